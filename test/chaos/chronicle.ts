@@ -14,13 +14,15 @@ import { Redis } from "ioredis";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type OnCommand, openMonitor } from "../helpers/monitor.ts";
-import { happeningsOf } from "./happening.ts";
+import { happeningsOf, isStep } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
 import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
 /** What happened to one agent. */
 export type Happening = { at: number; uid: string } & (
   | { what: "spawned"; agentId: string; parentId: string }
+  /** A worker took a wake of it, whatever it then did with it. */
+  | { what: "taken"; wake: number }
   | { what: "claimed"; epoch: number; worker: string; barrenDeaths: number }
   | { what: "status"; status: string; epoch: number | undefined }
   | { what: "committed"; entry: string; interrupted: boolean }
@@ -106,11 +108,9 @@ function follow(agents: Map<string, Holding>, happening: Happening): void {
     agents.set(uid, { status: "running", epoch, worker, barrenDeaths, steps: 0 });
   } else if (happening.what === "status") {
     agents.set(uid, { ...held, status: happening.status, epoch: happening.epoch ?? held.epoch });
-  } else if (happening.what === "committed" && STEP.test(happening.entry)) {
+  } else if (happening.what === "committed" && isStep(happening.entry)) {
     agents.set(uid, { ...held, steps: held.steps + 1 });
   } else {
     agents.set(uid, held);
   }
 }
-
-const STEP = /^\d*[13579]$|\/result$/;

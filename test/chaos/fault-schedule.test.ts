@@ -53,6 +53,18 @@ test("a fault that was kept waiting until all that might begin was over is given
   expect(begun).toHaveLength(13);
 });
 
+test("Redis' clock jumps forth and back by turns, once each way at least, and no other fault does", () => {
+  const faults = new Set(["kill", "clock"] as const);
+  const jumpsOf = (kills: number) => planStrikes(1, kills, faults).filter(({ kind }) => kind === "clock");
+  expect(jumpsOf(40).map(({ jump }) => Math.sign(jump))).toEqual([1, -1, 1, -1]);
+  expect(jumpsOf(1)).toHaveLength(2);
+  for (const { jump } of jumpsOf(400)) {
+    expect(Math.abs(jump)).toBeGreaterThanOrEqual(0.1);
+    expect(Math.abs(jump)).toBeLessThan(1.5);
+  }
+  expect(planStrikes(1, 4, faults).filter(({ kind, jump }) => kind === "kill" && jump !== 0)).toEqual([]);
+});
+
 test("a load without faults begins at once", async () => {
   const { begun, settle } = load(5, []);
   await settle();

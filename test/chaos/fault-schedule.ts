@@ -10,12 +10,17 @@ import { latch } from "../helpers/latch.ts";
 import { seeded } from "../helpers/seeded.ts";
 
 /** What can be asked for; `swallow` is a state of all proxies, the others strike once each. */
-export const FAULTS = ["kill", "stop", "partition", "swallow", "redis"] as const;
+export const FAULTS = ["kill", "stop", "partition", "swallow", "redis", "clock"] as const;
 /** See {@link FAULTS}. */
 export type FaultName = (typeof FAULTS)[number];
 
 /** `refuse` and `blackhole` are the two partitions. */
-export type StrikeKind = "kill" | "stop" | "refuse" | "blackhole" | "redis";
+export type StrikeKind = "kill" | "stop" | "refuse" | "blackhole" | "redis" | "clock";
+
+/** Whether such a fault strikes Redis, and so no worker more than another. */
+export function isOfRedis(kind: StrikeKind): boolean {
+  return kind === "redis" || kind === "clock";
+}
 
 /** One fault that will strike. */
 export interface PlannedStrike {
@@ -28,12 +33,19 @@ export interface PlannedStrike {
   delayMs: number;
   /** How long a Redis that was killed stays away, as a multiple of the lease. */
   outage: number;
+  /** How far Redis' clock jumps, as a multiple of the lease: forth, or back where it is less than 0. */
+  jump: number;
 }
 
 /** With stops, every fourth of the faults that hit one process is one. */
 const KILLS_A_STOP = 3;
 const KILLS_A_PARTITION = 5;
 const KILLS_A_RESTART = 20;
+const KILLS_A_JUMP = 10;
+/** Once forth and once back. */
+const FEWEST_JUMPS = 2;
+const SHORTEST_JUMP = 0.1;
+const LONGEST_JUMP = 1.5;
 /** The last fault is due when so many of the runs are over. */
 const LAST_DUE_AT = 0.9;
 const LONGEST_DELAY_MS = 400;
@@ -50,13 +62,21 @@ export function planStrikes(seed: number, kills: number, faults: ReadonlySet<Fau
     ...of("partition", "refuse", Math.floor(partitions / 2)),
     ...of("partition", "blackhole", Math.ceil(partitions / 2)),
     ...of("redis", "redis", Math.ceil(kills / KILLS_A_RESTART)),
+    ...of("clock", "clock", Math.max(FEWEST_JUMPS, Math.ceil(kills / KILLS_A_JUMP))),
   ]);
+  let isForth = false;
+  const drawJump = () => {
+    isForth = !isForth;
+    const length = SHORTEST_JUMP + chance.next() * (LONGEST_JUMP - SHORTEST_JUMP);
+    return isForth ? length : -length;
+  };
   return kinds.map((kind, i) => ({
     kind,
     dueAt: ((i + chance.next()) / kinds.length) * LAST_DUE_AT,
     aim: chance.next(),
     delayMs: chance.between(0, LONGEST_DELAY_MS),
     outage: chance.next() * 1.5,
+    jump: kind === "clock" ? drawJump() : 0,
   }));
 }
 

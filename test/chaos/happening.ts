@@ -4,6 +4,7 @@ import type { Happening } from "./chronicle.ts";
 /** What the command did to an agent of the installation under `prefix`, at epoch ms `at`; empty where nothing of note. */
 export function happeningsOf(prefix: string, at: number, command: readonly string[]): Happening[] {
   const [verb = "", key = "", ...rest] = command;
+  if (key === `{${prefix}}:wakes:events`) return [wakeTaken(at, rest) ?? []].flat();
   if (!key.startsWith(`${prefix}:{`)) return [];
   if (/^xadd$/i.test(verb) && key.endsWith(":replies")) return [entryAdded(at, rest)];
   if (!/^hset$/i.test(verb)) return [];
@@ -11,6 +12,18 @@ export function happeningsOf(prefix: string, at: number, command: readonly strin
   if (uid === undefined) return [];
   if (part === "log") return committed(at, uid, rest);
   return part === undefined ? [recordChanged(at, uid, rest) ?? []].flat() : [];
+}
+
+/** Whether a log entry is a step of the run: a turn, or the result of a tool. */
+export function isStep(entry: string): boolean {
+  return /^\d*[13579]$|\/result$/.test(entry);
+}
+
+/** BullMQ tells of each job that a worker takes, also of one that was taken before. */
+function wakeTaken(at: number, [, ...flat]: readonly string[]): Happening | undefined {
+  const { event, jobId = "" } = fieldsOf(flat);
+  const [, uid, wake] = /^(.+)\.(\d+)$/.exec(jobId) ?? [];
+  return event === "active" && uid !== undefined ? { at, uid, what: "taken", wake: Number(wake) } : undefined;
 }
 
 function entryAdded(at: number, [, ...flat]: readonly string[]): Happening {

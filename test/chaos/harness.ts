@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
 import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../helpers/redis.ts";
+import { setClockForth } from "../helpers/redis-clock.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { readJournal } from "../helpers/tool-journal.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
@@ -22,14 +23,15 @@ import { judgeMoney } from "./oracle-money.ts";
 import { judgeRecovery } from "./oracle-recovery.ts";
 import { judgeReplies, outcomeOf } from "./oracle-replies.ts";
 import { judgeTurns } from "./oracle-turns.ts";
+import { judgeWakes } from "./oracle-wakes.ts";
 import { countUp, type Verdict } from "./report.ts";
 import { type Story, scenarioOf, tellStories, toolsNamedBy } from "./stories.ts";
-import { type Fault, strikeAll } from "./strikes.ts";
+import { type Fault, type Scene, strikeAll } from "./strikes.ts";
 
 const CONCURRENCY = 20;
 const PROGRESS_MS = 10_000;
 const SWALLOW_EVERY = 20;
-/** A parent that has waited so long for one reply gives it up as lost. */
+/** A parent that has waited so long for one reply, and twice as long as its run takes at most, gives it up as lost. */
 const PATIENCE_MS = 300_000;
 
 /** Runs it and judges it; everything that was opened ends with the test. `say` is told how far it has come. */
@@ -54,12 +56,13 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
     ...judgeTurns(evidence, lookup),
     ...judgeEffects(evidence, lookup),
     ...judgeMoney(evidence, lookup),
+    ...judgeWakes(evidence, lookup),
     ...leftovers,
     ...judgeFaults({ ...options, swallowed, planned: plan.length }, evidence, lookup),
     // In a mixed fleet a run may wait for the next worker that has its tools. With short leases the pauses after a loss, which
     // are production's, are most of what is measured: that form judges what becomes of runs, not how soon.
     ...(options.fleet === "alike" && options.timing === "production"
-      ? judgeRecovery(figures.redispatch, options.faults.has("swallow"))
+      ? judgeRecovery(figures, options.faults.has("swallow"))
       : []),
   ];
   return { figures, violations, evidence };
@@ -143,11 +146,15 @@ async function runDisturbed(
   const { installation, chronicle, fleet, parentsProxy } = arena;
   const pace = createPace(options.runs, window / 2, plan);
   let over = false;
-  const scene = { fleet, parentsProxy, server, chronicle, pace, leaseMs: timing.leaseMs, isOver: () => over };
+  const scene: Scene = {
+    ...{ fleet, parentsProxy, server, chronicle, pace, leaseMs: timing.leaseMs, isOver: () => over },
+    setClockForth: (byMs) => setClockForth(installation, byMs),
+  };
   const striking = strikeAll(scene, plan);
   const redisUrl = `redis://127.0.0.1:${parentsProxy.port}`;
   const { prefix } = installation;
-  const patienceMs = PATIENCE_MS;
+  const { latencyMs, turns } = timesOf(options).tempo;
+  const patienceMs = PATIENCE_MS + 2 * latencyMs[1] * turns[1];
   const toolsOf = options.fleet === "mixed" ? { toolsOf: toolsNamedBy } : {};
   const load = { redisUrl, prefix, timing, stories, window, pace, patienceMs, ...toolsOf };
   const telling = runLoad(load).finally(() => {

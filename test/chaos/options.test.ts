@@ -14,11 +14,26 @@ test("what is left out has a default, and the command that repeats the run is co
 });
 
 test("what the chaos learns to do beside is an option, and stands in the command that repeats it", () => {
-  const args = ["--latency", "10000-60000", "--fleet", "mixed", "--isolation", "--no-stalled-check"];
+  const args = [
+    "--latency",
+    "10000-60000",
+    "--turns",
+    "2-4",
+    "--fleet",
+    "mixed",
+    "--isolation",
+    "--no-stalled-check",
+  ];
   const parsed = parseOptions(args, 7);
   expect(parsed).toMatchObject({
     status: "valid",
-    options: { latencyMs: [10_000, 60_000], fleet: "mixed", isolation: true, stalledCheck: false },
+    options: {
+      latencyMs: [10_000, 60_000],
+      turns: [2, 4],
+      fleet: "mixed",
+      isolation: true,
+      stalledCheck: false,
+    },
   });
   expect(parsed.status === "valid" && parsed.options.command.endsWith(args.join(" "))).toBe(true);
 });
@@ -31,11 +46,12 @@ test.for<[args: string[], sentence: RegExp]>([
   [["--seed", "-1"], /seed/],
   [
     ["--faults", "kill,flood"],
-    /--faults must be some of kill,stop,partition,swallow,redis, not "kill,flood"/,
+    /--faults must be some of kill,stop,partition,swallow,redis,clock, not "kill,flood"/,
   ],
   [["--faults", ""], /--faults must be/],
   [["--timing", "fast"], /--timing must be production or short, not "fast"/],
   [["--latency", "60000-10000"], /--latency must be two numbers of ms/],
+  [["--turns", "2"], /--turns must be two numbers, 2-4, not "2"/],
   [["--fleet", "odd"], /--fleet must be alike or mixed, not "odd"/],
   [["--rounds", "3"], /--rounds/],
   [["thousand"], /thousand/],

@@ -39,7 +39,9 @@ export interface ChaosOptions {
   faults: ReadonlySet<FaultName>;
   timing: keyof typeof TIMINGS;
   /** How long the model takes for a call, ms: from, to; absent: as the timing says. */
-  latencyMs?: readonly [from: number, to: number];
+  latencyMs?: Range;
+  /** Turns of a run: from, to; absent: as the timing says. */
+  turns?: Range;
   fleet: FleetKind;
   /** Whether suspects run in processes of their own. */
   isolation: boolean;
@@ -49,10 +51,12 @@ export interface ChaosOptions {
   command: string;
 }
 
+type Range = readonly [from: number, to: number];
+
 /** Leases, and how long everything takes, of these options. */
-export function timesOf({ timing, latencyMs }: Pick<ChaosOptions, "timing" | "latencyMs">) {
+export function timesOf({ timing, latencyMs, turns }: Pick<ChaosOptions, "timing" | "latencyMs" | "turns">) {
   const { tempo, ...times } = TIMINGS[timing];
-  return { ...times, tempo: latencyMs ? { ...tempo, latencyMs } : tempo };
+  return { ...times, tempo: { ...tempo, ...(latencyMs && { latencyMs }), ...(turns && { turns }) } };
 }
 
 /** Options, or the sentence that says what is wrong with them. */
@@ -69,6 +73,7 @@ export const USAGE = `npm run test:chaos -- [options]
   --faults a,b           some of ${FAULTS.join(",")}; default: all
   --timing production    leases of production, or short
   --latency 10000-60000  how long the model takes for a call, ms; default: as the timing says
+  --turns 2-4            turns of a run; default: as the timing says
   --fleet alike          or mixed: every second worker lacks a tool, agents name theirs
   --isolation            suspects run in processes of their own
   --no-stalled-check     BullMQ looks for no stalled jobs: the agents' own deadlines alone bring back what was forgotten`;
@@ -105,38 +110,39 @@ export function parseOptions(args: readonly string[], drawn: number): ParsedOpti
     problems.push(`--timing must be production or short, not "${timing}"`);
     return { status: "invalid", problem: `${problems.join("; ")}.` };
   }
-  const latencyMs = latencyOf(texts.latency);
+  const [latencyMs, turns] = [rangeOf(texts.latency), rangeOf(texts.turns)];
   if (latencyMs === "wrong")
     problems.push(`--latency must be two numbers of ms, 10000-60000, not "${texts.latency}"`);
+  if (turns === "wrong") problems.push(`--turns must be two numbers, 2-4, not "${texts.turns}"`);
   const { fleet, isolation } = texts;
   const stalledCheck = !texts["no-stalled-check"];
   if (fleet !== "alike" && fleet !== "mixed") problems.push(`--fleet must be alike or mixed, not "${fleet}"`);
-  if (problems.length > 0 || latencyMs === "wrong")
+  if (problems.length > 0 || latencyMs === "wrong" || turns === "wrong")
     return { status: "invalid", problem: `${problems.join("; ")}.` };
-  const command = [
+  const options: Omit<ChaosOptions, "command"> = {
+    ...{ runs, kills, seed, workers, faults, timing, isolation, stalledCheck },
+    ...(latencyMs && { latencyMs }),
+    ...(turns && { turns }),
+    fleet: fleet === "mixed" ? fleet : "alike",
+  };
+  return { status: "valid", options: { ...options, command: commandOf(options) } };
+}
+
+function commandOf(options: Omit<ChaosOptions, "command">): string {
+  const { runs, kills, seed, workers, faults, timing, latencyMs, turns, fleet, isolation, stalledCheck } =
+    options;
+  return [
     `npm run test:chaos -- --runs ${runs} --kills ${kills} --seed ${seed} --workers ${workers}`,
     `--faults ${[...faults].join(",")} --timing ${timing}`,
     ...(latencyMs ? [`--latency ${latencyMs.join("-")}`] : []),
+    ...(turns ? [`--turns ${turns.join("-")}`] : []),
     ...(fleet === "mixed" ? ["--fleet mixed"] : []),
     ...(isolation ? ["--isolation"] : []),
     ...(stalledCheck ? [] : ["--no-stalled-check"]),
   ].join(" ");
-  const more = { fleet: fleet === "mixed" ? fleet : "alike", isolation, stalledCheck } as const;
-  const options: ChaosOptions = {
-    runs,
-    kills,
-    seed,
-    workers,
-    faults,
-    timing,
-    ...(latencyMs && { latencyMs }),
-    ...more,
-    command,
-  };
-  return { status: "valid", options };
 }
 
-function latencyOf(text: string | undefined): readonly [from: number, to: number] | "wrong" | undefined {
+function rangeOf(text: string | undefined): Range | "wrong" | undefined {
   if (text === undefined) return undefined;
   const [, from, to] = /^(\d{1,6})-(\d{1,6})$/.exec(text) ?? [];
   return from !== undefined && Number(from) <= Number(to) ? [Number(from), Number(to)] : "wrong";
@@ -154,6 +160,7 @@ function readTexts(args: readonly string[]) {
         faults: { type: "string", default: FAULTS.join(",") },
         timing: { type: "string", default: "production" },
         latency: { type: "string" },
+        turns: { type: "string" },
         fleet: { type: "string", default: "alike" },
         isolation: { type: "boolean", default: false },
         "no-stalled-check": { type: "boolean", default: false },

@@ -2,17 +2,21 @@
 import type { JournalLine } from "../helpers/tool-journal.ts";
 import { countOf, type Evidence, type Lookup, type Violation } from "./evidence.ts";
 import type { Told } from "./load.ts";
+import { isCaughtByJump } from "./oracle-jumps.ts";
 import { callOf } from "./stories.ts";
 
 /** What is wrong with what the tools left behind. */
 export function judgeEffects(evidence: Evidence, lookup: Lookup): Violation[] {
   const began = evidence.journal.filter(({ what }) => what === "began");
+  const judged = began.filter(
+    (line) => holderAt(line, lookup) === line.worker || !isCaughtByJump(evidence, lookup, line),
+  );
   return [
     ...evidence.load.told.flatMap((told) => leftBehind(told, evidence, lookup)),
     ...unearned(began, evidence, lookup),
-    ...ranTwice(began, lookup),
-    ...ranAgain(began, lookup),
-    ...ranStale(began, lookup),
+    ...ranTwice(judged, lookup),
+    ...ranAgain(judged, lookup),
+    ...ranStale(judged, lookup),
     ...evidence.staleAsks
       .filter(({ wrote }) => wrote)
       .map(({ uid, verb, epoch }) => ({
@@ -80,6 +84,8 @@ function claimAt({ uid, at }: JournalLine, { claims }: Lookup) {
   return claims.get(uid)?.findLast((claim) => claim.at < at + 1);
 }
 
+const holderAt = (line: JournalLine, lookup: Lookup) => claimAt(line, lookup)?.worker ?? "nobody";
+
 function ranAgain(began: readonly JournalLine[], { results }: Lookup): Violation[] {
   return began.flatMap(({ at, uid, call, name }) => {
     const finishedAt = results.get(`${uid} ${call}`)?.at ?? Infinity;
@@ -92,7 +98,7 @@ function ranAgain(began: readonly JournalLine[], { results }: Lookup): Violation
 function ranStale(began: readonly JournalLine[], lookup: Lookup): Violation[] {
   return began.flatMap((line) => {
     const { uid, worker, name, call } = line;
-    const holder = claimAt(line, lookup)?.worker ?? "nobody";
+    const holder = holderAt(line, lookup);
     if (worker === holder) return [];
     const detail = `${name} ${call} began in ${worker} while ${holder} held the run`;
     return [{ broken: "a worker that has lost a run starts no tool of it", detail, uid }];

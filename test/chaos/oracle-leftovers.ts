@@ -8,6 +8,9 @@ import { PARENT_IDS } from "./load.ts";
 /** Places, deadlines and wakes are given back within this time of the last reply. */
 const WITHIN_MS = 60_000;
 
+/** How Redis says that a key has no TTL. */
+const FOR_EVER = -1;
+
 const RECORD = /:agent:[^:]+$/;
 
 /** Kinds of keys that outlive their agents, each with a time of its own: see the table in docs/protocol.md. */
@@ -86,15 +89,19 @@ async function looksDue({ redis, keys }: Stage): Promise<Violation[]> {
   return (await Promise.all(found)).flat();
 }
 
+/** What a dead worker had taken stays taken, without a lock, where BullMQ looks for no stalled jobs. */
 async function jobs({ redis, keys }: Stage): Promise<Violation[]> {
   const queue = `${keys.bullPrefix}:${keys.wakeQueue}`;
-  const [first, ranked, active, delayed] = await Promise.all([
+  const [first, ranked, taken, delayed, nextLookMs] = await Promise.all([
     redis.llen(`${queue}:wait`),
     redis.zcard(keys.rankedWakes),
-    redis.llen(`${queue}:active`),
+    redis.lrange(`${queue}:active`, 0, -1),
     redis.zcard(`${queue}:delayed`),
+    redis.pttl(`${queue}:stalled-check`),
   ]);
   const wait = first + ranked;
+  const locked = await Promise.all(taken.map((job) => redis.exists(`${keys.wakeJob(job)}:lock`)));
+  const active = nextLookMs === FOR_EVER ? locked.filter((lock) => lock > 0).length : taken.length;
   if (wait + active + delayed === 0) return [];
   const detail = `${wait} waiting, ${active} active, ${delayed} delayed`;
   return [{ broken: "no wake is left", detail }];

@@ -1,12 +1,27 @@
 import { expect, test } from "vitest";
 import { CLAIMED_AGAIN_MS, judgeRecovery } from "./oracle-recovery.ts";
 
-const waits = (p95: number) => ({ count: 20, p50: 1, p95, max: p95 });
+const waits = (p95: number, count = 20, faults: Record<string, number> = { kill: 4 }) => ({
+  redispatch: { count, p50: 1, p95, max: p95 },
+  faults,
+});
 
-test("runs of killed workers that are claimed again too late are a violation, and none at all is none", () => {
+test("runs of killed workers that are claimed again too late are a violation", () => {
   expect(judgeRecovery(waits(CLAIMED_AGAIN_MS), false)).toEqual([]);
   expect(judgeRecovery(waits(CLAIMED_AGAIN_MS + 1), false)).toHaveLength(1);
-  expect(judgeRecovery({ count: 0, p50: 0, p95: 0, max: 0 }, false)).toEqual([]);
+});
+
+test.for(["kill", "stop", "refuse", "blackhole"])(
+  "a %s after which no run is claimed again is one",
+  (kind) => {
+    expect(judgeRecovery(waits(0, 0, { [kind]: 1 }), false)).toHaveLength(1);
+    expect(judgeRecovery(waits(0, 1, { [kind]: 1 }), false)).toEqual([]);
+  },
+);
+
+test("where no worker was taken away, none need be claimed again", () => {
+  expect(judgeRecovery(waits(0, 0, {}), false)).toEqual([]);
+  expect(judgeRecovery(waits(0, 0, { redis: 2, clock: 2 }), false)).toEqual([]);
 });
 
 test("where answers of Redis are lost, one lost answer more is in time", () => {

@@ -1,6 +1,7 @@
 /** The oracle's second part: what was bought from the model. Pure. */
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import { countOf, type Evidence, type Lookup, type Violation } from "./evidence.ts";
+import { isCaughtByJump } from "./oracle-jumps.ts";
 
 /** `<uid> <log entry>` of a model's message. */
 const TURN = / \d*[13579]$/;
@@ -22,7 +23,7 @@ export function judgeTurns(evidence: Evidence, lookup: Lookup): Violation[] {
     ...refused(evidence.ledger),
     ...boughtTwice(calls, lookup),
     ...paidTwice(calls),
-    ...boughtStale(calls, lookup),
+    ...boughtStale(calls, evidence, lookup),
     ...unpaid(calls, lookup),
     ...unwritten(evidence, lookup),
   ];
@@ -69,10 +70,11 @@ function paidTwice(calls: readonly NamedCall[]): Violation[] {
   });
 }
 
-function boughtStale(calls: readonly NamedCall[], { claims }: Lookup): Violation[] {
+function boughtStale(calls: readonly NamedCall[], evidence: Evidence, lookup: Lookup): Violation[] {
   return calls.flatMap(({ call, uid, message, epoch }) => {
-    const taken = claims.get(uid)?.find((claim) => claim.epoch > epoch);
+    const taken = lookup.claims.get(uid)?.find((claim) => claim.epoch > epoch);
     if (!taken || call.began_at <= taken.at) return [];
+    if (isCaughtByJump(evidence, lookup, { uid, at: call.began_at })) return [];
     const lateMs = Math.round(call.began_at - taken.at);
     const detail = `epoch ${epoch} asked for message ${message} ${lateMs} ms after epoch ${taken.epoch} was given out`;
     return [{ broken: "a worker that has lost a run buys nothing for it", detail, uid }];

@@ -1,8 +1,11 @@
 /** What a chaos run came to, in figures and in words. Pure. */
 import { type Evidence, type Lookup, lookUp, type Violation } from "./evidence.ts";
+import { isOfRedis } from "./fault-schedule.ts";
 import type { ChaosOptions } from "./options.ts";
+import { isHeldOverJump } from "./oracle-jumps.ts";
 import { bookedBeside } from "./oracle-money.ts";
 import { namedCalls } from "./oracle-turns.ts";
+import { countWakes } from "./oracle-wakes.ts";
 import { timelineOf } from "./timeline.ts";
 
 /** The figures. Times in ms. */
@@ -15,6 +18,9 @@ export interface Figures {
   /** Active runs that some fault hit. */
   runsHit: number;
   claims: number;
+  /** How often workers took a wake, and the most of any run for each step that it committed. */
+  wakes: number;
+  mostWakesAStep: number;
   turnsCommitted: number;
   callsServed: number;
   toolsRun: number;
@@ -48,6 +54,7 @@ export function countUp(
   const { faults, load, journal } = evidence;
   const lookup = lookUp(evidence);
   const of = (kind: string) => faults.filter((fault) => fault.kind === kind);
+  const woken = countWakes(evidence, lookup);
   const kinds = [...new Set(faults.map(({ kind }) => kind))].sort();
   return {
     runs: load.told.reduce((sum, { story }) => sum + story.prompts.length, 0),
@@ -58,6 +65,8 @@ export function countUp(
     ),
     runsHit: faults.reduce((sum, { hit }) => sum + hit.length, 0),
     claims: [...lookup.claims.values()].reduce((sum, claims) => sum + claims.length, 0),
+    wakes: woken.reduce((sum, { wakes }) => sum + wakes, 0),
+    mostWakesAStep: Math.max(0, ...woken.map(({ wakes, steps }) => wakes / Math.max(1, steps))),
     turnsCommitted: [...lookup.committedAt.keys()].filter((key) => / \d*[13579]$/.test(key)).length,
     callsServed: namedCalls(evidence.ledger).filter(({ call }) => call.status === "served").length,
     toolsRun: journal.filter(({ what }) => what === "began").length,
@@ -70,14 +79,17 @@ export function countUp(
   };
 }
 
-/** From a fault that took a worker away to the next claim of each run it held; a Redis that is away is another matter. */
+/**
+ * From a fault that took a worker away to the next claim of each run it held; a Redis that is away is another matter, and so is
+ * a lease over which its clock jumped.
+ */
 function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispatch"] {
   const waits = faults
-    .filter(({ kind }) => kind !== "redis")
+    .filter(({ kind }) => !isOfRedis(kind))
     .flatMap(({ at, hit }) =>
-      hit.flatMap(({ uid, epoch }) => {
-        const next = claims.get(uid)?.find((claim) => claim.epoch > epoch);
-        return next ? [Math.round(next.at - at)] : [];
+      hit.flatMap((held) => {
+        const next = claims.get(held.uid)?.find((claim) => claim.epoch > held.epoch);
+        return next && !isHeldOverJump({ faults }, { claims }, held) ? [Math.round(next.at - at)] : [];
       }),
     )
     .sort((a, b) => a - b);
@@ -97,7 +109,8 @@ export function reportOf(options: ChaosOptions, { figures, violations, evidence 
     `  faults    ${faults.join(", ")}; ${figures.swallowed} replies swallowed; ${figures.runsHit} active runs hit`,
     `  work      ${figures.succeeded} replies succeeded, ${figures.turnsCommitted} turns committed with ` +
       `${figures.callsServed} calls served, ${figures.toolsRun} tool calls, ${figures.interrupted} reported interrupted, ` +
-      `${figures.claims} claims, ${figures.stale} stale writes, ${figures.repeatedCalls} calls repeated by parents`,
+      `${figures.claims} claims, ${figures.wakes} wakes, at most ${figures.mostWakesAStep.toFixed(2)} a committed step, ` +
+      `${figures.stale} stale writes, ${figures.repeatedCalls} calls repeated by parents`,
     `  money     ${figures.bookedBeside} tokens more in the parents' usage than in the model server's ledger`,
     `  again     ${again.count} runs claimed after a fault: p50 ${again.p50} ms, p95 ${again.p95} ms, max ${again.max} ms`,
     `  quiet     ${Math.round(figures.settledMs)} ms after the last reply`,

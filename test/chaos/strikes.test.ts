@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createPace, type PlannedStrike } from "./fault-schedule.ts";
 import { type Scene, strikeAll } from "./strikes.ts";
 
-const planned: PlannedStrike = { kind: "refuse", dueAt: 0, aim: 0, delayMs: 0, outage: 0 };
+const planned: PlannedStrike = { kind: "refuse", dueAt: 0, aim: 0, delayMs: 0, outage: 0, jump: 0 };
 
 /** One busy worker among two; `refuse` is what its proxy does. */
 function sceneWith(refuse: () => void) {

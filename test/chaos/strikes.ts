@@ -9,13 +9,14 @@
  * 4. Nobody is struck who holds a run of which two holders have died already before they got on with it: such a run is
  *    given up by design after the third, and that is another test's.
  * 5. Redis dies in the middle of its work, and alone: every lasting fault is over by then.
+ * 6. Its clock jumps for all that stands there at once, whatever else is going on.
  */
 
 import type { Proxy as TcpProxy } from "../helpers/proxy.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 import type { Chronicle, Holding } from "./chronicle.ts";
-import type { Pace, PlannedStrike, StrikeKind } from "./fault-schedule.ts";
+import { isOfRedis, type Pace, type PlannedStrike, type StrikeKind } from "./fault-schedule.ts";
 import type { Fleet, Seat } from "./fleet.ts";
 
 /** A fault that struck. */
@@ -25,6 +26,8 @@ export interface Fault {
   at: number;
   /** When it was over, epoch ms; of a kill, when the process was gone. */
   endedAt: number;
+  /** How far Redis' clock jumped, ms: forth, or back where it is less than 0. */
+  jumpMs?: number;
   /** Who was struck; Redis has no seat. */
   victim?: { seat: number; worker: string; pid: number };
   /** The active runs it hit: uid and the epoch under which it was held. */
@@ -37,6 +40,8 @@ export interface Scene {
   /** Of all parents. */
   parentsProxy: TcpProxy;
   server: RedisServer;
+  /** Sets Redis' clock forth by so many ms, or back where it is less than 0. */
+  setClockForth(byMs: number): Promise<void>;
   chronicle: Chronicle;
   pace: Pace;
   leaseMs: number;
@@ -64,7 +69,7 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
       () => lasting.delete(striking),
       () => {},
     );
-    if (planned.kind === "kill" || planned.kind === "redis") await striking;
+    if (planned.kind === "kill" || isOfRedis(planned.kind)) await striking;
     scene.pace.struck();
   }
   await Promise.all(lasting);
@@ -87,7 +92,7 @@ async function chooseBusy(
   const choose = () => {
     if (isOver()) return "over";
     const up = fleet.seats.filter((seat) => seat.up);
-    const [spared, struck] = [up.filter((seat) => holdsSome(seat, isSpared)), kind === "redis" ? up : []];
+    const [spared, struck] = [up.filter((seat) => holdsSome(seat, isSpared)), isOfRedis(kind) ? up : []];
     if (up.length < 2 || struck.some((seat) => spared.includes(seat))) return undefined;
     const busy = up.filter((seat) => !spared.includes(seat) && holdsSome(seat, ({ steps }) => steps > 0));
     if (busy.length === 0) {
@@ -108,6 +113,7 @@ async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: 
   const fault: Fault = { kind: planned.kind, at: Date.now(), endedAt: 0, hit: [] };
   faults.push(fault);
   if (planned.kind === "redis") await restartRedis(scene, fault, planned.outage * scene.leaseMs);
+  else if (planned.kind === "clock") await jump(scene, fault, Math.round(planned.jump * scene.leaseMs));
   else {
     fault.victim = { seat: seat.number, worker: seat.worker.id, pid: seat.worker.pid };
     seat.up = false;
@@ -149,8 +155,7 @@ async function disturb(scene: Scene, seat: Seat, fault: Fault): Promise<void> {
 async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promise<void> {
   const { fleet, parentsProxy, server, chronicle } = scene;
   const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
-  await chronicle.caughtUp();
-  fault.hit = fleet.seats.flatMap((seat) => held(chronicle, seat.worker.id));
+  fault.hit = await heldByAll(scene);
   await server.kill();
   for (const proxy of proxies) proxy.refuse();
   await chronicle.pause();
@@ -158,6 +163,17 @@ async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promi
   await server.start();
   await chronicle.resume();
   for (const proxy of proxies) proxy.heal();
+}
+
+async function jump(scene: Scene, fault: Fault, byMs: number): Promise<void> {
+  fault.jumpMs = byMs;
+  fault.hit = await heldByAll(scene);
+  await scene.setClockForth(byMs);
+}
+
+async function heldByAll({ fleet, chronicle }: Scene): Promise<Fault["hit"]> {
+  await chronicle.caughtUp();
+  return fleet.seats.flatMap((seat) => held(chronicle, seat.worker.id));
 }
 
 function held(chronicle: Chronicle, worker: string): Fault["hit"] {

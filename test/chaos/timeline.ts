@@ -41,6 +41,8 @@ function ofRedis(one: Happening): Moment {
         at,
         text: `redis   claimed by ${one.worker}, epoch ${one.epoch}, ${one.barrenDeaths} barren deaths`,
       };
+    case "taken":
+      return { at, text: `redis   wake ${one.wake} is taken by a worker` };
     case "status":
       return { at, text: `redis   is ${one.status}${one.epoch === undefined ? "" : `, epoch ${one.epoch}`}` };
     case "committed":
@@ -63,8 +65,9 @@ function ofModel(uid: string, { ledger }: Evidence): Moment[] {
     });
 }
 
-function ofFault({ kind, at, endedAt, victim }: Fault): Moment[] {
+function ofFault({ kind, at, endedAt, victim, jumpMs }: Fault): Moment[] {
   const whom = victim ? `${victim.worker} (process ${victim.pid})` : "Redis";
+  if (jumpMs !== undefined) return [{ at, text: `FAULT   ${kind} of ${whom} jumps by ${jumpMs} ms` }];
   const lasting = kind === "kill" ? [] : [{ at: endedAt, text: `FAULT   ${kind} of ${whom} is over` }];
   return [{ at, text: `FAULT   ${kind} of ${whom}` }, ...lasting];
 }

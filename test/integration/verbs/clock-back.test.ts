@@ -4,15 +4,15 @@
  */
 import { expect, test } from "vitest";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
+import { RECORD_TIMES } from "../../helpers/redis-clock.ts";
 import { DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const BACK_MS = 3_600_000;
-const TIMES = ["deadline", "lease_until", "not_before", "unanswered_since", "inbox_since", "created_at"];
 
 /** Sets Redis' clock back for all that stands there about an agent. */
 async function setBack({ redis, keys }: Rig, agent: ReturnType<Rig["address"]>): Promise<void> {
   const { record, life } = keys.agent(agent);
-  for (const field of TIMES)
+  for (const field of RECORD_TIMES)
     if (await redis.hexists(record, field)) await redis.hincrby(record, field, BACK_MS);
   if ((await redis.pttl(life)) > 0) await redis.pexpire(life, (await redis.pttl(life)) + BACK_MS);
   await redis.zincrby(keys.deadlines, BACK_MS, deadlineMember(agent));

@@ -25,8 +25,9 @@ const FORMS = [
   ["hostile patterns", redis("test/integration/tools/hostile-patterns.test.ts"), { HOSTILE_PATTERNS: "all" }],
   ["examples", redis("test/examples.test.ts"), { EXAMPLES: "processes" }],
   ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
+  ["isolation of 40", script("test:isolation"), {}],
   [
-    "isolation",
+    "isolation of 200",
     redis("test/integration/worker/isolation.test.ts"),
     {
       ISOLATION_RUNS: "200",

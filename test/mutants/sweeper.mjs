@@ -228,6 +228,14 @@ export default [
     tests: ["test/integration/verbs/wake-queue.test.ts"],
   },
   {
+    id: "wake-ranked-twice",
+    promise: "A place in the line costs one command a wake.",
+    file: "src/shared/redis/wake-queue.ts",
+    find: "if (delayMs === undefined) rank(wake, options.jobId);",
+    replace: "if (delayMs === undefined) for (const id of [options.jobId, options.jobId]) rank(wake, id);",
+    tests: ["test/integration/worker/fair-trips.test.ts"],
+  },
+  {
     id: "wake-delayed-is-alive",
     promise: "A wake that is delayed does not count as waiting.",
     file: "src/shared/redis/wake-queue.ts",

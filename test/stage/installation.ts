@@ -92,6 +92,8 @@ export interface WorkerProcessOptions {
   lacks?: readonly string[];
   /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */
   journal?: string;
+  /** Whether it says `silent <ms>` for each time for which its event loop was busy with one thing; default false. */
+  tellsSilence?: boolean;
 }
 
 export interface Installation {

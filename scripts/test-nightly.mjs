@@ -32,8 +32,9 @@ const FORMS = [
     { LIMITER_OUTAGE_MS: "3600000" },
   ],
   ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
+  ["isolation of 40", script("test:isolation"), {}],
   [
-    "isolation",
+    "isolation of 200",
     redis("test/integration/worker/isolation.test.ts"),
     {
       ISOLATION_RUNS: "200",

@@ -251,6 +251,14 @@ export default [
     tests: ["test/unit/shared/http-server.test.ts"],
   },
   {
+    id: "door-slow-crowd-shuts-out",
+    promise: "Slow clients of a worker's health port and of the board give way to a new one.",
+    file: "src/shared/http-server.ts",
+    find: "const waiting = waitingLongest(requests) ?? socket;",
+    replace: "const waiting = socket;",
+    tests: ["test/integration/slow-clients.test.ts"],
+  },
+  {
     id: "door-deaf-clients-keep-all",
     promise: "Clients that do not read their answers shut out no other.",
     file: "src/shared/http-server.ts",

@@ -1562,6 +1562,22 @@ export default [
     tests: ["test/integration/worker/quarantine.test.ts"],
   },
   {
+    id: "isolation-takes-all-places",
+    promise: "Suspects take at most a quarter of a worker's places.",
+    file: "src/worker/isolation-processes.ts",
+    find: "Math.floor(concurrency / 4)",
+    replace: "concurrency",
+    tests: ["test/unit/worker/isolation-processes.test.ts"],
+  },
+  {
+    id: "isolation-one-place-more",
+    promise: "A suspect for which no place is left is not taken.",
+    file: "src/worker/isolation-processes.ts",
+    find: "sum + size, 0) < places",
+    replace: "sum + size, 0) <= places",
+    tests: ["test/unit/worker/isolation-processes.test.ts"],
+  },
+  {
     id: "isolation-end-unbounded",
     promise: "A process of suspects that does not end when told is killed.",
     file: "src/worker/isolation-processes.ts",

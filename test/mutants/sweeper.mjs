@@ -228,6 +228,14 @@ export default [
     tests: ["test/integration/verbs/wake-queue.test.ts"],
   },
   {
+    id: "wake-ranked-twice",
+    promise: "A place in the line costs one command a wake.",
+    file: "src/shared/redis/wake-queue.ts",
+    find: "if (delayMs === undefined) rank(wake, options.jobId);",
+    replace: "if (delayMs === undefined) for (const id of [options.jobId, options.jobId]) rank(wake, id);",
+    tests: ["test/integration/worker/fair-trips.test.ts"],
+  },
+  {
     id: "wake-delayed-is-alive",
     promise: "A wake that is delayed does not count as waiting.",
     file: "src/shared/redis/wake-queue.ts",
@@ -247,7 +255,7 @@ export default [
     id: "wake-add-rejects",
     promise: "A wake that cannot be added is left to the sweeper: nobody fails for it.",
     file: "src/shared/redis/wake-queue.ts",
-    find: 'logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will add it");',
+    find: 'logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper adds it");',
     replace: "throw error;",
     tests: [
       "test/integration/producer/wake-queue.test.ts",

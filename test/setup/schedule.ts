@@ -61,6 +61,7 @@ export const LONG: readonly string[] = [
   "test/chaos/draining.test.ts",
   "test/chaos/options.test.ts",
   "test/integration/doctor.test.ts",
+  "test/integration/worker/answer-traffic.test.ts",
 ];
 
 /** Sorts what vitest would run next to what it leaves idle. */

@@ -94,6 +94,8 @@ export interface WorkerProcessOptions {
   journal?: string;
   /** Whether it says `health <url>` before it is ready, and serves its health checks there; default false. */
   health?: boolean;
+  /** Whether it says `silent <ms>` for each time for which its event loop was busy with one thing; default false. */
+  tellsSilence?: boolean;
 }
 
 export interface Installation {

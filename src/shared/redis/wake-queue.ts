@@ -76,10 +76,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         await using((opened) => opened.add(wake.agent_id, data, options));
         if (delayMs === undefined) rank(wake, options.jobId);
       } catch (error) {
-        logger?.warn(
-          { job: options.jobId, problem: messageOf(error) },
-          "Wake not added; a sweeper will add it",
-        );
+        logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper adds it");
       }
     },
     async isAlive(wake) {

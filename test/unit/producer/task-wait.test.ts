@@ -11,6 +11,7 @@ import { handClock } from "../../helpers/hand-clock.ts";
 const TASKS = 100;
 /** What one look may ask of Redis. */
 const RECORDS_OF_A_LOOK = 32;
+const SAID_WITHIN_MS = 5_000;
 
 const UNREADABLE = "sa-7";
 const addressOf = (i: number): AgentAddress => ({ tenant: "t", parentId: "p", uid: `sa-${i}` });
@@ -19,7 +20,7 @@ const addressOf = (i: number): AgentAddress => ({ tenant: "t", parentId: "p", ui
 function scene() {
   const clock = handClock();
   const asked: string[][] = [];
-  let [hasWorkers, waitsForTools] = [true, true];
+  let [hasWorkers, waitsForTools, isAway] = [true, true, false];
   const record = ({ uid }: AgentAddress) => {
     asked.at(-1)?.push(uid);
     if (uid === UNREADABLE) return Promise.reject(new Error("no record of this version"));
@@ -35,7 +36,8 @@ function scene() {
     logger: undefined,
     store: { record },
     workers: { list },
-    call: (work: (call: unknown) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+    call: (work: (call: unknown) => unknown) =>
+      isAway ? Promise.reject(new Error("away")) : work({ read: (ask: () => unknown) => ask() }),
   } as unknown as TaskWaitParts;
   const waits = watchTaskWaits(parts);
   const told = new Map<string, (TaskWait["for"] | undefined)[]>();
@@ -51,6 +53,9 @@ function scene() {
     forget,
     live(workers: boolean, tools: boolean) {
       [hasWorkers, waitsForTools] = [workers, tools];
+    },
+    away(now: boolean) {
+      isAway = now;
     },
     async look() {
       clock.advance(LOOK_MS);
@@ -93,6 +98,16 @@ test("all of many tasks are told in one look that no worker is live, and in one 
   live(true, false);
   await look();
   expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["worker", undefined]));
+});
+
+test("without a live worker all are told within 5 s of the clock, though the first look fails", async () => {
+  const { look, live, away, told, clock } = scene();
+  live(false, false);
+  away(true);
+  await look();
+  away(false);
+  while (clock.now() + LOOK_MS < SAID_WITHIN_MS) await look();
+  expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["worker"]));
 });
 
 test("tasks that are over are asked for no more, and the last one ends the looking", async () => {

@@ -1,12 +1,13 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { createHttpServer, type HttpServer, whenSent } from "../../../src/shared/http-server.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
+import { slowClient } from "../../helpers/slow-client.ts";
 import { until } from "../../helpers/until.ts";
 
 const MOST = 8;
@@ -29,16 +30,7 @@ async function serve(more: Partial<Parameters<typeof createHttpServer>[0]> = {})
   return server;
 }
 
-/** A client that sends `text` and nothing after it. */
-async function slow(server: HttpServer, text: string): Promise<Socket> {
-  const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-  socket.on("error", () => {});
-  closeAtEnd(() => void socket.destroy());
-  await once(socket, "connect");
-  socket.resume();
-  socket.write(text);
-  return socket;
-}
+const slow = (server: HttpServer, text: string): Promise<Socket> => slowClient(server.url, text);
 
 /** The connection is over, be it by a reset: a server that gives up reads no more. */
 function closed(socket: Socket): Promise<void> {

@@ -1,0 +1,52 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createIsolationProcesses } from "../../../src/worker/isolation-processes.ts";
+import type { RunContext } from "../../../src/worker/run/context.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+
+const FILE = join(import.meta.dirname, "../../helpers/fixtures/held-suspects.mjs");
+/** Nothing crashes here with a run that it holds, so that Redis is asked for nothing. */
+const KEEPING = { clock: handClock() } as unknown as RunContext;
+const SHARED = 0;
+const ALONE = 1;
+
+/** The processes of a worker with so many places, and suspects for them. */
+function suspectsOf(concurrency: number) {
+  const processes = createIsolationProcesses(KEEPING, { file: FILE }, { concurrency, drainGraceMs: 100 });
+  closeAtEnd(() => processes.stop());
+  let made = 0;
+  const run = (isolatedCrashes: number, taken = 1) => {
+    made += 1;
+    const address = { tenant: "t", parentId: "p", uid: `sa-${made}` };
+    return processes.run({ address, wake: 1, taken }, isolatedCrashes);
+  };
+  return { processes, run };
+}
+
+test.each([
+  [1, 1],
+  [7, 1],
+  [8, 2],
+  [43, 10],
+])(
+  "of %d places %d are for suspects, and one that has left makes room for one",
+  async (concurrency, places) => {
+    const { processes, run } = suspectsOf(concurrency);
+    for (let n = 1; n < places; n += 1) expect(run(SHARED)).toBeDefined();
+    const passing = run(SHARED, 2);
+    expect(processes.hasRoom).toBe(false);
+    expect(run(SHARED)).toBeUndefined();
+    expect(await passing).toEqual({ status: "passed", because: "tried" });
+    expect([run(SHARED) !== undefined, run(SHARED)]).toEqual([true, undefined]);
+    expect(processes.active()).toHaveLength(places);
+  },
+);
+
+test("suspects that need a process of their own take no more places than others", () => {
+  const { processes, run } = suspectsOf(8);
+  expect(run(SHARED)).toBeDefined();
+  expect(run(ALONE)).toBeDefined();
+  expect([run(ALONE), run(SHARED)]).toEqual([undefined, undefined]);
+  expect(processes.active()).toHaveLength(2);
+});

@@ -24,7 +24,11 @@ const FORMS = [
   ["answers", redis("test/integration/worker/answer-traffic.test.ts"), { ANSWERS: "all" }],
   ["hostile patterns", redis("test/integration/tools/hostile-patterns.test.ts"), { HOSTILE_PATTERNS: "all" }],
   ["examples", redis("test/examples.test.ts"), { EXAMPLES: "processes" }],
-  ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
+  [
+    "charges",
+    redis("test/integration/worker/charging.test.ts"),
+    { DESTROYS: "200", KILLS: "200", LONE_KILLS: "50" },
+  ],
   [
     "isolation",
     redis("test/integration/worker/isolation.test.ts"),

@@ -31,7 +31,11 @@ const FORMS = [
     redis("test/integration/worker/provider-limiter.test.ts", "--testNamePattern", "an outage"),
     { LIMITER_OUTAGE_MS: "3600000" },
   ],
-  ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
+  [
+    "charges",
+    redis("test/integration/worker/charging.test.ts"),
+    { DESTROYS: "200", KILLS: "200", LONE_KILLS: "50" },
+  ],
   ["isolation of 40", script("test:isolation"), {}],
   [
     "isolation of 200",

@@ -533,12 +533,37 @@ describe("a broken wire", () => {
     expect(failureOf(outcome)).toEqual({ kind, retryable, message: "sorry" });
   });
 
-  test("a stream that stalls ends as a timeout and gives its socket up", async () => {
+  /** What the provider has said by the beginning of its message. */
+  const saidAtFirst = {
+    input_tokens: 10,
+    output_tokens: 1,
+    cache_read_input_tokens: 0,
+    cache_creation_input_tokens: 4,
+  };
+
+  /** A call whose answer has begun, and says no more than `beat` every 10 ms; no time passes for it but by its clock. */
+  async function begunCall(options: object, beat?: string) {
+    const [clock, half] = [handClock(), latch()];
     const provider = await startProvider((response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" }).write(messageStart());
+      const body = messageStart() + textBlock(0, "half");
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(body);
+      const timer = beat && setInterval(() => response.write(beat), 10);
+      response.on("close", () => clearInterval(timer || undefined));
     });
-    const outcome = await connect(provider, { idleTimeoutMs: 60 }).call(ask(), hold());
+    const onText = (text: string) => void (text === "half" && half.open());
+    const call = connect(provider, { clock, ...options }).call(ask(), hold({ onText }));
+    await half.opened;
+    return { clock, provider, call };
+  }
+
+  test("a stream that stalls ends as a timeout that says what was bought, and gives its socket up", async () => {
+    const { clock, provider, call } = await begunCall({ idleTimeoutMs: 60 });
+    clock.advance(59);
+    expect(await Promise.race([call, eventLoopTurn()])).toBeUndefined();
+    clock.advance(1_000);
+    const outcome = await call;
     expect(failureOf(outcome)).toMatchObject({ kind: "timeout", retryable: true });
+    expect(outcome).toHaveProperty("usage", saidAtFirst);
     await until(() => provider.sockets.size === 0);
   });
 
@@ -550,18 +575,18 @@ describe("a broken wire", () => {
     expect(failureOf(outcome)).toMatchObject({ kind: "server_error", retryable: true, httpStatus: 500 });
   });
 
-  test("a call that takes longer than its limit ends as a timeout although bytes keep coming", async () => {
-    const provider = await startProvider((response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" }).write(messageStart());
-      const beat = setInterval(() => response.write(event("ping")), 10);
-      response.on("close", () => clearInterval(beat));
-    });
-    const outcome = await connect(provider, { timeoutMs: 150 }).call(ask(), hold());
+  test("a call that takes longer than its limit ends as a timeout that says what was bought, although bytes keep coming", async () => {
+    const { clock, provider, call } = await begunCall({ timeoutMs: 150 }, event("ping"));
+    clock.advance(149);
+    expect(await Promise.race([call, eventLoopTurn()])).toBeUndefined();
+    clock.advance(1_000);
+    const outcome = await call;
     expect(failureOf(outcome)).toMatchObject({
       kind: "timeout",
       retryable: true,
       message: "the call took longer than 150 ms",
     });
+    expect(outcome).toHaveProperty("usage", saidAtFirst);
     await until(() => provider.sockets.size === 0);
   });
 

@@ -625,4 +625,13 @@ export default [
     replace: "if (false)\n      this.#fail",
     tests: ["test/integration/model-port.test.ts"],
   },
+  {
+    id: "timeout-drops-its-bill",
+    promise: "A call that took too long says what was bought by then.",
+    file: "src/worker/model/anthropic/model.ts",
+    find: 'return { status: "failed", failure, ...usage };',
+    replace: 'return { status: "failed", failure, ...(failure.kind === "timeout" ? {} : usage) };',
+    tests: ["test/integration/model-port.test.ts"],
+    title: "says what was bought",
+  },
 ];

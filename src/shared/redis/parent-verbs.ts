@@ -1,14 +1,43 @@
 /**
- * The verbs of a parent, called with any address of it, and of its reply channel, called with that of the agent that an entry is
- * about: a part of the table in `verbs.ts`, whose head says what holds for all.
+ * The verbs of a parent, called with any address of it, and of its reply channel and its counters, called with that of the agent
+ * that an entry or a cost is of: a part of the table in `verbs.ts`, whose head says what holds for all.
  */
 
-import { progressJson, type RunProgress } from "../protocol/reply.ts";
+import type { Usage } from "../protocol/content.ts";
+import { NOTHING_DONE, progressJson, type RunProgress } from "../protocol/reply.ts";
 import { flag, int, json, optional, text, texts } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
-/** The verbs of a parent and its channel. */
+/** What one call used and cost. */
+export interface Bought {
+  usage: Usage;
+  cost_usd: number;
+}
+
+const bought = json<Bought>((spent) => progressJson({ ...NOTHING_DONE, ...spent }));
+
+/** The verbs of a parent, its channel and its counters. */
 export const PARENT_VERBS = {
+  /**
+   * Books a call that was bought and could not be committed, or that Redis has forgotten: into the parent's counters, once
+   * a purchase id, also for an agent that has ended. `same`: it was booked; `committed`: log or transcript have its entry;
+   * `unknown`: nothing tells whether it is in the counters.
+   */
+  charge: {
+    keys: ["record", "usage", "log", "transcript"],
+    context: ["usage_ttl_ms", "stored_counts"],
+    args: {
+      purchase_id: text,
+      /** What it used and cost, as a progress. */
+      bought,
+      entry_key: optional(text),
+      /** One of those that were to be committed. */
+      entry: optional(text),
+      /** How one begins that was committed. */
+      head: optional(text),
+    },
+    answers: { charged: {}, same: {}, committed: {}, unknown: {} },
+  },
   /**
    * Writes down what the parent's agents inherit. `registered`: it differs from what stood there, and its version is one
    * more; `same`: it stands there already. The agents that live keep what they were spawned with.

@@ -16,24 +16,16 @@
  * - `wake` is the number of the wake whose job the caller adds; adding one twice is harmless.
  */
 import { AgentStatus, EndedReason } from "../protocol/agent.ts";
-import type { Usage } from "../protocol/content.ts";
-import { NOTHING_DONE, progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
+import { progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
 import { flag, hash, int, json, list, names, optional, text, texts, word } from "./codec.ts";
 import { INSTALLATION_VERBS } from "./installation-verbs.ts";
 import { PARENT_VERBS } from "./parent-verbs.ts";
 import { SWEEPER_VERBS } from "./sweeper-verbs.ts";
 import type { Verb } from "./verb.ts";
 
-/** What one call used and cost. */
-export interface Bought {
-  usage: Usage;
-  cost_usd: number;
-}
-
 const agentStatus = word(...AgentStatus.options);
 const endedReason = word(...EndedReason.options);
 const progress = json<RunProgress>(progressJson);
-const bought = json<Bought>((spent) => progressJson({ ...NOTHING_DONE, ...spent }));
 const news = { inbox: int, finish: flag, watched: flag };
 
 /** The last text of the run. */
@@ -380,17 +372,6 @@ export const AGENT_VERBS = {
       ended: { reason: endedReason },
       unknown: {},
     },
-  },
-  /**
-   * Books a call that was bought but could not be committed, because the lease was lost: into the parent's counters, once
-   * a purchase id, also for an agent that has ended. `same`: it was booked, or the log has the entry that says so.
-   */
-  charge: {
-    keys: ["record", "usage", "log", "transcript"],
-    context: ["usage_ttl_ms", "stored_counts"],
-    // `bought`: what it used and cost, as a progress. The entry is one of those that were to be committed.
-    args: { purchase_id: text, bought, entry_key: optional(text), entry: optional(text) },
-    answers: { charged: {}, same: {}, unknown: {} },
   },
   ...SWEEPER_VERBS,
   ...PARENT_VERBS,

@@ -63,7 +63,17 @@ export interface ResultMarks {
 export interface NewEntry {
   key: string;
   json: string;
+  /** Of an answer: what stands before its content. It is small, and says what was paid. */
+  head?: string;
   entry: LogEntry;
+}
+
+/** What `entry` says that was paid for; undefined: nothing. */
+export function paidIn(entry: LogEntry): { usage: Usage; costUsd: number } | undefined {
+  if (entry.kind === "answer") return { usage: entry.usage, costUsd: entry.costUsd };
+  if (entry.kind === "purchase" || entry.kind === "compacted")
+    return { usage: entry.value.usage, costUsd: entry.value.cost_usd };
+  return undefined;
 }
 
 /** The whole log in the order of its messages; Redis returns a hash in any order. Throws as {@link readEntry}. */
@@ -185,7 +195,7 @@ export function newAnswer(message: number, answer: LoggedAnswer, durationMs: num
   let more = stopReason === USUAL_STOP ? "" : `,"stop_reason":${JSON.stringify(stopReason)}`;
   if (costUsd > 0) more += `,"cost_usd":${costUsd}`;
   if (finalCall !== undefined) more += `,"hand_back":"${finalCall}"`;
-  const json = `${OPENING}${JSON.stringify(model)},"usage":${usageText(usage)},"duration_ms":${Math.round(durationMs)}${more}${BEFORE_CONTENT}${contentJson}}`;
+  const head = `${OPENING}${JSON.stringify(model)},"usage":${usageText(usage)},"duration_ms":${Math.round(durationMs)}${more}${BEFORE_CONTENT}`;
   const { content } = answer;
   const entry = {
     kind: "answer",
@@ -198,7 +208,7 @@ export function newAnswer(message: number, answer: LoggedAnswer, durationMs: num
     costUsd,
     finalCall,
   } as const;
-  return { key: entryKey.message(message), json, entry };
+  return { key: entryKey.message(message), json: `${head}${contentJson}}`, head, entry };
 }
 
 /** The call `callId` of message `message` begins. */

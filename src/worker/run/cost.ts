@@ -2,7 +2,7 @@
  * What the calls of a run cost. The provider's own word counts where there is one. Where this side cut a call off before that,
  * or what the provider began to answer says nothing of what the prompt came to, that is estimated: a limit that counts tokens
  * holds with every provider. A call that was refused costs nothing. What no commit can take along any more is booked with
- * `charge`, once, under the id by which Redis knows the call.
+ * `charge`, once, under the id by which Redis knows the call; so is what Redis has forgotten again in a failover.
  *
  * Budgets that bind the run are reserved when the provider lets a call through, and settled behind it: a call that waits for its
  * provider takes nothing from others. A run without budgets makes no trip for them. Redis owns what is spent
@@ -18,7 +18,7 @@ import {
 } from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
-import { type NewEntry, newNotice } from "../loop/log.ts";
+import { newNotice, paidIn } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
@@ -94,18 +94,32 @@ function promptOf(
 }
 
 /**
- * Books what the run paid for and did not commit, as far as this side knows; `isLast`: the run is settled with what it had come
- * to before, also where a commit arrived of which only the answer was lost. Never rejects: what cannot be booked is logged.
+ * Books what the run paid for and did not commit, as far as this side knows, and what it committed and Redis has forgotten;
+ * `isLast`: the run is settled with what it had come to before, also where a commit arrived of which only the answer was lost.
+ * Never rejects: what cannot be booked is logged.
  */
 export async function chargeUnbooked(context: Booking, session: Session, isLast: boolean): Promise<void> {
   let [usage, cost] = [ZERO_USAGE, 0];
   for (const { entry } of session.unbooked) {
-    if (entry.kind === "answer") [usage, cost] = [addUsage(usage, entry.usage), cost + entry.costUsd];
-    if (entry.kind === "purchase" || entry.kind === "compacted")
-      [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
+    const paid = paidIn(entry);
+    if (paid) [usage, cost] = [addUsage(usage, paid.usage), cost + paid.costUsd];
   }
   const by = isLast ? undefined : session.unbooked[0];
-  if (usage !== ZERO_USAGE) await charge(context, session, session.purchase.id, { usage, cost, by });
+  if (usage !== ZERO_USAGE)
+    await charge(context, session, session.purchase.id, { usage, cost, key: by?.key, entry: by?.json });
+  if (!isLast) await chargeForgotten(context, session);
+}
+
+/** A log loses its newest entries first: what stands before one that is still there does so as well. */
+async function chargeForgotten(context: Booking, session: Session): Promise<void> {
+  const charged = new Set(session.unbooked.length > 0 ? [session.purchase.id] : []);
+  for (const { id, key, head, usage, costUsd: cost } of session.purchase.booked.toReversed()) {
+    // The tries of one call have one id. The last one bears it: the next holder may have charged one call under it.
+    const name = charged.has(id) ? `${id}/${key}` : id;
+    charged.add(id);
+    const status = await charge(context, session, name, { usage, cost, key, head });
+    if (status !== "charged" && status !== "same") return;
+  }
 }
 
 /** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */
@@ -117,23 +131,31 @@ export async function chargeLostCall(context: RunContext, session: Session, name
   await charge(context, session, `${address.uid}.${name}`, { usage, cost });
 }
 
-/** `by`: an entry of the commit that was to book it. */
+/** What is booked, and the `key` of its entry; `entry`: one that was to be committed, `head`: how one begins that was. */
+interface Charge {
+  usage: Usage;
+  cost: number;
+  key?: string | undefined;
+  entry?: string | undefined;
+  head?: string;
+}
+
+/** What Redis said; undefined: nothing, and that is logged. */
 async function charge(
-  context: Booking,
-  session: Session,
-  id: string,
-  { usage, cost, by }: { usage: Usage; cost: number; by?: NewEntry | undefined },
-): Promise<void> {
-  const { store, logger } = context;
-  const bought = { usage, cost_usd: cost };
+  { store, logger }: Booking,
+  { address }: Session,
+  purchase_id: string,
+  { usage, cost: cost_usd, key: entry_key, entry, head }: Charge,
+) {
+  const bought = { usage, cost_usd };
   try {
-    await store.charge(session.address, { purchase_id: id, bought, entry_key: by?.key, entry: by?.json });
+    return (await store.charge(address, { purchase_id, bought, entry_key, entry, head })).status;
   } catch (error) {
-    const { uid } = session.address;
     logger.warn(
-      { uid, usage, cost_usd: cost, problem: messageOf(error) },
+      { uid: address.uid, usage, cost_usd, problem: messageOf(error) },
       "A call that was paid for could not be booked",
     );
+    return undefined;
   }
 }
 

@@ -5,6 +5,8 @@
  * A purchase may take several requests, of the same bytes or of others: `RequestKeys` says by which key the provider knows each.
  */
 import { createHash } from "node:crypto";
+import type { Usage } from "../../shared/protocol/content.ts";
+import { type NewEntry, paidIn } from "../loop/log.ts";
 import type { Turn } from "../loop/state.ts";
 import type { ModelRequest } from "../model/model.ts";
 
@@ -26,6 +28,15 @@ export interface UpcomingPurchase {
   begun?: string | undefined;
   /** So many results of calls are to come. */
   results?: number;
+}
+
+/** What a commit has taken to Redis; `id`: by which Redis knew the call then, `head`: how its entry in the log begins. */
+export interface BookedPurchase {
+  id: string;
+  key: string;
+  head: string;
+  usage: Usage;
+  costUsd: number;
 }
 
 /** What a commit says of it; `id`: the purchase that Redis knows of then. */
@@ -76,6 +87,8 @@ export class NextPurchase {
   /** Under which id Redis knows that a call may be under way, or is about to begin. */
   id: string;
   readonly requestKeys = new RequestKeys();
+  /** What this claim has paid for and Redis has acknowledged, oldest first. A failover may forget the newest of it. */
+  readonly booked: BookedPurchase[] = [];
   /** Whether Redis counts it as begun as soon as the last result of its turn is in the log. */
   #isAhead = false;
   readonly #uid: string;
@@ -115,9 +128,14 @@ export class NextPurchase {
     this.#isAhead = false;
   }
 
-  /** The commit has said it. */
-  applied({ id, isAhead }: BegunUpdate): void {
-    this.id = id;
-    this.#isAhead = isAhead;
+  /** A commit has taken `entries` to Redis, and said `update`. */
+  committed(entries: readonly NewEntry[], update?: BegunUpdate): void {
+    for (const { key, json, head = json, entry } of entries) {
+      const paid = paidIn(entry);
+      if (paid) this.booked.push({ id: this.id, key, head, usage: paid.usage, costUsd: paid.costUsd });
+    }
+    if (!update) return;
+    this.id = update.id;
+    this.#isAhead = update.isAhead;
   }
 }

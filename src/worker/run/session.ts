@@ -240,7 +240,7 @@ export class Session {
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
     if (answer.status === "conflict") return this.adopt(commitment);
-    if (update) this.purchase.applied(update);
+    this.purchase.committed(commitment.entries, update);
     await this.#acknowledge(commitment);
     this.applyStatus(answer);
     return "committed";
@@ -280,6 +280,7 @@ export class Session {
   /** After `settle` has written the commitment. `status` is given if the run goes on; events without an entry are told later. */
   async settled(commitment: PreparedCommit, status?: HolderStatus): Promise<void> {
     if (status && commitment.entriesAfter === this.#acknowledged) this.events.unshift(...commitment.events);
+    this.purchase.committed(commitment.entries);
     await this.#acknowledge(commitment);
     if (status) this.applyStatus(status);
   }

@@ -270,11 +270,36 @@ test("an answer that was committed by a commit whose answer was lost is not char
   const bought = { usage, cost_usd: 0.5 };
   const charge = (purchase_id: string, entry: string) =>
     rig.store.charge(agent, { purchase_id, bought, entry_key: "1", entry });
-  expect(await charge("p-1", json)).toEqual({ status: "same" });
+  expect(await charge("p-1", json)).toEqual({ status: "committed" });
   await rig.store.settle(agent, DESTROY);
-  expect(await charge("p-1", json)).toEqual({ status: "same" });
+  expect(await charge("p-1", json)).toEqual({ status: "committed" });
   expect(await charge("p-2", '{"v":1,"said":"what another worker was told"}')).toEqual({ status: "charged" });
   expect(await charge("p-3", "")).toEqual({ status: "charged" });
+});
+
+test("an answer that Redis has forgotten is charged, also once the agent has ended; not where its transcript was given up", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  const head = '{"v":1,"usage":[1,2],"content":';
+  const append = (key: string, json: string) =>
+    rig.store.append(agent, { epoch, known: 1, running_ms: 1, entries: [[key, json]] });
+  await append("1", `${head}"hello"}`);
+  await append("3", '{"v":1,"usage":[3,4],"content":"of another worker"}');
+  const { usage } = partsOf(bodyOf("")).progress;
+  const charge = async (id: string, entry_key: string) => {
+    const bought = { usage, cost_usd: 0.5 };
+    return (await rig.store.charge(agent, { purchase_id: `${id}.${entry_key}`, bought, entry_key, head }))
+      .status;
+  };
+  const all = async (id: string) => [await charge(id, "1"), await charge(id, "3"), await charge(id, "5")];
+  expect(await all("running")).toEqual(["committed", "charged", "charged"]);
+  expect(await all("running")).toEqual(["committed", "same", "same"]);
+  await rig.store.settle(agent, DESTROY);
+  expect(await all("ended")).toEqual(["committed", "charged", "charged"]);
+  for (const entry of await rig.replies.read(rig.parent, "0", 1))
+    await rig.replies.ack(rig.parent, entry, "reader");
+  expect(await all("acked")).toEqual(["unknown", "unknown", "unknown"]);
 });
 
 test("the purchase that has begun is known before its answer, and forgotten with it", async () => {

@@ -3,6 +3,7 @@
  * goes further beyond one than the call with which it hands back.
  */
 import { describe, expect, test } from "vitest";
+import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
@@ -32,11 +33,33 @@ const endless = {
   })),
   hand_back: { ...text("What I found."), usage },
 };
+/** The same, and no two calls of a run cost the same. */
+const unequal = {
+  ...endless,
+  turns: endless.turns.map((turn, i) => ({ ...turn, usage: { ...usage, input_tokens: 900 - i } })),
+};
 const tokensOf = (replies: readonly Reply[]) => replies.reduce((sum, reply) => sum + reply.tokens, 0);
 const isPrompted = (name: string) => Array.from({ length: 10 }, (_, i) => ({ name, prompt: `work ${i}` }));
 
-test("ten agents on four workers, one of which is killed: at most one call each beyond the parent's budget, and the sums are exact", async () => {
-  const stage = await openStage({ scenario: endless, timing: SHORT_TIMING });
+/**
+ * What the calls came to whose answers were committed, by uid. A message that was bought again had been lost on its way: of its
+ * purchases the one of the last claim counts.
+ */
+function committedTokens(served: readonly LedgerEntry[]): Map<string, number> {
+  const last = new Map<string, { uid: string; epoch: number; tokens: number }>();
+  for (const { idempotency_key, usage: used } of served) {
+    const [uid = "", message, epoch] = (idempotency_key ?? "").split(".");
+    const name = `${uid}.${message}`;
+    if (used && Number(epoch) > (last.get(name)?.epoch ?? -1))
+      last.set(name, { uid, epoch: Number(epoch), tokens: totalTokens(used) });
+  }
+  const sums = new Map<string, number>();
+  for (const { uid, tokens } of last.values()) sums.set(uid, (sums.get(uid) ?? 0) + tokens);
+  return sums;
+}
+
+test("ten agents on four workers, one of which is killed: at most one call each beyond the parent's budget, and each reply says exactly what its committed calls cost", async () => {
+  const stage = await openStage({ scenario: unequal, timing: SHORT_TIMING });
   for (let i = 0; i < 3; i++) await stage.startWorker({ concurrency: 3 });
   const victim = await stage.spawnWorker({ concurrency: 3 });
   const budget = 60 * CALL_TOKENS;
@@ -56,6 +79,8 @@ test("ten agents on four workers, one of which is killed: at most one call each 
       summary: "What I found.",
     });
   }
+  const said = all.map(({ reply_id, tokens }) => [reply_id.split(".")[0], tokens] as const);
+  expect(new Map(said)).toEqual(committedTokens(served));
   // What was bought and not committed, by the killed worker or one that lost a lease, is in no reply, and charged to the parent.
   const used = await parent.usage();
   expect(used.tokens).toBeGreaterThanOrEqual(tokensOf(all));
@@ -79,7 +104,7 @@ describe("a budget", () => {
     expect(stage.offline.ledger.length).toBe(calls);
   });
 
-  test("tells the model once when four fifths of it are used", async () => {
+  test("tells the model once, with the first call that takes it to four fifths", async () => {
     const stage = await openStage({ scenario: endless });
     await stage.startWorker();
     const parent = stage.parent("nudged", { budgets: { agent: { max_total_tokens: 10 * CALL_TOKENS } } });
@@ -91,7 +116,8 @@ describe("a budget", () => {
       stage.keys.agent({ tenant: "default", parentId: "nudged", uid }).log,
     );
     const notices = Object.entries(log).filter(([key]) => key.endsWith("/notice"));
-    expect(notices.map(([, json]) => json)).toEqual([expect.stringMatching(/Most of the budget/)]);
+    // Seven calls took 7,000 of 10,000 tokens, and the eighth one, for message 15, was expected to take a little more than 1,000.
+    expect(notices).toEqual([["14/notice", expect.stringMatching(/Most of the budget/)]]);
   });
 
   test("in USD is refused for a model whose price is not known, and a parent may only narrow the operator's", async () => {

@@ -1,7 +1,8 @@
 /**
  * Guarantee: every purchase counts. What a call cost that a destroy, a takeover or a crash cut off stands in the parent's
  * usage, once. `DESTROYS` (default 40): so many runs are destroyed at a random moment; `KILLS` (default 10): so many lose their
- * worker to `kill -9`.
+ * worker to `kill -9`, ten at a time; `LONE_KILLS` (default 2): so many lose it alone. `JUDGE_TIMES=1`: the runs that are destroyed
+ * must be charged to the token, as they are where nothing else runs.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -16,6 +17,7 @@ import { messageStart, type Script, send, startProvider } from "../../unit/worke
 
 const DESTROYS = Number(process.env.DESTROYS ?? 40);
 const KILLS = Number(process.env.KILLS ?? 10);
+const LONE_KILLS = Number(process.env.LONE_KILLS ?? 2);
 const SIDE_BY_SIDE = 10;
 const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
 /** The first call is never answered, the second one is. */
@@ -146,6 +148,43 @@ test(`${KILLS} runs whose worker is killed at a random moment: what was billed i
   );
   expect(tokens).toBeGreaterThanOrEqual(billed - KILLS * largest);
   expect(tokens).toBeLessThanOrEqual(billed + KILLS * largest);
+});
+
+test(`${LONE_KILLS} kills of a worker with one run: each costs one call at most beyond what was billed, and leaves out one at most`, {
+  timeout: 120_000 + LONE_KILLS * 10_000,
+}, async () => {
+  const stage = await openStage({
+    scenario: { turns: [look(100), { ...text("done"), latencyMs: 300 }] },
+    timing: SHORT_TIMING,
+  });
+  const { offline } = stage;
+  const random = seeded(7);
+  const apart: number[] = [];
+  for (let round = 0; round < LONE_KILLS; round++) {
+    const victim = await stage.spawnWorker();
+    const before = offline.ledger.length;
+    // What a parent used is what its one run and its one kill cost.
+    const parent = stage.parent(`bereft-${round}`);
+    const task = parent.task("spend");
+    await until(() => offline.ledger.length > before || offline.inFlight > 0);
+    await sleep(random.between(0, 350));
+    await victim.kill();
+    const heir = await stage.startWorker();
+    expect(await task).toMatchObject({ status: "succeeded", turns: 2 });
+    await quiet(stage, [heir]);
+    await heir.stop();
+    const calls = offline.ledger.slice(before);
+    const tokens = calls.map(({ usage }) => tokensOf([usage]));
+    const difference = (await parent.usage()).tokens - tokens.reduce((sum, each) => sum + each, 0);
+    apart.push(difference);
+    expect(Math.abs(difference), `kill ${round}`).toBeLessThanOrEqual(Math.max(...tokens));
+    // The server bills no call that it did not answer; its prompt is charged.
+    if (calls.some(({ status }) => status === "aborted"))
+      expect(difference, `kill ${round}`).toBeGreaterThan(0);
+  }
+  process.stdout.write(
+    `${LONE_KILLS} kills of a run alone: charged less billed ${apart.join(", ")} tokens\n`,
+  );
 });
 
 test.each([

@@ -1,10 +1,15 @@
-/** Guarantee: a log that has lost entries (a failover can do that) hangs nobody: its run still ends in one reply. */
+/**
+ * Guarantee: a log that has lost entries (a failover can do that) hangs nobody: its run still ends in one reply. What the lost
+ * answers cost is charged by the worker that had committed them.
+ */
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { latch } from "../../helpers/latch.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
@@ -72,4 +77,102 @@ test.for([
   await installation.startWorker();
   expect(await installation.reply(agent)).toMatchObject(ending);
   expect(await installation.entries(agent)).toHaveLength(1);
+});
+
+/** Keeps all that the agent's parent has in Redis. What is written later is lost when it is brought back: a replica that lagged takes over. */
+async function replicaOf({ redis, prefix }: Stage, { tenant, parentId }: Agent) {
+  const pattern = `${prefix}:{${tenant}/${parentId}}*`;
+  const names = await keysLike(redis, pattern);
+  const dumps = await Promise.all(names.map((name) => redis.dumpBuffer(name)));
+  return async function takeOver() {
+    const all = redis.multi().del(...(await keysLike(redis, pattern)));
+    for (const [i, name] of names.entries()) all.restore(name, 0, dumps[i] ?? "");
+    for (const [error] of (await all.exec()) ?? []) expect(error).toBeNull();
+  };
+}
+
+/** A tool that holds its run at two places until it is told to go on. */
+function gate() {
+  const places = { early: { reached: latch(), left: latch() }, late: { reached: latch(), left: latch() } };
+  const tool = defineTool({
+    name: "hold",
+    description: "Waits until it is told to go on.",
+    input: z.object({ at: z.enum(["early", "late"]) }),
+    async run({ at }) {
+      places[at].reached.open();
+      await places[at].left.opened;
+      return "held";
+    },
+  });
+  return { ...places, tool };
+}
+
+const holdAt = (at: "early" | "late") => ({
+  content: [{ type: "tool_use" as const, name: "hold", input: { at } }],
+});
+const priced = (turn: object, input_tokens: number) => ({ ...turn, usage: { input_tokens } });
+const spend = (unit: number) => ({
+  turns: [
+    priced(holdAt("early"), unit),
+    priced(list("b"), 2 * unit),
+    priced(holdAt("late"), 4 * unit),
+    priced(done, 8 * unit),
+  ],
+});
+
+/** What the parent has used, what the model server billed, and how many purchases were charged by themselves. */
+async function account({ redis, keys, offline, parent }: Stage, agent: Agent) {
+  const billed = offline.ledger.map(({ usage }) => (usage ? totalTokens(usage) : 0));
+  const marks = await redis.hkeys(keys.parent(agent).usage);
+  return {
+    used: (await parent(agent.parentId).usage()).tokens,
+    billed: billed.reduce((sum, tokens) => sum + tokens, 0),
+    charged: marks.filter((field) => field.startsWith("charged/")).length,
+  };
+}
+
+test.for([["goes on"], ["is destroyed"]] as const)(
+  "the answers that a failover took from a run which then %s are charged once each, and no other",
+  async ([what]) => {
+    const { early, late, tool } = gate();
+    const stage = await openStage({ scenario: spend(1_000) });
+    const worker = await stage.startWorker({ tools: [tool] });
+    const agent = await stage.task("look");
+    await early.reached.opened;
+    const takeOver = await replicaOf(stage, agent);
+    early.left.open();
+    await late.reached.opened;
+    await takeOver();
+    if (what === "is destroyed") await stage.destroy(agent);
+    late.left.open();
+    const calls = what === "is destroyed" ? 3 : 6;
+    expect(await stage.reply(agent)).toMatchObject({ turns: what === "is destroyed" ? 1 : 4 });
+    await until(() => worker.active().length === 0);
+    expect(stage.offline.ledger).toHaveLength(calls);
+    const { used, billed, charged } = await account(stage, agent);
+    expect(used).toBe(billed);
+    expect(charged).toBe(2);
+  },
+);
+
+test("the answers of a claim that a failover took are charged once each, also when another worker has bought others in their place", async () => {
+  const { early, late, tool } = gate();
+  // The next look comes when the lost lease would have ended.
+  const timing = { ...SHORT_TIMING, leaseMs: 3_000 };
+  const stage = await openStage({ scenario: spend(1_000), timing });
+  const agent = await stage.task("look");
+  const takeOver = await replicaOf(stage, agent);
+  const worker = await stage.startWorker({ tools: [tool] });
+  await early.reached.opened;
+  early.left.open();
+  await late.reached.opened;
+  stage.offline.setScenario(spend(1_100));
+  await takeOver();
+  late.left.open();
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", turns: 4 });
+  await until(() => worker.active().length === 0);
+  expect(stage.offline.ledger).toHaveLength(7);
+  const { used, billed, charged } = await account(stage, agent);
+  expect(used).toBe(billed);
+  expect(charged).toBe(3);
 });

@@ -8,6 +8,7 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
+import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { type AgentStore, stateOf } from "../../../src/shared/redis/agent-store.ts";
 import {
   type NewEntry,
@@ -177,6 +178,50 @@ test("what a commit has taken to Redis is not charged beside it, though its answ
   expect(await charged(false)).toEqual([]);
   // A run that is settled without that commit has it in no counter.
   expect(await charged(true)).not.toEqual([]);
+});
+
+test("of what commits had booked that is charged once which Redis has forgotten, each try of a call by itself", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob"]);
+  await session.commit();
+  const begun = session.purchaseId({ message: 3 });
+  session.add([newResult(1, "c0", "found")]);
+  await session.commit({ begun });
+  session.addPurchase(3, { ...USAGE, input_tokens: 10 }, 1, false);
+  await session.commit({ begun });
+  session.add([answerOf(3, "second", ["glob"])]);
+  await session.commit();
+  const { log } = rig.keys.agent(agent);
+  const tried = entryKey.purchase(3, session.lease.epoch, 0);
+  await rig.redis.hdel(log, "3");
+  const charged = async () => {
+    await chargeUnbooked({ store: rig.store, logger: createLogger({ level: "silent" }) }, session, false);
+    return rig.store.usage(rig.parent, 0);
+  };
+  expect(await charged()).toMatchObject({ tokens: 3, cost_usd: 0.5 });
+  await rig.redis.hdel(log, tried);
+  expect(await charged()).toMatchObject({ tokens: 3 + 12, cost_usd: 1.5 });
+  expect(await charged()).toMatchObject({ tokens: 3 + 12, cost_usd: 1.5 });
+  const marks = await rig.redis.hkeys(rig.store.keys.parent(rig.parent).usage);
+  expect(marks.filter((field) => field.startsWith("charged/")).sort()).toEqual([
+    `charged/${begun}`,
+    `charged/${begun}/${tried}`,
+  ]);
+});
+
+test("the answer of an end that did not come, for there was a message, is charged where Redis has forgotten it", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first");
+  const commitment = session.prepareCommit(true);
+  await rig.send(agent, "more");
+  const answer = await rig.store.settle(agent, { ...wellDone(session.lease.epoch), ...commitment.input });
+  if (answer.status !== "more") throw new Error(answer.status);
+  await session.settled(commitment, answer);
+  await rig.redis.hdel(rig.keys.agent(agent).log, "1");
+  await chargeUnbooked({ store: rig.store, logger: createLogger({ level: "silent" }) }, session, false);
+  expect(await rig.store.usage(rig.parent, 0)).toMatchObject({ tokens: 3, cost_usd: 0.5 });
 });
 
 test("once the lease is over nothing is written, and the tools are stopped", async () => {

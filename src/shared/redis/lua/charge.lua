@@ -1,13 +1,22 @@
 -- charge: books what a call cost that was bought and could not be committed, once a purchase. The mark of a purchase stands
 -- beside the counters, so that an ended record stays as its end left it; marks go with the first run of another day. An entry
 -- that stands in the log was committed after all, by a commit whose answer was lost, and is in the counters of its run.
+-- `head`: how an entry begins that stood in the log. It is booked where Redis has forgotten the entry in a failover. A transcript
+-- that is gone was given up, and does not tell.
 -- Include usage.
--- Closes: a call cut off by a destroy, a takeover or a lost lease that is in no counter; one purchase booked twice.
+-- Closes: a call cut off by a destroy, a takeover or a lost lease that is in no counter; an answer that a failover took out of
+-- them; one purchase booked twice.
 if redis.call('EXISTS', record) == 0 then return answer('unknown') end
 if redis.call('HEXISTS', usage, 'charged/' .. purchase_id) == 1 then return answer('same') end
--- A key of another type has no entry.
-if entry_key and (redis.pcall('HGET', log, entry_key) == entry or redis.pcall('HGET', transcript, entry_key) == entry) then
-  return answer('same')
+local function is_in(entries)
+  -- A key of another type has no entry.
+  local stored = redis.pcall('HGET', entries, entry_key)
+  if head and type(stored) == 'string' then stored = string.sub(stored, 1, #head) end
+  return stored == (head or entry)
+end
+if entry_key and (is_in(log) or is_in(transcript)) then return answer('committed') end
+if head and redis.call('HGET', record, 'status') == 'ended' and redis.call('EXISTS', transcript) == 0 then
+  return answer('unknown')
 end
 write_hash_even_when_full(usage)
 count_usage(now_ms(), counters_of(bought))

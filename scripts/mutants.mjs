@@ -14,7 +14,8 @@
  * it stands until its passage of the source or its tests change.
  *
  * --list           say what there is and run nothing
- * --check          hold the lists and the verdicts against the tree and run nothing
+ * --check          hold the lists and the verdicts against the tree and run nothing; exit code 1 also when a mutant of the README's
+ *                  promises has no standing verdict `killed`
  * --unjudged       mutants of which no verdict stands
  * --baseline       what became of the mutants that the suite of 64bb55e killed; runs nothing
  * --only A,B       these ids or areas (an area is a list's file name)
@@ -30,7 +31,7 @@ import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { git, makeCopy, openKnowledge, openRunner, ROOT, setOf, TIME_LIMIT } from "./mutants/test-runs.mjs";
-import { openVerdicts } from "./mutants/verdicts.mjs";
+import { gateOf, openVerdicts } from "./mutants/verdicts.mjs";
 
 const LISTS = "test/mutants";
 /** `--changed` is meant to be waited for. */
@@ -165,18 +166,17 @@ async function runAll(mutants, tell) {
   return leftOut;
 }
 
-/** Says of how many mutants a verdict stands. Resolves to the survivors among them that no reason excuses. */
+/** Says of how many mutants a verdict stands. Answers whether all is as it must be ({@link gateOf}). */
 function tellStanding(mutants, verdicts) {
-  const having = (verdict) => mutants.filter((mutant) => verdicts.standing(mutant) === verdict);
-  const survivors = having("survived");
-  const inexcusable = survivors.filter(({ reason }) => !reason);
-  const [killed, rest] = [having("killed").length, having(undefined).length];
+  const { killed, survived, inexcusable, unproven, unjudged } = gateOf(mutants, verdicts.standing);
   console.log(
-    `${mutants.length - rest} of ${mutants.length} mutants have a verdict that stands: ${killed} killed, ` +
-      `${survivors.length} survived (${inexcusable.length} without a reason); ${rest} have none (--unjudged)`,
+    `${killed.length + survived.length} of ${mutants.length} mutants have a verdict that stands: ${killed.length} killed, ` +
+      `${survived.length} survived (${inexcusable.length} without a reason); ${unjudged.length} have none (--unjudged)`,
   );
   if (inexcusable.length > 0) console.log(`Without a reason: ${inexcusable.map(nameOf).join(", ")}`);
-  return inexcusable;
+  if (unproven.length > 0)
+    console.log(`Promises whose mutants are not known to be killed: ${unproven.map(nameOf).join(", ")}`);
+  return inexcusable.length === 0 && unproven.length === 0;
 }
 
 /** Compares with the suite that the rebuilding of the house began with. A survivor of today has its reason in its list. */
@@ -228,7 +228,7 @@ async function main() {
     console.log(lineOf({ ...mutant, ...result }));
   };
   for (const mutant of stale) tell(mutant, { verdict: "stale", why: staleness(mutant) });
-  if (flags.check) return tellStanding(sound, verdicts).length > 0 || stale.size > 0 ? 1 : 0;
+  if (flags.check) return tellStanding(sound, verdicts) && stale.size === 0 ? 0 : 1;
 
   const leftOut = await runAll(mutants, (mutant, result) => {
     tell(mutant, result);

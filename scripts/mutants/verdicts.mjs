@@ -4,6 +4,7 @@
  * 1. A verdict stands while the mutant, the passage of the source it breaks, and its tests read as they did then.
  * 2. A passage reaches from one blank line before text of the left edge, or one step from it, to the next: a function, a method,
  *    a part of a script or of a long function.
+ * 3. The gate is shut by a survivor that no reason excuses, and by a mutant of a promise of the README that is not known to be killed.
  */
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -55,5 +56,25 @@ export function openVerdicts(root = ROOT, list = FILE) {
       writeFileSync(`${file}.new`, `${JSON.stringify(Object.fromEntries(lasting), undefined, 2)}\n`);
       renameSync(`${file}.new`, file);
     },
+  };
+}
+
+/** The list of the mutants that the rows of the README's table of promises name. */
+const PROMISES = "promises";
+
+/**
+ * The mutants by their standing verdicts. What shuts the gate: `inexcusable`, survivors without a reason, and `unproven`, those of
+ * promises that are not known to be killed. `unjudged`: those of which no verdict stands.
+ */
+export function gateOf(mutants, standing) {
+  const having = (verdict) => mutants.filter((mutant) => standing(mutant) === verdict);
+  const isPromised = ({ area }) => area === PROMISES;
+  const survived = having("survived");
+  return {
+    killed: having("killed"),
+    survived,
+    inexcusable: survived.filter(({ reason }) => !reason),
+    unproven: mutants.filter((mutant) => isPromised(mutant) && standing(mutant) !== "killed"),
+    unjudged: having(undefined),
   };
 }

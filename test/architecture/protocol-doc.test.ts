@@ -8,9 +8,10 @@ import * as timing from "../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
 import type { Codec } from "../../src/shared/redis/codec.ts";
 import { luaSource, type VerbName } from "../../src/shared/redis/scripts.ts";
-import type { Verb } from "../../src/shared/redis/verb.ts";
+import { contextAt, type Verb, wordsOf } from "../../src/shared/redis/verb.ts";
 import { VERBS } from "../../src/shared/redis/verbs.ts";
 import { keyMembers } from "../helpers/key-names.ts";
+import { codeIn, protocolRows } from "../helpers/protocol-rows.ts";
 
 const DOC_FILE = new URL("../../docs/protocol.md", import.meta.url);
 const DOC = readFileSync(DOC_FILE, "utf8");
@@ -60,6 +61,41 @@ test("every key's row says type, stay, writer and reader", () => {
     expect(row, row[0]).toHaveLength(6);
     for (const cell of row) expect(cell, row[0]).not.toBe("");
   }
+});
+
+/** What a script is handed along with what several have in common, and does not use. */
+const UNUSED: Readonly<Record<string, readonly string[]>> = { ask: ["agent.inbox", "agent.attachments"] };
+/** Under which names scripts are told of channels. */
+const CHANNELS: Readonly<Record<string, string>> = {
+  doorbell: "parent.doorbell",
+  events_channel: "parent.events",
+  hints: "hints",
+  webhook_doorbell: "webhookDoorbell",
+};
+
+test("a key's row names the scripts that are handed the key, and no others", () => {
+  const rows = protocolRows("saq");
+  const keys = keysUnder("saq");
+  const address = { tenant: "acme", parentId: "planner", uid: "sa-1" };
+  const words = {
+    request_key: "k",
+    message_id: "m",
+    reply_id: "sa-1.1",
+    run: 1,
+    name: "n",
+    job_id: "sa-1.1",
+  };
+  const given = { ...words, tenant: "acme", lock: keys.callbackLock };
+  const handed = Object.entries<Verb>(VERBS).flatMap(([verb, { keys: names, context }]) => {
+    const spelled = wordsOf({ keys: names, context: [] }, contextAt(keys, timing.TIMING, address), given);
+    const at = spelled.map((key) => rows.find(({ spelling }) => spelling.test(key))?.name ?? key);
+    at.push(...context.flatMap((name) => CHANNELS[name] ?? []));
+    return at.filter((row) => !UNUSED[verb]?.includes(row)).map((row) => `${row}: ${verb}`);
+  });
+  const named = rows.flatMap(({ name, writtenBy, readBy }) =>
+    codeIn(`${writtenBy} ${readBy}`).flatMap((code) => (code in VERBS ? [`${name}: ${code}`] : [])),
+  );
+  expect([...new Set(named)].sort()).toEqual([...new Set(handed)].sort());
 });
 
 test("every verb stands in the table with its keys, what it is told by name, its arguments and answers", () => {

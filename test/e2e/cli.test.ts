@@ -11,7 +11,10 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { formatPlural, formatUsd } from "../../src/cli/terminal/numbers.ts";
 import { EXPECTED } from "../../src/shared/config.ts";
+import { sumUsage } from "../../src/shared/protocol/usage.ts";
+import { closeRedis, openRedis } from "../../src/shared/redis/connection/connection.ts";
 import { bundled } from "../helpers/bundle.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt, spawnInstalled } from "../helpers/processes.ts";
@@ -241,15 +244,31 @@ test("Ctrl-C ends the command also when its Redis has gone away", async () => {
   );
 });
 
-test("Ctrl-C asks for what was found, a second one destroys the sub-agents, says so, and exits with 130", async () => {
+test("Ctrl-C asks for what was found, a second one destroys the sub-agents, says so with the whole sum, and exits with 130", async () => {
   const place = project();
-  const running = await start(["run", "one", "two"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
+  const server = await startPrivateRedis();
+  const env = { REDIS_URL: server.url, ANTHROPIC_BASE_URL: await slowModel(place) };
+  const running = await start(["run", "one", "two"], place, env);
   await running.waitForLine("one: started");
   await running.waitForLine("two: started");
+  const redis = openRedis(server.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  // Both calls are under way: what they cost is known only after they were cut off.
+  const begun = async () => {
+    const records = (await redis.keys("saq:*:agent:*")).filter((key) => /:agent:[^:]+$/.test(key));
+    return Promise.all(records.map((key) => redis.hget(key, "begun")));
+  };
+  await until(async () => (await begun()).filter(Boolean).length === 2);
   process.kill(running.pid, "SIGINT");
   await running.waitForLine(/^Finishing: 2 sub-agents hand back what was found; Ctrl-C again destroys/);
   expect((await running.kill("SIGINT")).code).toBe(130);
-  expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
+  const [sum, last] = running.stderr.slice(-2);
+  expect(last).toBe("Interrupted: 2 sub-agents destroyed.");
+  const [usage = ""] = await redis.keys("saq:*:usage");
+  const { tokens, cost_usd } = sumUsage(await redis.hgetall(usage), 0);
+  expect(tokens).toBeGreaterThan(0);
+  const spent = `${formatPlural(tokens, "token")} · ${formatUsd(cost_usd)}`;
+  expect(sum).toContain(`0 of 2 succeeded · 0 turns · ${spent} · `);
   await expectNothingLeft(place);
 });
 

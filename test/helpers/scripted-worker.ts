@@ -1,5 +1,5 @@
 /** A worker for tests of the parent's side: drives the store's verbs directly, with what the test tells it to say. */
-import { keysUnder, type ParentAddress } from "../../src/shared/protocol/keys.ts";
+import { type Keys, keysUnder, type ParentAddress } from "../../src/shared/protocol/keys.ts";
 import { TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import { partsOf, type ReplyBody } from "../../src/shared/protocol/reply.ts";
 import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
@@ -16,6 +16,8 @@ export interface Script {
   keepAlive?: boolean;
   /** A word for the parent before the end. */
   interim?: string;
+  /** The ring of its end is lost: no doorbell tells of the reply. */
+  unheard?: boolean;
 }
 
 /** See the file's sentence. */
@@ -62,7 +64,8 @@ export function scriptedWorker(
 ): ScriptedWorker {
   const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
-  const store = createAgentStore(redis, keysUnder(prefix), timing);
+  const keys = keysUnder(prefix);
+  const store = createAgentStore(redis, keys, timing);
   let claims = 0;
   const worker: ScriptedWorker = {
     redis,
@@ -92,7 +95,7 @@ export function scriptedWorker(
       });
       return { uid, epoch, texts: unread.map((message) => message.text) };
     },
-    async run(agentId, { summary, fullText, keepAlive = false, interim } = {}) {
+    async run(agentId, { summary, fullText, keepAlive = false, interim, unheard = false } = {}) {
       const { uid, epoch, texts } = await worker.claim(agentId);
       const address = { ...parent, uid };
       const run = (await store.record(address))?.run ?? 0;
@@ -119,7 +122,8 @@ export function scriptedWorker(
           whole_text: fullText,
         });
       }
-      await store.settle(address, {
+      const settling = unheard ? createAgentStore(redis, withoutDoorbells(keys), timing) : store;
+      await settling.settle(address, {
         authority: "worker",
         epoch,
         known: 0,
@@ -142,4 +146,11 @@ export function scriptedWorker(
     },
   };
   return worker;
+}
+
+/** The same keys, but what rings at a parent's door rings where nobody listens. */
+function withoutDoorbells(keys: Keys): Keys {
+  const parent: Keys["parent"] = (of) =>
+    Object.defineProperty(keys.parent(of), "doorbell", { value: `${keys.parent(of).doorbell}:unheard` });
+  return { ...keys, parent };
 }

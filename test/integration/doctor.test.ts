@@ -4,14 +4,16 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, test } from "vitest";
 import { newUid } from "../../src/shared/protocol/ids.ts";
-import { deadlineMember } from "../../src/shared/protocol/keys.ts";
+import { type AgentAddress, deadlineMember, keysUnder } from "../../src/shared/protocol/keys.ts";
 import { budgetsOf, createBudgetBook } from "../../src/shared/redis/budget.ts";
+import { createKeyTypes } from "../../src/shared/redis/key-types.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../src/shared/redis/provider-limiter.ts";
 import { readWorkers } from "../../src/shared/redis/survey.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { doctorFor } from "../helpers/doctor.ts";
+import { keyMembers } from "../helpers/key-names.ts";
 import { until } from "../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage } from "../stage/stage.ts";
 
@@ -196,30 +198,34 @@ test("records of a newer version and a status that is none are left alone and na
   expect((await redis.hgetall(keys.agent(spoilt).record)).status).toBe("zombie");
 });
 
-/** Every key of a parent and of an agent, by its part. */
-function partsOf({ keys }: Stage, agent: Agent): Record<string, string> {
-  const { registry, live, usage, replies } = keys.parent(agent);
-  const { record, log, inbox, life } = keys.agent(agent);
-  return { registry, live, usage, replies, record, log, inbox, life };
+/** Every key of a parent and of an agent that the code can spell, by its part. */
+function partsOf({ keys }: Pick<Stage, "keys">, agent: AgentAddress): Map<string, string> {
+  const owned = { parent: keys.parent(agent), agent: keys.agent(agent) };
+  const parts = Object.entries(owned).flatMap(([owner, spelled]) =>
+    Object.entries(keyMembers(spelled)).map(
+      ([part, key]) => [`${owner}.${part}`, typeof key === "string" ? key : key("one")] as const,
+    ),
+  );
+  return new Map(parts.filter(([part]) => part !== "parent.doorbell" && part !== "parent.events"));
 }
 
-test.each(["registry", "live", "usage", "replies", "record", "log", "inbox", "life"])(
-  "a %s of another type is named with its key, moved aside by --fix, and stops nothing else",
+const PARTS = [...partsOf({ keys: keysUnder() }, { tenant: "t", parentId: "p", uid: newUid() }).keys()];
+
+test.each(PARTS)(
+  "a key %s of another type is named with its key, moved aside by --fix, and stops nothing else",
   async (part) => {
     const installation = await openStage();
-    const { redis, keys } = installation;
+    const { redis, keys, prefix } = installation;
     const doctor = await doctorFor(installation);
     const [victim, other] = [await installation.spawn(), await installation.spawn()];
     const lost = { ...other, parentId: "elsewhere", uid: newUid() };
     await redis.hset(keys.agent(lost).log, "0", "{}");
-    const key = partsOf(installation, victim)[part] ?? "";
+    const key = partsOf(installation, victim).get(part) ?? "";
     await redis.del(key);
     await redis.sadd(key, "not ours");
     const found = await doctor.findings();
     expect(found.wrong_types).toMatchObject({ severity: "error", count: 1, fixable: true });
-    expect(found.wrong_types?.names).toEqual([
-      expect.stringMatching(new RegExp(`:${part === "record" ? victim.uid : part} \\(set, must be `)),
-    ]);
+    expect(found.wrong_types?.names).toEqual([`${key} (set, must be ${createKeyTypes(prefix, keys)(key)})`]);
     expect(found.orphaned_keys?.names).toContain(`elsewhere/${lost.uid}`);
 
     await doctor.fix();

@@ -959,6 +959,15 @@ export default [
     title: "left the slot table",
   },
   {
+    id: "cli-sum-before-bill",
+    promise: "After a second Ctrl-C the sum has what the calls cost that were cut off.",
+    file: "src/cli/local/fan-out.ts",
+    find: "await service.release();",
+    replace: "",
+    tests: ["test/e2e/cli.test.ts"],
+    title: "with the whole sum",
+  },
+  {
     id: "cli-spawn-key-dropped",
     promise: "A spawn of the command line with the same key finds its agent.",
     file: "src/cli/verbs/spawn.ts",

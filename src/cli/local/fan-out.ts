@@ -77,6 +77,8 @@ interface FanOut {
 /** Room for the random part behind the name of a command's own parent. */
 const OWN_NAME_CHARS = 39;
 const LOOK_EVERY_MS = 2_000;
+/** So soon the workers of others have booked a call that a destroy cut off: they wait a quarter of it for the provider's bill. */
+const BOOKED_WITHIN_MS = 1_000;
 
 /**
  * Asks every question and resolves with the exit code: 0 when all succeeded, 130 when told to stop, else that of the
@@ -117,6 +119,7 @@ export async function runPrompts(
     timer?.cancel();
     await hide();
     if (context.signal.aborted && !service.lost) asking.areGone = await noneIsLive(asking);
+    if (asking.areGone && asking.destroyed > 0) await untilBooked(asking);
     await sayTotals(asking, questions.length, startedAtMs);
     await parent.stop();
   }
@@ -167,6 +170,12 @@ function sharedLength(a: string, b: string): number {
   let length = 0;
   while (length < a.length && a[length] === b[length]) length += 1;
   return length;
+}
+
+/** Resolves when what the destroyed runs have bought stands in the parent's usage: also a call that was cut off has its price. */
+async function untilBooked({ context, service }: FanOut): Promise<void> {
+  await service.release();
+  if (service.workers.length > 0) await context.clock.sleep(BOOKED_WITHIN_MS);
 }
 
 /** Says what all of it came to. After an interruption the parent's usage has what destroyed runs used, too. */

@@ -21,7 +21,7 @@ import { bashTool, type NetworkLog } from "../../worker/tools/builtin/bash.ts";
 import { type OpenRoot, parseRoot, parseRoots } from "../../worker/tools/roots.ts";
 import { chooseRunner } from "../../worker/tools/sandbox/choose.ts";
 import type { Tool } from "../../worker/tools/tool.ts";
-import { createWorker } from "../../worker/worker.ts";
+import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import type { CommandContext } from "../command.ts";
 import { areOffline, renderBanner } from "../terminal/banner.ts";
 import { formatPlural } from "../terminal/numbers.ts";
@@ -48,6 +48,8 @@ export interface LocalService {
   readonly workers: readonly WorkerAnnouncement[];
   /** Why the service cannot go on, once it cannot. */
   readonly lost: SubagentError | undefined;
+  /** Hands on what runs in the worker that was started here; resolves when all that its runs have bought is booked. Idempotent. */
+  release(): Promise<void>;
   /** Releases what runs and stops everything; resolves when nothing is left. Idempotent. */
   stop(): Promise<void>;
 }
@@ -94,7 +96,7 @@ export async function startLocalService(
     const workers = others === "use" ? live : [];
     if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
-    const bash = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
+    const own = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
     const model = modelToAsk(config, workers);
     const client = await openClient(context, redis.url, model, disposables);
     if (workers.length === 0) openIntake(context, redis.url, model, disposables);
@@ -102,13 +104,14 @@ export async function startLocalService(
       redis,
       client,
       roots,
-      bash,
+      bash: own?.bash,
       model,
       workers,
       signal: health.signal,
       get lost() {
         return health.lost;
       },
+      release: async () => own?.worker.stop(),
       // Without Redis there is nothing to release: what does not stop at once ends with the process.
       stop: () =>
         health.lost ? Promise.race([disposables.close(), clock.sleep(LOST_STOP_MS)]) : disposables.close(),
@@ -165,13 +168,13 @@ export async function openBash({
   return { tools: runner === undefined ? [] : [bashTool(runner, clock, log)], sentence };
 }
 
-/** Starts a worker with a model of its own; both end with `disposables`. Answers how its `bash` runs. */
+/** Starts a worker with a model of its own; both end with `disposables`. `bash`: how it runs there. */
 async function openWorker(
   context: CommandContext,
   redisUrl: string,
   roots: readonly OpenRoot[],
   disposables: Disposables,
-): Promise<string> {
+): Promise<{ worker: SubagentWorker; bash: string }> {
   const {
     prefix,
     prices,
@@ -184,7 +187,7 @@ async function openWorker(
   } = context.config;
   const { logger, clock } = context;
   const model = await openModel(context, disposables);
-  const { tools, sentence } = await openBash(context);
+  const { tools, sentence: bash } = await openBash(context);
   const work = {
     roots,
     tools,
@@ -201,7 +204,7 @@ async function openWorker(
   const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
   disposables.addBeside(() => worker.stop());
   await worker.start();
-  return sentence;
+  return { worker, bash };
 }
 
 /** The skills of SUBAGENT_SKILLS; those that cannot be used are logged with their paths. None without folders. */

@@ -1,6 +1,8 @@
 /** Guarantee: a wait hands over what it takes out of the channel, and takes nothing it does not hand over. */
 import { describe, expect, test } from "vitest";
+import { type Client, internalsOf } from "../../../src/producer/client.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
+import { type Latch, latch } from "../../helpers/latch.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -137,6 +139,38 @@ describe("waitAll", () => {
     expect(await unacked()).toBe(1);
     expect((await parent.replies().next()).value).toMatchObject({ agent_id: "a" });
   });
+});
+
+/** Opens when the client looks for what is to come: it has asked for the records then, and found the runs under way. */
+async function looksAhead(client: Client): Promise<Latch<void>> {
+  const looked = latch();
+  const { replies } = await internalsOf(client).open();
+  const read = replies.read.bind(replies);
+  replies.read = (...where) => {
+    looked.open();
+    return read(...where);
+  };
+  return looked;
+}
+
+test("waits get replies that another process acks meanwhile, though no doorbell rang", async () => {
+  const { prefix, client, parent, worker, unacked } = await scene("a", "b");
+  const others = await started(testClient({ prefix }));
+  const looked = [await looksAhead(client), await looksAhead(others)];
+  const any = parent.waitAny(["a"]);
+  const all = testParent(others).waitAll(["a", "b"]);
+  await Promise.all(looked.map(({ opened }) => opened));
+  for (const name of ["a", "b"]) await worker.run(name, { unheard: true });
+  // Only the slow tick is left, and the stream is empty by then.
+  const { entries, ack } = await testParent(testClient({ prefix })).newReplies();
+  expect(entries).toHaveLength(2);
+  await ack();
+  expect(await unacked()).toBe(0);
+  expect(await any).toMatchObject({ agent_id: "a", summary: "work of a" });
+  expect(await all).toMatchObject([
+    { agent_id: "a", summary: "work of a" },
+    { agent_id: "b", summary: "work of b" },
+  ]);
 });
 
 test("a wait that is over leaves no timer", async () => {

@@ -1,8 +1,13 @@
 /** What lets a run live on two trips a turn: a spawn with its message, a claim with everything, a settle with the last answer. */
 import { expect, test } from "vitest";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
+import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { stateOf } from "../../../src/shared/redis/agent-store.ts";
+import { createKeyTypes } from "../../../src/shared/redis/key-types.ts";
+import { contextAt, type KeyName, wordsOf } from "../../../src/shared/redis/verb.ts";
+import { VERBS } from "../../../src/shared/redis/verbs.ts";
 import {
   bodyOf,
   DESTROY,
@@ -124,28 +129,111 @@ test.for(["more", "asked", "appended"] as const)(
   },
 );
 
-const FOREIGN = ["replies", "timeline", "history", "live", "inbox"] as const;
+/**
+ * What a settle by its worker or its parent does about a foreign value at each of its keys. `fails`: it writes nothing, and settles
+ * once when the value is gone. `settles`: it never reads what the key holds, or does without it.
+ */
+const FOREIGN: Readonly<Record<(typeof VERBS.settle.keys)[number], "fails" | "settles">> = {
+  record: "fails",
+  log: "fails",
+  inbox: "fails",
+  attachments: "fails",
+  replies: "fails",
+  timeline: "fails",
+  history: "fails",
+  live: "fails",
+  // It only asks whether they are there.
+  webhook: "settles",
+  watching: "settles",
+  // It only says how long they stay, or writes them anew.
+  run_text: "settles",
+  life: "settles",
+  registry: "settles",
+  transcript: "settles",
+  // A run that cannot be counted ends all the same.
+  usage: "settles",
+  // Only a sweeper's settle reads it: the next test.
+  parent_lease: "settles",
+};
 
-test.for(FOREIGN)(
-  "a settle that meets a foreign value at %s writes nothing, and settles once when it is gone",
+/** The key that a verb of an agent knows under this name; `run`: the one that the verb is told. */
+function keyOf({ keys }: Rig, agent: AgentAddress, name: KeyName, run?: number): string {
+  const [key = ""] = wordsOf({ keys: [name], context: [] }, contextAt(keys, TIMING, agent), { run });
+  return key;
+}
+
+/** Puts a value of another type in the place of a key; the answer puts back what was there. */
+async function mistype({ redis, prefix, keys }: Rig, key: string): Promise<() => Promise<void>> {
+  const aside = `${key}-aside`;
+  if ((await redis.exists(key)) === 1) await redis.rename(key, aside);
+  if (createKeyTypes(prefix, keys)(key) === "string") await redis.rpush(key, "foreign");
+  else await redis.set(key, "foreign");
+  return async () => {
+    await redis.del(key);
+    if ((await redis.exists(aside)) === 1) await redis.rename(aside, key);
+  };
+}
+
+test.for(VERBS.settle.keys)(
+  "a settle that meets a foreign value at %s writes nothing and settles once when it is gone, or settles all the same",
   async (name) => {
+    for (const how of ["its worker", "its parent"]) {
+      const rig = verbRig();
+      const { agent, epoch } = await rig.running();
+      await rig.readFirst(agent, epoch);
+      const end = how === "its worker" ? wellDone(epoch) : DESTROY;
+      const putBack = await mistype(rig, keyOf(rig, agent, name, end.run));
+      if (FOREIGN[name] === "fails") {
+        const before = await rig.everything();
+        await expect(rig.store.settle(agent, end), how).rejects.toThrow("WRONGTYPE");
+        expect(await rig.everything()).toEqual(before);
+        await putBack();
+      }
+      expect(await rig.store.settle(agent, end), how).toMatchObject({
+        status: "settled",
+        agent_status: "ended",
+      });
+      expect(await rig.raw(agent)).toMatchObject({ status: "ended" });
+      expect(await entriesOf(rig)).toHaveLength(1);
+      if (name !== "usage") expect((await used(rig)).replies).toBe(1);
+    }
+  },
+);
+
+test("a sweeper's settle that meets a foreign lease of the parent writes nothing, and finds the parent there when it is gone", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  const follows = { on_parent_gone: "destroy" } as const;
+  await rig.store.spawn(agent, spawnWith(JSON.stringify(messageOf("go")), follows));
+  const putBack = await mistype(rig, keyOf(rig, agent, "parent_lease"));
+  const before = await rig.everything();
+  const gone = { ...DESTROY, authority: "sweeper", stop_reason: "parent_gone" } as const;
+  await expect(rig.store.settle(agent, gone)).rejects.toThrow("WRONGTYPE");
+  expect(await rig.everything()).toEqual(before);
+  await putBack();
+  expect(await rig.store.settle(agent, gone)).toMatchObject({ status: "not_due" });
+});
+
+test.for(["append", "settle"] as const)(
+  "a commit by %s that cannot take away what came with a message consumes none, and does when it can",
+  async (verb) => {
     const rig = verbRig();
     const { agent, epoch } = await rig.running();
     await rig.readFirst(agent, epoch);
-    const [ofParent, ofAgent] = [rig.keys.parent(rig.parent), rig.keys.agent(agent)];
-    const key = name in ofAgent ? ofAgent[name as "inbox"] : ofParent[name as "live"];
-    const aside = `${key}-aside`;
-    if ((await rig.redis.exists(key)) === 1) await rig.redis.rename(key, aside);
-    await rig.redis.set(key, "foreign");
+    for (const id of ["m-2", "m-3"]) await rig.send(agent, `also ${id}`, id);
+    const taken = { consume_to: 2, consume_last: "m-2", consume_ids: ["m-2"], taken: ["message:m-2"] };
+    const commit = { epoch, known: 1, running_ms: 9, entries: [["1", '"end"']] as const, ...taken };
+    const perform = () =>
+      verb === "append"
+        ? rig.store.append(agent, { ...commit, events: "{}" })
+        : rig.store.settle(agent, { ...wellDone(epoch), ...commit, events: "{}" });
+    const putBack = await mistype(rig, keyOf(rig, agent, "attachments"));
     const before = await rig.everything();
-    for (const how of [wellDone(epoch), DESTROY])
-      await expect(rig.store.settle(agent, how)).rejects.toThrow("WRONGTYPE");
+    await expect(perform()).rejects.toThrow("WRONGTYPE");
     expect(await rig.everything()).toEqual(before);
-    await rig.redis.del(key);
-    if ((await rig.redis.exists(aside)) === 1) await rig.redis.rename(aside, key);
-    expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "settled" });
-    expect(await entriesOf(rig)).toHaveLength(1);
-    expect((await used(rig)).replies).toBe(1);
+    await putBack();
+    expect(await perform()).toMatchObject({ status: verb === "append" ? "appended" : "more", inbox: 1 });
+    expect(await rig.raw(agent)).toMatchObject({ status: "running", inbox_read: "2" });
   },
 );
 

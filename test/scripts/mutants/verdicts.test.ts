@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { openVerdicts } from "../../../scripts/mutants/verdicts.mjs";
+import { gateOf, openVerdicts } from "../../../scripts/mutants/verdicts.mjs";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 
 const SOURCE = `/** Adds up. */
@@ -110,4 +110,26 @@ test("the list is in the order of the ids, whatever the order of finding out, an
   verdicts.save([last, first]);
   expect(Object.keys(JSON.parse(list()))).toEqual(["a-first", "z-last"]);
   expect(list()).toMatch(/^\{\n {2}"a-first": "survived [0-9a-f]{12}",\n.*\n\}\n$/);
+});
+
+test("the gate is shut by a survivor without a reason, and by a promise whose mutant is not known to be killed", () => {
+  const verdicts: Readonly<Record<string, string>> = {
+    ...{ dead: "killed", alive: "survived", excused: "survived" },
+    ...{ kept: "killed", "kept-badly": "survived" },
+  };
+  const mutants = [
+    { id: "dead", area: "loop" },
+    { id: "alive", area: "loop" },
+    { id: "excused", area: "loop", reason: "it is a hint" },
+    { id: "unknown", area: "loop" },
+    { id: "kept", area: "promises" },
+    { id: "kept-badly", area: "promises", reason: "no test is fast enough" },
+    { id: "kept-unknown", area: "promises" },
+  ];
+  const gate = gateOf(mutants, ({ id }: { id: string }) => verdicts[id]);
+  const ids = (some: readonly { id: string }[]) => some.map(({ id }) => id);
+  expect(ids(gate.inexcusable)).toEqual(["alive"]);
+  expect(ids(gate.unproven)).toEqual(["kept-badly", "kept-unknown"]);
+  expect(ids(gate.unjudged)).toEqual(["unknown", "kept-unknown"]);
+  expect(ids(gate.killed)).toEqual(["dead", "kept"]);
 });

@@ -20,6 +20,8 @@ local function judge_commit(agent, entries)
   if unseen == 0 then return 'same' end
   local consumed = consumed_by_commit(agent)
   if consumed > 0 then
+    -- A key of another type fails here: no message is consumed whose files stay.
+    if taken then redis.call('HLEN', attachments) end
     local last = redis.call('LINDEX', inbox, consumed - 1)
     if not last or message_id_of(last) ~= consume_last then return 'stale' end
   end

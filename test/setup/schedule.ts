@@ -34,9 +34,9 @@ const COMPUTING: readonly string[] = [
 
 /** Files that take longer than twenty seconds, the longest first: begun late, one of them would run alone at the end. */
 export const LONG: readonly string[] = [
+  "test/chaos/short.test.ts",
   "test/integration/worker/provider-limiter.test.ts",
   "test/e2e/cli.test.ts",
-  "test/chaos/short.test.ts",
   "test/e2e/agent-verbs.test.ts",
   "test/chaos/redis-refusing.test.ts",
   "test/integration/verbs/interleaving.test.ts",

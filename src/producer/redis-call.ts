@@ -216,7 +216,7 @@ function classify(error: unknown): { status: "unsent" | "lost" | "refused"; prob
     return { status: "lost", problem: error };
   throw new SubagentError(
     "protocol_violation",
-    `Data in Redis cannot be read (${clip(message, SHOWN_CHARS)}): run one version of this package on it.`,
+    `Data in Redis cannot be read (${clip(messageOf(error), SHOWN_CHARS)}): run one version of this package on it.`,
     {},
     error,
   );

@@ -98,9 +98,26 @@ function fitToShow(cause: unknown, depth = 0): unknown {
   return shown;
 }
 
-/** The message of anything thrown, without secrets. */
+/** The message of anything thrown, without secrets; of what does not fit a schema, where and why: `inbox.1: not JSON`. */
 export function messageOf(error: unknown): string {
-  return withoutSecrets(error instanceof Error ? error.message : spelled(error));
+  if (!(error instanceof Error)) return withoutSecrets(spelled(error));
+  return withoutSecrets(mismatchOf(error) ?? error.message);
+}
+
+/** So many places are named. */
+const MOST_PLACES = 3;
+
+/** What a zod error, whose message is a document, says in one line; undefined for every other error. */
+function mismatchOf(error: Error): string | undefined {
+  if (error.name !== "ZodError" || !("issues" in error) || !Array.isArray(error.issues)) return undefined;
+  const issues: readonly unknown[] = error.issues;
+  return issues.slice(0, MOST_PLACES).map(issueText).join("; ");
+}
+
+function issueText(issue: unknown): string {
+  if (typeof issue !== "object" || issue === null || !("message" in issue)) return "";
+  const path: readonly unknown[] = "path" in issue && Array.isArray(issue.path) ? issue.path : [];
+  return path.length === 0 ? `${issue.message}` : `${path.join(".")}: ${issue.message}`;
 }
 
 /** Whether what is stored about an agent cannot be read: no process of this version will read it another time. */

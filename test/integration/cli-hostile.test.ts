@@ -51,7 +51,7 @@ test("a message that is no JSON is data that cannot be read, and not a Redis tha
   const { code, stderr } = await programOn(stage)("show", agent.agentId);
   expect(code).toBe(1);
   expect(stderr.join("\n")).toMatch(
-    /^subagent-queue: Data in Redis at .* cannot be read \(.*JSON.*\): run one version/,
+    /^subagent-queue: Data in Redis at .* cannot be read \(inbox\.0: not JSON\): run one version/,
   );
   expect(stderr).toHaveLength(1);
 });

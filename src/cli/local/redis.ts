@@ -5,7 +5,7 @@
 
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
-import { SubagentError } from "../../shared/errors.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { NO_CLUSTER, problemOf } from "../../shared/redis/connection/cluster.ts";
 import {
@@ -82,11 +82,12 @@ const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "Ra
 
 /** The error that says why a Redis, or what it holds, cannot be used, and what to do. */
 export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
-  const [place, why] = [withoutPassword(redisUrl), reasonOf(reason)];
+  const place = withoutPassword(redisUrl);
   if (reason instanceof Error && UNREADABLE.has(reason.name)) {
-    const sentence = `Data in Redis at ${place} cannot be read (${clip(why, SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
+    const sentence = `Data in Redis at ${place} cannot be read (${clip(messageOf(reason), SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
     return new SubagentError("protocol_violation", sentence, {}, reason);
   }
+  const why = reasonOf(reason);
   const sentence = ANSWERED.test(why)
     ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../../src/shared/errors.ts";
 
 const CODES = Object.keys(ERRORS) as ErrorCode[];
@@ -41,6 +42,8 @@ test("an error without facts or cause claims none", () => {
 test("anything thrown has a message", () => {
   expect(messageOf(new TypeError("no"))).toBe("no");
   expect(messageOf("plain")).toBe("plain");
+  const misread = z.object({ turn: z.object({ cost: z.number() }) }).safeParse({ turn: { cost: "1" } }).error;
+  expect(messageOf(misread)).toBe("turn.cost: Invalid input: expected number, received string");
   expect(messageOf(undefined)).toBe("undefined");
   expect(messageOf(null)).toBe("null");
 });

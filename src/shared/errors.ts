@@ -101,17 +101,19 @@ function fitToShow(cause: unknown, depth = 0): unknown {
 /** The message of anything thrown, without secrets; of what does not fit a schema, where and why: `inbox.1: not JSON`. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return withoutSecrets(spelled(error));
-  return withoutSecrets(mismatchOf(error) ?? error.message);
+  return withoutSecrets(mismatchOf(error) || error.message);
 }
 
-/** So many places are named. */
+/** So many places are named, each in so many UTF-16 code units: what stands there, and under which name, is foreign. */
 const MOST_PLACES = 3;
+const PLACE_CHARS = 200;
 
-/** What a zod error, whose message is a document, says in one line; undefined for every other error. */
-function mismatchOf(error: Error): string | undefined {
-  if (error.name !== "ZodError" || !("issues" in error) || !Array.isArray(error.issues)) return undefined;
+/** What a zod error, whose message is a document, says in one line; empty for every other error. */
+function mismatchOf(error: Error): string {
+  if (error.name !== "ZodError" || !("issues" in error) || !Array.isArray(error.issues)) return "";
   const issues: readonly unknown[] = error.issues;
-  return issues.slice(0, MOST_PLACES).map(issueText).join("; ");
+  const places = issues.slice(0, MOST_PLACES).map((issue) => issueText(issue).slice(0, PLACE_CHARS));
+  return places.join("; ").replace(/[\p{Cc}\p{Surrogate}]/gu, " ");
 }
 
 function issueText(issue: unknown): string {

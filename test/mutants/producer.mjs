@@ -962,7 +962,7 @@ export default [
     id: "cli-sum-before-bill",
     promise: "After a second Ctrl-C the sum has what the calls cost that were cut off.",
     file: "src/cli/local/fan-out.ts",
-    find: "await service.release();",
+    find: "await within(clock, RELEASED_WITHIN_MS, released);",
     replace: "",
     tests: ["test/e2e/cli.test.ts"],
     title: "with the whole sum",

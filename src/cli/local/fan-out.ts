@@ -2,6 +2,7 @@
 
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { TaskWait } from "../../producer/task-wait.ts";
+import { within } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
@@ -77,7 +78,9 @@ interface FanOut {
 /** Room for the random part behind the name of a command's own parent. */
 const OWN_NAME_CHARS = 39;
 const LOOK_EVERY_MS = 2_000;
-/** So soon the workers of others have booked a call that a destroy cut off: they wait a quarter of it for the provider's bill. */
+/** The sum waits no longer for the command's own worker, also where a tool heeds no stop. */
+const RELEASED_WITHIN_MS = 5_000;
+/** So soon the workers of others have booked a call that a destroy cut off, and for whose bill they wait a moment. */
 const BOOKED_WITHIN_MS = 1_000;
 
 /**
@@ -173,9 +176,12 @@ function sharedLength(a: string, b: string): number {
 }
 
 /** Resolves when what the destroyed runs have bought stands in the parent's usage: also a call that was cut off has its price. */
-async function untilBooked({ context, service }: FanOut): Promise<void> {
-  await service.release();
-  if (service.workers.length > 0) await context.clock.sleep(BOOKED_WITHIN_MS);
+async function untilBooked({ context: { clock, logger }, service }: FanOut): Promise<void> {
+  const released = service
+    .release()
+    .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "The worker was not released"));
+  await within(clock, RELEASED_WITHIN_MS, released);
+  if (service.workers.length > 0) await clock.sleep(BOOKED_WITHIN_MS);
 }
 
 /** Says what all of it came to. After an interruption the parent's usage has what destroyed runs used, too. */

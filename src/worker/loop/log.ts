@@ -63,7 +63,7 @@ export interface ResultMarks {
 export interface NewEntry {
   key: string;
   json: string;
-  /** Of an answer: what stands before its content. It is small, and says what was paid. */
+  /** Of an answer and a summary: what stands before the text. It is small, and says what was paid. */
   head?: string;
   entry: LogEntry;
 }
@@ -283,9 +283,12 @@ export function newCleared(message: number, value: ClearedEntry): NewEntry {
 
 /** From message `message` on a summary stands for what was said before. */
 export function newCompacted(message: number, value: CompactedEntry): NewEntry {
+  const json = priced(value);
   return {
     key: entryKey.compacted(message, value.before),
-    json: priced(value),
+    json,
+    // It is kept for as long as the run, and would keep the summary.
+    head: Array.from(json.slice(0, json.indexOf('"summary"'))).join(""),
     entry: { kind: "compacted", message, value },
   };
 }

@@ -44,7 +44,7 @@ export interface SafeRepeat {
 
 /** The commands of one call; they share its time. */
 export interface RedisCall {
-  /** Commands whose loss changes no outcome of the caller's. Rejects with `redis_unavailable` or `closed`. */
+  /** Reads, and writes that a sweeper or the next call makes good if they are lost. Rejects with `redis_unavailable` or `closed`. */
   read<T>(send: () => Promise<T>): Promise<T>;
   /** A change that may be repeated; `repeated` says that an earlier try may have happened. Also `outcome_unknown`. */
   write<T>(repeat: SafeRepeat, send: (repeated: boolean) => Promise<T>): Promise<T>;

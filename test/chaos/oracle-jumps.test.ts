@@ -18,7 +18,8 @@ const claim = (at: number, epoch: number): Happening => ({
   worker: `w${epoch}`,
   barrenDeaths: 0,
 });
-const happenings = [claim(10, 1), claim(1_000, 2)];
+const TAKEN_AT = 1_000;
+const happenings = [claim(10, 1), claim(TAKEN_AT, 2)];
 const jump = (jumpMs: number, at = 900): Fault => ({ kind: "clock", at, endedAt: at + 5, jumpMs, hit: [] });
 
 const began = (at: number, worker: string): JournalLine => {
@@ -27,13 +28,20 @@ const began = (at: number, worker: string): JournalLine => {
 const bought = (began_at: number): LedgerEntry =>
   ({ began_at, at: began_at + 5, idempotency_key: `${UID}.1.1`, status: "served" }) as LedgerEntry;
 
-/** What is wrong where worker 1 begins a tool and a call at `at`, though worker 2 has had the run since 1,000. */
-function judge(at: number, faults: readonly Fault[]): string[] {
+/** What is wrong where worker 1 begins a tool and a call at `at`, though worker 2 has had the run since `takenAt`. */
+function judge(at: number, faults: readonly Fault[], takenAt = TAKEN_AT): string[] {
   const load = { seen: [], told: [], complaints: [], repeated: 0 };
   const nothing = { stories: [], undisturbed: new Map(), staleAsks: [], spent: [], collapses: [] };
   const journal = [began(at, "w1"), began(at + 1, "w2")];
   const evidence: Evidence = {
-    ...{ load, faults, happenings, ledger: [bought(at)], journal, workspaces: new Map() },
+    ...{
+      load,
+      faults,
+      happenings: [claim(10, 1), claim(takenAt, 2)],
+      ledger: [bought(at)],
+      journal,
+      workspaces: new Map(),
+    },
     ...nothing,
   };
   const lookup = lookUp(evidence);
@@ -58,6 +66,11 @@ test.for<[what: string, at: number, faults: Fault[]]>([
   ["a start long after", 2_001, [jump(5_000)]],
 ])("%s excuses nothing", ([, at, faults]) => {
   expect(judge(at, faults)).toEqual(STALE);
+});
+
+test("a jump long before the run was taken excuses nothing", () => {
+  expect(judge(13_005, [jump(5_000, 1_000)], 13_000)).toEqual([]);
+  expect(judge(14_005, [jump(5_000, 1_000)], 14_000)).toEqual(STALE);
 });
 
 test("a lease over which the clock jumped, either way, is known, up to the next claim", () => {

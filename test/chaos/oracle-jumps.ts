@@ -1,10 +1,9 @@
 /** What a jump of Redis' clock excuses. Pure. */
 import type { Evidence, Lookup } from "./evidence.ts";
+import { CLAIMED_AGAIN_MS } from "./oracle-recovery.ts";
 
 /** A start of which a worker was sure when it lost the run is over within this time, ms. */
 const UNDER_WAY_MS = 1_000;
-/** A jump takes a run within the lease that it cut short, ms: production's, and two for a sweeper to find it. */
-const LONGEST_LEASE_MS = 12_000;
 
 /**
  * Whether a clock that was set forth took the run from a live worker so shortly before `at` that this one could not know. A
@@ -21,7 +20,7 @@ export function isCaughtByJump(
   if (!lost || !taken || at - taken.at > UNDER_WAY_MS) return false;
   return faults.some(
     ({ jumpMs = 0, at: from, endedAt: to }) =>
-      jumpMs > 0 && to >= lost.at && from <= taken.at && taken.at - to <= LONGEST_LEASE_MS,
+      jumpMs > 0 && to >= lost.at && from <= taken.at && taken.at - to <= CLAIMED_AGAIN_MS,
   );
 }
 

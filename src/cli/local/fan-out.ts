@@ -80,7 +80,7 @@ const OWN_NAME_CHARS = 39;
 const LOOK_EVERY_MS = 2_000;
 /** The sum waits no longer for the command's own worker, also where a tool heeds no stop. */
 const RELEASED_WITHIN_MS = 5_000;
-/** So soon the workers of others have booked a call that a destroy cut off, and for whose bill they wait a moment. */
+/** Other workers book a call that a destroy cut off within this time: they wait a moment for its bill. */
 const BOOKED_WITHIN_MS = 1_000;
 
 /**

@@ -287,7 +287,7 @@ export function newCompacted(message: number, value: CompactedEntry): NewEntry {
   return {
     key: entryKey.compacted(message, value.before),
     json,
-    // It is kept for as long as the run, and would keep the summary.
+    // A copy: a slice would keep the whole summary for as long as the run.
     head: Array.from(json.slice(0, json.indexOf('"summary"'))).join(""),
     entry: { kind: "compacted", message, value },
   };

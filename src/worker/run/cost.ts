@@ -114,7 +114,7 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
 async function chargeForgotten(context: Booking, session: Session): Promise<void> {
   const charged = new Set(session.unbooked.length > 0 ? [session.purchase.id] : []);
   for (const { id, key, head, usage, costUsd: cost } of session.purchase.booked.toReversed()) {
-    // The tries of one call have one id. The last one bears it: the next holder may have charged one call under it.
+    // All tries of one call have the same id. The last try is charged under it, for the next holder may have charged one call so.
     const name = charged.has(id) ? `${id}/${key}` : id;
     charged.add(id);
     const status = await charge(context, session, name, { usage, cost, key, head });

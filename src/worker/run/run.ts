@@ -1,6 +1,7 @@
 /**
  * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end.
- * A step adds entries to the session; they are committed before the next tool, call or end. Resuming after a crash is asking `next` again.
+ * A step adds entries to the session; they are committed before the next tool, call or end. To resume after a crash is to ask
+ * `next` again.
  */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";

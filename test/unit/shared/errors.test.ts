@@ -44,6 +44,7 @@ test("anything thrown has a message", () => {
   expect(messageOf("plain")).toBe("plain");
   const misread = z.object({ turn: z.object({ cost: z.number() }) }).safeParse({ turn: { cost: "1" } }).error;
   expect(messageOf(misread)).toBe("turn.cost: Invalid input: expected number, received string");
+  expect(messageOf(new z.ZodRealError([]))).toBe("[]");
   const named = z
     .record(z.string(), z.number())
     .safeParse({ [`a\n\u001b[2J${"b".repeat(1_000)}`]: "1" }).error;

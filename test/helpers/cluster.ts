@@ -34,7 +34,10 @@ export interface RedisCluster {
   holderOf(key: string): Promise<{ master: ClusterServer; replica: ClusterServer | undefined }>;
   /** Resolves to the new master when another node than `before` serves the key, and every live node says so. */
   takenOver(key: string, before: ClusterServer): Promise<ClusterServer>;
-  /** Starts and thaws whoever is down; resolves when every node calls the cluster sound and every replica follows its master. */
+  /**
+   * Starts and thaws whoever is down; resolves when every node calls the cluster sound, every replica follows its master, and
+   * each has its data in its append-only file: one that still writes its first refuses to exit.
+   */
   repair(): Promise<void>;
   /** Ends all nodes and removes their directories. Idempotent. */
   stop(): Promise<void>;
@@ -147,6 +150,7 @@ function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
       await Promise.all(servers.map((server) => server.start()));
       const allSound = async () => {
         if (!(await Promise.all(servers.map(isSound))).every(Boolean)) return false;
+        if ((await Promise.all(servers.map(isRewriting))).some(Boolean)) return false;
         const views = await Promise.all(servers.map(nodesSeenBy));
         return views.every(
           (seen) =>
@@ -181,6 +185,10 @@ async function isSound(server: ClusterServer): Promise<boolean> {
   ]);
   const assigned = /^cluster_slots_ok:16384/m.test(info) && /^cluster_state:ok/m.test(info);
   return assigned && (/^role:master/m.test(replication) || /^master_link_status:up/m.test(replication));
+}
+
+async function isRewriting(server: ClusterServer): Promise<boolean> {
+  return /^aof_rewrite_(?:in_progress|scheduled):1/m.test(await server.ask("INFO", "persistence"));
 }
 
 interface SeenNode {

@@ -140,6 +140,8 @@ async function end({ child, closed, release }: RunningServer, signal: NodeJS.Sig
   // A frozen process ignores SIGTERM until it is thawed.
   if (signal !== "SIGKILL") child.kill("SIGCONT");
   child.kill(signal);
+  // SIGTERM is a wish: Redis refuses it while its data stands in no append-only file yet.
+  await until(() => hasEnded(child), { what: `redis-server to end on ${signal}` });
   await closed;
   await release();
 }

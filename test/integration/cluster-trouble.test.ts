@@ -2,7 +2,6 @@
  * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
-import { inspect } from "node:util";
 import type { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import {
@@ -30,9 +29,6 @@ interface Pool {
   reset(nodes: { host: string; port: number }[]): void;
   getNodes(): Redis[];
 }
-
-/** Far longer than a failover takes, ms. */
-const STUCK_MS = 120_000;
 
 const scene = useCluster();
 const { onCluster, clientOf } = scene;
@@ -228,25 +224,7 @@ test("a run whose claim and turns were lost is done again, and replies once", as
   await replica.start();
   await scene.cluster.takenOver(keys.parent({ tenant: "default", parentId }).live, master);
   const promotedMs = performance.now();
-  // Once, of some hundreds, no reply came: what stood where is said then.
-  const replied = parent.waitAny([agent_id], { signal: AbortSignal.timeout(STUCK_MS) });
-  const reply = await replied.catch(async (error: unknown) => {
-    const said = async (command: string, key: string, ...rest: string[]) =>
-      (await scene.cluster.holderOf(key)).master.ask(command, key, ...rest);
-    const [agent] = (await said("HGETALL", keys.parent({ tenant: "default", parentId }).live)).split(",");
-    const { record } = keys.agent({ tenant: "default", parentId, uid: agent ?? "" });
-    const [stored, deadlines] = [
-      await said("HGETALL", record),
-      await said("ZRANGE", keys.deadlines, "0", "-1", "WITHSCORES"),
-    ];
-    const seen = {
-      active: worker.active(),
-      calls: offline.ledger.length,
-      atThird,
-      agent: await parent.get(agent_id),
-    };
-    throw new Error(inspect({ ...seen, stored, deadlines }, { depth: 6 }), { cause: error });
-  });
+  const reply = await parent.waitAny([agent_id]);
   expect(reply).toMatchObject({ status: "succeeded", turns: 3 });
   process.stdout.write(
     `lost turns: done again ${elapsed(promotedMs)} ms after the promotion, ${offline.ledger.length} calls for 3 turns\n`,

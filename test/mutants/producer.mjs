@@ -38,15 +38,6 @@ export default [
     title: "at rest at once",
   },
   {
-    id: "thread-remembers-its-number",
-    promise: "A thread all of whose records have expired begins anew.",
-    file: "src/service/agent-protocol/thread.ts",
-    find: "{ name: message.assistantId, prompt }",
-    replace: "{ name: message.assistantId, prompt, request_key: `thread-${uid}` }",
-    tests: ["test/integration/service/agent-protocol.test.ts"],
-    title: "records have expired begins anew",
-  },
-  {
     id: "thread-cancels-every-run",
     promise: "Cancelling a run that is over leaves the one that its thread has now alone.",
     file: "src/service/agent-protocol/router.ts",

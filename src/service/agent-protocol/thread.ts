@@ -220,7 +220,6 @@ async function beginRun(
     const prompt = last ? followUp(await textOf(context, last), message.text) : message.text;
     const planned = checkSpawn("agent", { name: message.assistantId, prompt }, context);
     await noteEnd(uid, SPAWN_MS);
-    // Without a request key: one would be remembered longer than the records that its number was counted from.
     const spawned = await withCall(context, (call) => spawnAgent(call, planned, uid)).catch(
       unless("conflict"),
     );

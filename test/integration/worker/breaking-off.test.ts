@@ -67,19 +67,15 @@ test("what a break cost is charged with the break: the claim after it knows of n
 });
 
 test("a run that breaks off after its agent was destroyed charges the answer that no commit took", async () => {
-  const call = { type: "tool_use" as const, name: "write_file", input: { file_path: "a.txt", content: "x" } };
-  const installation = await openStage({ scenario: { turns: [{ content: [call] }] } });
+  const installation = await openStage({ scenario: done });
   const { store, offline } = installation;
   const agent = await installation.task("work");
-  const append: typeof store.append = async (address, input) => {
+  const settle: typeof store.settle = async () => {
     await installation.destroy(agent);
-    return store.append(address, input);
+    await context.leases.held.get(agent.uid)?.renew();
+    throw new Error("OOM command not allowed");
   };
-  // No workspace can be made below a file.
-  const context = runContextOf(installation, {
-    store: { ...store, append },
-    workspaceRoot: import.meta.filename,
-  });
+  const context = runContextOf(installation, { store: { ...store, settle } });
   expect(await run(context, { address: agent, wake: 1, taken: 1 })).toEqual({ status: "lost" });
   const [{ usage } = { usage: null }] = offline.ledger;
   const { tokens } = await installation.parent(agent.parentId).usage();

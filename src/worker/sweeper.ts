@@ -26,13 +26,13 @@ import type { WorkerDirectory } from "../shared/redis/workers.ts";
  * always first during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents on one page of a tick. */
-const BATCH = 100;
+/** Agents on one page of a tick: Redis answers nobody else meanwhile, some 3 ms. */
+const BATCH = 50;
 /**
  * After a full page a tick pauses as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still
  * gets through some 800 checks a second.
  */
-const LONGEST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 10;
 
 /** What a sweeper works on. */
 export interface SweeperContext {

@@ -80,15 +80,14 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       }
     },
     async isAlive(wake) {
-      // Three fields and one score, whatever waits: the state that the queue would tell is looked up in the whole wait list.
+      // Four fields, whatever waits: the state that the queue would tell is looked up in the whole wait list.
       const id = wakeJobId(wake);
-      const [[name, processedOn, finishedOn], delayedUntil] = await Promise.all([
-        redis.hmget(keys.wakeJob(id), "name", "processedOn", "finishedOn"),
-        redis.zscore(keys.delayedWakes, id),
-      ]);
+      const job = await redis.hmget(keys.wakeJob(id), "name", "processedOn", "finishedOn", "delay");
+      const [name, processedOn, finishedOn, delay] = job;
       if (name == null || finishedOn != null) return false;
-      if (processedOn == null) return delayedUntil === null;
-      return isHandedBack(redis, keys, id, delayedUntil);
+      // BullMQ puts the delay of a job that it moves into the line to zero.
+      if (processedOn == null) return Number(delay) === 0;
+      return isHandedBack(redis, keys, id);
     },
     counts: () => using(countsOf),
     pause: () => using((opened) => opened.pause()),
@@ -101,15 +100,11 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
 }
 
 /** Whether a wake that a worker took stands in the line again, or rests for a moment, and is one that this version can follow. */
-async function isHandedBack(
-  redis: RedisClient,
-  keys: Keys,
-  id: string,
-  delayedUntil: string | null,
-): Promise<boolean> {
-  const [data, rank, nowMs] = await Promise.all([
+async function isHandedBack(redis: RedisClient, keys: Keys, id: string): Promise<boolean> {
+  const [data, rank, delayedUntil, nowMs] = await Promise.all([
     redis.hget(keys.wakeJob(id), "data"),
     redis.zscore(keys.rankedWakes, id),
+    redis.zscore(keys.delayedWakes, id),
     redisNowMs(redis),
   ]);
   const isInLine = rank !== null || isSoon(delayedUntil, nowMs);

@@ -6,6 +6,7 @@ import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
 import { redisUrl } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
 import { type Rig, verbRig } from "./rig.ts";
 
 function queueOf(rig: Rig) {
@@ -75,6 +76,25 @@ test("a wake is alive while it waits; one that is delayed, taken, done or gone i
   expect(await queue.isAlive(now)).toBe(false);
   mayEnd.open();
   expect(await queue.isAlive({ uid: now.uid, wake: 2 })).toBe(false);
+});
+
+test("a delayed wake is alive once its time has come and it waits to be taken", async () => {
+  const rig = verbRig();
+  const queue = queueOf(rig);
+  const [first, next] = [wakeOf(rig), wakeOf(rig)];
+  for (const wake of [first, next]) await queue.add(wake, 50);
+  const dueMs = Date.now() + 50;
+  expect(await queue.isAlive(next)).toBe(false);
+  // BullMQ moves all that are due into the line when a worker asks for the next.
+  await until(() => Date.now() > dueMs);
+  const [taken, mayEnd] = [latch<string>(), latch()];
+  workerOf(rig, async ({ uid }) => {
+    taken.open(uid);
+    await mayEnd.opened;
+  });
+  const waits = (await taken.opened) === first.uid ? next : first;
+  expect(await queue.isAlive(waits)).toBe(true);
+  mayEnd.open();
 });
 
 test("a wake that a worker handed back is alive while it stands in the line again, and while it rests for a moment", async () => {

@@ -74,7 +74,11 @@ const FORMS = [
   ["chaos clock", chaos("--runs", "300", "--kills", "60", "--faults", "kill,clock"), {}],
   ["chaos mixed fleet", chaos("--runs", "300", "--kills", "60", "--fleet", "mixed"), {}],
   ["chaos without stalled check", chaos("--runs", "300", "--kills", "60", "--no-stalled-check"), {}],
-  ["chaos slow models", chaos("--runs", "60", "--kills", "12", "--latency", "10000-60000"), {}],
+  [
+    "chaos slow models",
+    chaos("--runs", "60", "--kills", "12", "--latency", "10000-60000", "--isolation"),
+    {},
+  ],
   ["bench", script("bench", "--parts=ratio", "--only=queue", "--rounds=3", "--gate"), {}],
   ["soak", script("test:soak", "--minutes", "120"), {}],
 ];

@@ -17,7 +17,7 @@ const WORKERS_TAKEN: readonly StrikeKind[] = ["kill", "stop", "refuse", "blackho
  * taken away without any run being claimed again prove nothing.
  */
 export function judgeRecovery(
-  { redispatch: { count, p95 }, faults }: Pick<Figures, "redispatch" | "faults">,
+  { redispatch: { count, p95, slowest: uid }, faults }: Pick<Figures, "redispatch" | "faults">,
   swallowed: boolean,
 ): Violation[] {
   const broken = "a run of a killed worker is claimed again in time";
@@ -26,5 +26,5 @@ export function judgeRecovery(
     return [{ broken, detail: `none was claimed again, while ${taken} faults took a worker away` }];
   const mostMs = CLAIMED_AGAIN_MS + (swallowed ? LOST_ANSWER_MS : 0);
   if (p95 <= mostMs) return [];
-  return [{ broken, detail: `p95 of ${count} runs was ${p95} ms, more than ${mostMs} ms` }];
+  return [{ broken, detail: `p95 of ${count} runs was ${p95} ms, more than ${mostMs} ms; the slowest`, uid }];
 }

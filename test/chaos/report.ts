@@ -31,7 +31,7 @@ export interface Figures {
   repeatedCalls: number;
   /** Tokens that the parents used by their books, less those of the model server's ledger. */
   bookedBeside: number;
-  redispatch: { count: number; p50: number; p95: number; max: number };
+  redispatch: { count: number; p50: number; p95: number; max: number; slowest?: string | undefined };
   settledMs: number;
   tookMs: number;
 }
@@ -89,12 +89,14 @@ function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispat
     .flatMap(({ at, hit }) =>
       hit.flatMap((held) => {
         const next = claims.get(held.uid)?.find((claim) => claim.epoch > held.epoch);
-        return next && !isHeldOverJump({ faults }, { claims }, held) ? [Math.round(next.at - at)] : [];
+        if (!next || isHeldOverJump({ faults }, { claims }, held)) return [];
+        return [{ uid: held.uid, ms: Math.round(next.at - at) }];
       }),
     )
-    .sort((a, b) => a - b);
-  const at = (share: number) => waits[Math.min(waits.length - 1, Math.floor(share * waits.length))] ?? 0;
-  return { count: waits.length, p50: at(0.5), p95: at(0.95), max: waits.at(-1) ?? 0 };
+    .sort((a, b) => a.ms - b.ms);
+  const at = (share: number) => waits[Math.min(waits.length - 1, Math.floor(share * waits.length))]?.ms ?? 0;
+  const slowest = waits.at(-1);
+  return { count: waits.length, p50: at(0.5), p95: at(0.95), max: slowest?.ms ?? 0, slowest: slowest?.uid };
 }
 
 /** The report, for people. */

@@ -56,7 +56,8 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
     ...judgeTurns(evidence, lookup),
     ...judgeEffects(evidence, lookup),
     ...judgeMoney(evidence, lookup),
-    ...judgeWakes(evidence, lookup),
+    // The list of workers has those that were killed, too, for a while.
+    ...judgeWakes(evidence, lookup, options.fleet === "mixed" ? 2 * options.workers : 0),
     ...leftovers,
     ...judgeFaults({ ...options, swallowed, planned: plan.length }, evidence, lookup),
     // In a mixed fleet a run may wait for the next worker that has its tools. With short leases the pauses after a loss, which

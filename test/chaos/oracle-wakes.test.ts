@@ -10,8 +10,8 @@ const UID = "sa-1";
 const tempo = { latencyMs: [1, 2], toolMs: [1, 2], turns: [2, 2] } as const;
 const [, , , , story] = tellStories(7, 6, tempo) as [Story, Story, Story, Story, Story];
 
-const taken = (times: number): Happening[] =>
-  Array.from({ length: times }, (_, i) => ({ at: i, uid: UID, what: "taken", wake: 1 }));
+const taken = (times: number, everyMs = 1): Happening[] =>
+  Array.from({ length: times }, (_, i) => ({ at: i * everyMs, uid: UID, what: "taken", wake: 1 }));
 const committed = (at: number, ...entries: string[]): Happening[] =>
   entries.map((entry) => ({ at, uid: UID, what: "committed", entry, interrupted: false }));
 const replied = (run: number): Happening[] => [
@@ -19,11 +19,13 @@ const replied = (run: number): Happening[] => [
 ];
 
 /** What is wrong with an agent of two runs of which this is known. */
-function judge(happenings: readonly Happening[]) {
+function judge(happenings: readonly Happening[], visited?: number) {
   const spawned: Happening = { at: 0, uid: UID, what: "spawned", agentId: "story_4", parentId: "chaos-0" };
   const load = { told: [{ story, parentId: "chaos-0", agentId: "story_4" }] };
   const evidence = { load: { seen: [], complaints: [], repeated: 0, ...load }, happenings };
-  return judgeWakes(evidence, lookUp({ happenings: [spawned, ...happenings] })).map(({ detail }) => detail);
+  return judgeWakes(evidence, lookUp({ happenings: [spawned, ...happenings] }), visited).map(
+    ({ detail }) => detail,
+  );
 }
 
 const second = [...taken(1), ...committed(101, "5"), ...replied(2)];
@@ -43,6 +45,18 @@ test("one wake more is noticed, in the run that it came for", () => {
 
 test("a run that nobody got on with is noticed at its first wake", () => {
   expect(judge([...taken(1), ...replied(1), ...second])).toEqual(["run 1 of story 4: 1 wakes for 0 steps"]);
+});
+
+test("a wake goes to every worker of a mixed fleet, and again after each rest, which is twice as long as the one before", () => {
+  // Over 1,500 ms it has rested four times at most: five rounds of four, and three for the step.
+  const over = (times: number) => [
+    ...taken(times, 1_500 / (times - 1)),
+    ...committed(2_000, "1"),
+    ...replied(1),
+  ];
+  expect(judge([...over(23), ...second], 4)).toEqual([]);
+  expect(judge([...over(24), ...second], 4)).toEqual(["run 1 of story 4: 24 wakes for 1 steps"]);
+  expect(judge([...over(23), ...second])).toEqual(["run 1 of story 4: 23 wakes for 1 steps"]);
 });
 
 test("a chronicle without wakes is noticed", () => {

@@ -5,6 +5,8 @@ import { isStep } from "./happening.ts";
 
 /** So many wakes may workers take for each step that a run commits. */
 const WAKES_A_STEP = 3;
+/** A wake that has been to every worker, and none could do anything for it, rests so long at least, ms; then twice as long. */
+const SHORTEST_REST_MS = 100;
 
 /** What became of one run. */
 export interface WokenRun {
@@ -15,20 +17,36 @@ export interface WokenRun {
   wakes: number;
   /** Commits with a turn or with results, however many of these. */
   steps: number;
+  /** By wake: when it was taken for the first time and for the last, epoch ms. */
+  taken: Map<number, { from: number; to: number }>;
 }
 
-/** Whether runs were woken too often. Nothing is added for faults: a run that lost its worker needs a wake or two more. */
-export function judgeWakes(evidence: Pick<Evidence, "load" | "happenings">, lookup: Lookup): Violation[] {
+/**
+ * Whether runs were woken too often. Nothing is added for faults: a run that lost its worker needs a wake or two more. `visited`: so
+ * many workers may be there that lack a run's tools or have no place for it; each wake goes from one to the next, and rests after
+ * each round.
+ */
+export function judgeWakes(
+  evidence: Pick<Evidence, "load" | "happenings">,
+  lookup: Lookup,
+  visited = 0,
+): Violation[] {
   const runs = countWakes(evidence, lookup);
   // Evidence without wakes would have nothing to say against any run.
   if (runs.every(({ wakes }) => wakes === 0)) return [{ broken: "wakes are seen", detail: "none was" }];
   return runs
-    .filter(({ wakes, steps }) => wakes > WAKES_A_STEP * steps)
+    .filter(({ wakes, steps, taken }) => wakes > WAKES_A_STEP * steps + visited * roundsOf(taken))
     .map(({ story, run, uid, wakes, steps }) => ({
       broken: `a run is woken at most ${WAKES_A_STEP} times for each step that it commits`,
       detail: `run ${run} of story ${story}: ${wakes} wakes for ${steps} steps`,
       uid,
     }));
+}
+
+/** So often the wakes may have been to every worker. */
+function roundsOf(taken: WokenRun["taken"]): number {
+  const rounds = [...taken.values()].map(({ from, to }) => 1 + Math.log2(1 + (to - from) / SHORTEST_REST_MS));
+  return rounds.reduce((sum, each) => sum + each, 0);
 }
 
 /** Wakes and steps of each run that was told. */
@@ -45,7 +63,7 @@ export function countWakes(
   return load.told.flatMap((told) => {
     const uid = uidOf(told) ?? "";
     const runs = told.story.prompts.map((_, part) => {
-      return { story: told.story.number, run: part + 1, uid, wakes: 0, steps: 0 };
+      return { story: told.story.number, run: part + 1, uid, wakes: 0, steps: 0, taken: new Map() };
     });
     addUp(runs, byAgent.get(uid) ?? []);
     return runs;
@@ -59,7 +77,10 @@ function addUp(runs: readonly WokenRun[], happenings: readonly Happening[]): voi
   for (const one of happenings) {
     const run = runs[Math.min(replies, runs.length - 1)];
     if (!run) return;
-    if (one.what === "taken") run.wakes += 1;
+    if (one.what === "taken") {
+      run.wakes += 1;
+      run.taken.set(one.wake, { from: run.taken.get(one.wake)?.from ?? one.at, to: one.at });
+    }
     if (one.what === "entry" && one.kind === "reply") replies += 1;
     if (one.what !== "committed" || !isStep(one.entry) || one.at === committedAt) continue;
     run.steps += 1;

@@ -63,7 +63,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
     // In a mixed fleet a run may wait for the next worker that has its tools. With short leases the pauses after a loss, which
     // are production's, are most of what is measured: that form judges what becomes of runs, not how soon.
     ...(options.fleet === "alike" && options.timing === "production"
-      ? judgeRecovery(figures, options.faults.has("swallow"))
+      ? judgeRecovery(figures, { ...options, swallowed: options.faults.has("swallow") })
       : []),
   ];
   return { figures, violations, evidence };

@@ -90,6 +90,7 @@ function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispat
       hit.flatMap((held) => {
         const next = claims.get(held.uid)?.find((claim) => claim.epoch > held.epoch);
         if (!next || isHeldOverJump({ faults }, { claims }, held)) return [];
+        if (isRedisAway(faults, at, next.at)) return [];
         return [{ uid: held.uid, ms: Math.round(next.at - at) }];
       }),
     )
@@ -97,6 +98,10 @@ function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispat
   const at = (share: number) => waits[Math.min(waits.length - 1, Math.floor(share * waits.length))]?.ms ?? 0;
   const slowest = waits.at(-1);
   return { count: waits.length, p50: at(0.5), p95: at(0.95), max: slowest?.ms ?? 0, slowest: slowest?.uid };
+}
+
+function isRedisAway(faults: Evidence["faults"], from: number, to: number): boolean {
+  return faults.some(({ kind, at, endedAt }) => kind === "redis" && at < to && endedAt > from);
 }
 
 /** The report, for people. */

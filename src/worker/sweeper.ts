@@ -26,7 +26,7 @@ import type { WorkerDirectory } from "../shared/redis/workers.ts";
  * always first during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents on one page of a tick: Redis answers nobody else meanwhile, some 3 ms. */
+/** Agents on one page of a tick. Their checks keep Redis busy for some 3 ms, and other commands wait behind them. */
 const BATCH = 50;
 /**
  * After a full page a tick pauses as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still

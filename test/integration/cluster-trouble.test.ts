@@ -98,6 +98,23 @@ test("a client that has just given up all nodes is not asked before it has found
   expect(canSend(redis)).toBe(true);
 });
 
+test("a client that is closed between two attempts to connect, and knows nodes again, announces its end", async () => {
+  const redis = openRedis(scene.cluster.url, "worker");
+  await whenAccepted(redis);
+  const pool = Reflect.get(redis, "connectionPool") as Pool;
+  const reconnecting = new Promise((resolve) => redis.once("reconnecting", resolve));
+  dropRedis(redis);
+  await reconnecting;
+  // What an answer about the slot table does that comes only now.
+  pool.reset(scene.cluster.servers.map(({ port }) => ({ host: "127.0.0.1", port })));
+  const ended = new Promise((resolve) => redis.once("end", resolve));
+  const waiting = redis.get("x");
+  closeRedis(redis);
+  await expect(waiting).rejects.toThrow(/closed|ended|available/);
+  await ended;
+  expect(redis.status).toBe("end");
+});
+
 test("a node that left the slot table and came back before its connection had ended is closed with the client", async () => {
   const redis = openRedis(scene.cluster.url, "worker");
   closeAtEnd(() => closeRedis(redis));

@@ -10,6 +10,7 @@
  */
 import { Cluster, type ClusterOptions, Command, type Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "../../clock.ts";
+import { SubagentError } from "../../errors.ts";
 import type { ClusterNode } from "../../redis-url.ts";
 import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
 
@@ -30,31 +31,29 @@ const closing = new WeakSet<Cluster>();
 type EndListener = () => void;
 
 /**
- * ioredis' client with four faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * ioredis' client with five faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
  * are gone: ioredis announces it for each node that it drops, even after it has ended or begun to reconnect, and never
  * recovers. It keeps a node that the slot table names again while its last connection still closes: ioredis forgets the
  * new connection when the old one ends, and never closes it. We refresh the slot table on our own timer: that of ioredis
  * never stops when the client is closed during a refresh. It publishes all messages of a channel through one node: ioredis
- * picks a node for each message, and messages from different nodes arrive in any order.
+ * picks a node for each message, and messages from different nodes arrive in any order. Closed between two attempts to connect it
+ * announces its end: ioredis leaves that to the nodes of an attempt.
  */
 class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
   readonly #clock: Clock;
+  readonly #announcers = new Map<Redis, EndListener[]>();
   #look: { cancel(): void } | undefined;
 
   constructor(nodes: ClusterNode[], options: ClusterOptions, clock: Clock) {
     super(nodes, options);
     this.#nodes = nodes;
     this.#clock = clock;
-    const announcers = new Map<Redis, EndListener[]>();
-    const silence = (node: Redis) => {
-      for (const listener of announcers.get(node) ?? []) node.off("end", listener);
-      announcers.delete(node);
-    };
+    const announcers = this.#announcers;
     this.on("+node", (node: Redis) => {
       const { host, port } = node.options;
       for (const older of announcers.keys())
-        if (older.options.host === host && older.options.port === port) silence(older);
+        if (older.options.host === host && older.options.port === port) this.#silence(older);
       // Only ioredis listens to a node that it has just made.
       announcers.set(node, node.rawListeners("end") as EndListener[]);
       limitHandshake(node, clock);
@@ -62,7 +61,7 @@ class SteadyCluster extends Cluster {
     this.on("-node", (node: Redis) => announcers.delete(node));
     this.on("close", () => {
       this.#look?.cancel();
-      for (const node of announcers.keys()) silence(node);
+      for (const node of announcers.keys()) this.#silence(node);
     });
     this.on("ready", () => this.#lookLater());
   }
@@ -78,6 +77,20 @@ class SteadyCluster extends Cluster {
     return super.sendCommand(command, stream, { slot });
   }
 
+  override disconnect(reconnect = false): void {
+    const endsHere = this.status === "reconnecting" && !reconnect;
+    if (endsHere) for (const node of this.#announcers.keys()) this.#silence(node);
+    super.disconnect(reconnect);
+    if (!endsHere) return;
+    callInside(this, "setStatus", "end");
+    callInside(this, "flushQueue", new SubagentError("closed", "The connection to Redis was closed."));
+  }
+
+  #silence(node: Redis): void {
+    for (const listener of this.#announcers.get(node) ?? []) node.off("end", listener);
+    this.#announcers.delete(node);
+  }
+
   #lookLater(): void {
     this.#look?.cancel();
     this.#look = this.#clock.timeout(LOOK_MS, () => {
@@ -85,6 +98,12 @@ class SteadyCluster extends Cluster {
       this.#lookLater();
     });
   }
+}
+
+/** Calls a method that ioredis keeps to itself. */
+function callInside(cluster: Cluster, name: string, ...args: unknown[]): void {
+  const method: unknown = Reflect.get(cluster, name);
+  if (typeof method === "function") Reflect.apply(method, cluster, args);
 }
 
 /** Opens a client for the commands of `role`. */
@@ -117,17 +136,13 @@ export function openClusterSubscriber(nodes: ClusterNode[], options: RedisOption
 }
 
 /**
- * Closes a cluster's client: at once; what was sent and not answered rejects. It announces its end when its last node is
- * gone, so one that has found none yet is closed as soon as it tries the first.
+ * Closes a cluster's client: at once; what was sent and not answered rejects. While it connects it announces its end when its last
+ * node is gone, so one that has found none yet is closed as soon as it tries the first.
  */
 export function closeCluster(cluster: Cluster): void {
   closing.add(cluster);
-  if (cluster.nodes().length > 0) {
-    cluster.disconnect();
-    return;
-  }
-  if (cluster.status === "reconnecting") cluster.connect().catch(() => {});
-  cluster.once("+node", () => process.nextTick(() => cluster.disconnect()));
+  if (cluster.status === "reconnecting" || cluster.nodes().length > 0) cluster.disconnect();
+  else cluster.once("+node", () => process.nextTick(() => cluster.disconnect()));
 }
 
 /** How the problem of a server that was named as a cluster begins; waiting does not change it. */

@@ -54,6 +54,8 @@ export interface Proxy {
    * those of the handshake included, counted from this call on: n below 5 keeps some clients from ever connecting. `undefined` ends the fault.
    */
   swallowEveryNthReply(n: number | undefined): void;
+  /** The same for the nth reply from now on alone; resolves when it is lost. */
+  swallowNthReply(n: number): Promise<void>;
   /** Delays bytes by `ms` in each direction; 0 ends it. */
   setLatency(ms: number): void;
   /** Resets all connections and closes the port. Idempotent. */
@@ -67,6 +69,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
   let gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
   const stranded: Gate[] = [];
   let everyNth: number | undefined;
+  let onSwallowed = () => {};
   let replies = 0;
   let passed = 0;
   let refusing = false;
@@ -92,6 +95,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
         replies += 1;
         if (everyNth === undefined || replies % everyNth !== 0) return false;
         counts.swallowed += 1;
+        onSwallowed();
         cut(link);
         return true;
       },
@@ -142,6 +146,17 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     swallowEveryNthReply(n) {
       everyNth = n;
       replies = 0;
+      onSwallowed = () => {};
+    },
+    swallowNthReply(n) {
+      return new Promise((resolve) => {
+        everyNth = n;
+        replies = 0;
+        onSwallowed = () => {
+          everyNth = undefined;
+          resolve();
+        };
+      });
     },
     setLatency(ms) {
       gate.latencyMs = ms;

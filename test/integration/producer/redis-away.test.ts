@@ -31,10 +31,9 @@ async function timed<T>(call: () => Promise<T>): Promise<{ error?: unknown; valu
 /** Runs `call` while the `nth` reply from now on is lost with its connection; `then` happens right after the loss. */
 async function losing<T>(proxy: FaultyProxy, nth: number, call: () => Promise<T>, then = () => {}) {
   const before = proxy.counts.swallowed;
-  proxy.swallowEveryNthReply(nth);
+  const lost = proxy.swallowNthReply(nth);
   const called = timed(call);
-  await until(() => proxy.counts.swallowed > before, { everyMs: 1, what: "a reply to be lost" });
-  proxy.swallowEveryNthReply(undefined);
+  await lost;
   then();
   const outcome = await called;
   expect(proxy.counts.swallowed).toBe(before + 1);

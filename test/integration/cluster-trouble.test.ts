@@ -107,11 +107,14 @@ test("a client that is closed between two attempts to connect, and knows nodes a
   await reconnecting;
   // What an answer about the slot table does that comes only now.
   pool.reset(scene.cluster.servers.map(({ port }) => ({ host: "127.0.0.1", port })));
+  const nodesEnded = pool.getNodes().map((node) => new Promise((resolve) => node.once("end", resolve)));
   const ended = new Promise((resolve) => redis.once("end", resolve));
   const waiting = redis.get("x");
   closeRedis(redis);
   await expect(waiting).rejects.toThrow(/closed|ended|available/);
   await ended;
+  // What its nodes announce after it changes nothing.
+  await Promise.all(nodesEnded);
   expect(redis.status).toBe("end");
 });
 

@@ -950,6 +950,15 @@ export default [
     title: "closed between two attempts",
   },
   {
+    id: "cluster-end-taken-back",
+    promise: "A client of a cluster that has announced its end stays at that when its last nodes are gone.",
+    file: "src/shared/redis/connection/cluster.ts",
+    find: "if (endsHere) for (const node of this.#announcers.keys()) this.#silence(node);",
+    replace: "",
+    tests: ["test/integration/cluster-trouble.test.ts"],
+    title: "closed between two attempts",
+  },
+  {
     id: "cluster-node-forgotten",
     promise: "A node that comes back before its last connection has ended is closed with its client.",
     file: "src/shared/redis/connection/cluster.ts",

@@ -59,7 +59,7 @@ export function planStrikes(seed: number, kills: number, faults: ReadonlySet<Fau
   const kinds = chance.shuffled([
     ...of("kill", "kill", kills),
     ...of("stop", "stop", Math.ceil(kills / KILLS_A_STOP)),
-    ...of("partition", "refuse", Math.floor(partitions / 2)),
+    ...of("partition", "refuse", Math.ceil(partitions / 2)),
     ...of("partition", "blackhole", Math.ceil(partitions / 2)),
     ...of("redis", "redis", Math.ceil(kills / KILLS_A_RESTART)),
     ...of("clock", "clock", Math.max(FEWEST_JUMPS, Math.ceil(kills / KILLS_A_JUMP))),

@@ -10,6 +10,7 @@
  *    given up by design after the third, and that is another test's.
  * 5. Redis dies in the middle of its work, and alone: every lasting fault is over by then.
  * 6. Its clock jumps for all that stands there at once, whatever else is going on.
+ * 7. A fault that hit no run strikes again, {@link ATTEMPTS} times in all: the plan may have no other of its kind.
  */
 
 import type { Proxy as TcpProxy } from "../helpers/proxy.ts";
@@ -60,20 +61,38 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
     await scene.pace.reached(planned.dueAt);
     if (planned.kind === "redis") await Promise.all(lasting);
     await new Promise((resolve) => setTimeout(resolve, planned.delayMs));
-    const seat = await chooseBusy(scene, planned);
-    if (!seat) break;
-    const striking = strike(scene, planned, seat, faults);
-    lasting.add(striking);
+    const struck = await strikeBusy(scene, planned, faults);
+    if (!struck) break;
+    const { over } = struck;
+    lasting.add(over);
     // One that failed stays: whoever waits for them all is told.
-    striking.then(
-      () => lasting.delete(striking),
+    over.then(
+      () => lasting.delete(over),
       () => {},
     );
-    if (planned.kind === "kill" || isOfRedis(planned.kind)) await striking;
     scene.pace.struck();
   }
   await Promise.all(lasting);
   return faults;
+}
+
+/** How often a fault strikes at most until it hits a run: who was busy when chosen may be idle by the time it strikes. */
+const ATTEMPTS = 3;
+
+/** Strikes a busy worker, or Redis; undefined when the work is over. */
+async function strikeBusy(
+  scene: Scene,
+  planned: PlannedStrike,
+  faults: Fault[],
+): Promise<Struck | undefined> {
+  let struck: Struck | undefined;
+  for (let attempt = 0; attempt < ATTEMPTS && !struck?.fault.hit.length; attempt++) {
+    await struck?.over;
+    const seat = await chooseBusy(scene, planned);
+    if (!seat) break;
+    struck = await strike(scene, planned, seat, faults);
+  }
+  return struck;
 }
 
 /**
@@ -109,18 +128,29 @@ async function chooseBusy(
 const DEATHS_TO_SPARE = 2;
 const isSpared = ({ steps, barrenDeaths }: Holding) => steps === 0 && barrenDeaths >= DEATHS_TO_SPARE;
 
-async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: Fault[]) {
+/** A fault of which is known what it hit; `over` resolves when it has ended. */
+interface Struck {
+  fault: Fault;
+  over: Promise<void>;
+}
+
+async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: Fault[]): Promise<Struck> {
   const fault: Fault = { kind: planned.kind, at: Date.now(), endedAt: 0, hit: [] };
   faults.push(fault);
+  let healed: Promise<void> | undefined;
   if (planned.kind === "redis") await restartRedis(scene, fault, planned.outage * scene.leaseMs);
   else if (planned.kind === "clock") await jump(scene, fault, Math.round(planned.jump * scene.leaseMs));
   else {
     fault.victim = { seat: seat.number, worker: seat.worker.id, pid: seat.worker.pid };
     seat.up = false;
     if (planned.kind === "kill") await kill(scene, seat, fault);
-    else await disturb(scene, seat, fault);
+    else {
+      await disturb(scene, seat, fault);
+      healed = heal(scene, seat, fault);
+    }
   }
-  fault.endedAt = Date.now();
+  if (!healed) fault.endedAt = Date.now();
+  return { fault, over: healed ?? Promise.resolve() };
 }
 
 async function kill({ fleet, chronicle }: Scene, seat: Seat, fault: Fault): Promise<void> {
@@ -129,14 +159,17 @@ async function kill({ fleet, chronicle }: Scene, seat: Seat, fault: Fault): Prom
   fault.hit = held(chronicle, fault.victim?.worker ?? "");
 }
 
-async function disturb(scene: Scene, seat: Seat, fault: Fault): Promise<void> {
-  const { chronicle, leaseMs } = scene;
-  const { worker, proxy } = seat;
+async function disturb({ chronicle }: Scene, { worker, proxy }: Seat, fault: Fault): Promise<void> {
   if (fault.kind === "stop") worker.freeze();
   else if (fault.kind === "refuse") proxy.refuse();
   else proxy.blackhole();
   await chronicle.caughtUp();
   fault.hit = held(chronicle, worker.id);
+}
+
+/** Ends a stop or a partition, when others have taken over what it hit. */
+async function heal({ chronicle, leaseMs }: Scene, seat: Seat, fault: Fault): Promise<void> {
+  const { worker, proxy } = seat;
   const overAtMs = performance.now() + leaseMs;
   const isTaken = ({ uid, epoch }: { uid: string; epoch: number }) => {
     const now = chronicle.agents.get(uid);
@@ -150,6 +183,7 @@ async function disturb(scene: Scene, seat: Seat, fault: Fault): Promise<void> {
     else proxy.heal();
     seat.up = true;
   });
+  fault.endedAt = Date.now();
 }
 
 async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promise<void> {

@@ -24,8 +24,6 @@ export interface ProgramOptions {
   root: string;
   /** Absolute path of its tsconfig. */
   config: string;
-  /** Files that stand in memory, by absolute path; all others are read from the disk. */
-  files?: Readonly<Record<string, string>>;
 }
 
 /** What the compiler knows, until `close`. */
@@ -35,15 +33,8 @@ export interface OpenProgram {
 }
 
 /** Compiles without emitting. Throws a SyntaxError with the place when a file is not TypeScript. */
-export function openProgram({ root, config, files = {} }: ProgramOptions): OpenProgram {
-  const api = new API({
-    cwd: root,
-    fs: {
-      readFile: (path) => files[path],
-      fileExists: (path) => (path in files ? true : undefined),
-      directoryExists: (path) => Object.keys(files).some((file) => file.startsWith(`${path}/`)) || undefined,
-    },
-  });
+export function openProgram({ root, config }: ProgramOptions): OpenProgram {
+  const api = new API({ cwd: root });
   try {
     const project = api.updateSnapshot({ openProjects: [config] }).getProject(config);
     if (project === undefined) throw new TypeError(`${config} is no project`);

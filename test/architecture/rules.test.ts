@@ -1,4 +1,6 @@
-import { join } from "node:path";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import {
   findHiddenActors,
@@ -7,7 +9,7 @@ import {
   glossaryOf,
   PRIVATE_WORDS,
 } from "./names.ts";
-import { openProgram } from "./program.ts";
+import { type OpenProgram, openProgram } from "./program.ts";
 import { RULE_NAMES, RULES, type RuleName, type Tree } from "./rules.ts";
 
 /** Files by path, as a rule would find them in the repository. */
@@ -658,31 +660,47 @@ const NAMES: Files = {
 
 const REPOSITORY = join(import.meta.dirname, "../..");
 
-/** All plays in one program, each in a folder of its own in memory; packages are the repository's. */
+/** All plays in one program, each in a directory of its own; packages are the repository's. */
 const plays = [NAMES, ...RULE_NAMES.flatMap((rule) => [...PLAYS[rule].breaks, ...PLAYS[rule].keeps])];
-const program = openProgram({ root: REPOSITORY, config: inMemory("tsconfig.json"), files: filesOf(plays) });
+const program = openPlays(
+  Object.fromEntries(
+    plays.flatMap((play, index) =>
+      Object.entries(play).map(([path, text]) => [`${index}/${path}`, text] as const),
+    ),
+  ),
+  { moduleDetection: "force" },
+);
 afterAll(() => program.close());
 
-function inMemory(path: string): string {
-  return join(REPOSITORY, "plays-in-memory", path);
-}
-
-function filesOf(all: readonly Files[]): Record<string, string> {
-  const files = all.flatMap((play, index) =>
-    Object.entries(play).map(([path, text]) => [inMemory(`${index}/${path}`), text] as const),
-  );
-  const compiled = files.map(([path]) => path).filter((path) => /\.[cm]?ts$/.test(path));
-  const config = {
-    extends: "../tsconfig.json",
-    compilerOptions: { moduleDetection: "force" },
-    files: compiled,
-  };
-  return { ...Object.fromEntries(files), [inMemory("tsconfig.json")]: JSON.stringify(config) };
+/**
+ * Compiles these files, by their paths. They stand on the disk: the compiler would ask for files in memory one by one, thousands of times.
+ */
+function openPlays(files: Files, compilerOptions: object): OpenProgram {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "plays-")));
+  try {
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), text);
+    }
+    symlinkSync(join(REPOSITORY, "node_modules"), join(root, "node_modules"));
+    const compiled = Object.keys(files).filter((path) => /\.[cm]?ts$/.test(path));
+    // Without a list of its own it would inherit the repository's, and compile all of that.
+    const config = {
+      extends: join(REPOSITORY, "tsconfig.json"),
+      compilerOptions,
+      files: compiled,
+      include: [],
+    };
+    writeFileSync(join(root, "tsconfig.json"), JSON.stringify(config));
+    return openProgram({ root, config: join(root, "tsconfig.json") });
+  } finally {
+    rmSync(root, { recursive: true });
+  }
 }
 
 /** The tree of one play, with the paths that its files would have in the repository. */
 function treeOf(files: Files): Tree {
-  const folder = `plays-in-memory/${plays.indexOf(files)}/`;
+  const folder = `${plays.indexOf(files)}/`;
   const own = (path: string) => path.slice(folder.length);
   const sources = program.sources.filter(({ path }) => path.startsWith(`${folder}src/`));
   const paths = Object.keys(files);
@@ -760,12 +778,5 @@ describe("the rules on names", () => {
 });
 
 test("a file that does not parse is an error and not a file without violations", () => {
-  const compilerOptions = { noLib: true, types: [] };
-  const files = {
-    [inMemory("a.ts")]: "const = ;",
-    [inMemory("tsconfig.json")]: JSON.stringify({ compilerOptions, files: [inMemory("a.ts")] }),
-  };
-  expect(() => openProgram({ root: REPOSITORY, config: inMemory("tsconfig.json"), files })).toThrow(
-    SyntaxError,
-  );
+  expect(() => openPlays({ "a.ts": "const = ;" }, { noLib: true, types: [] })).toThrow(SyntaxError);
 });

@@ -286,6 +286,22 @@ export default [
     RULES,
   ),
   guard(
+    "search-from-the-root",
+    "A search that names its directory from the root may be above what is refused.",
+    "shared/protocol/pattern.ts",
+    "    if (isSearched && isRelative && isFromElsewhere(path)) return true;\n",
+    "",
+    RULES,
+  ),
+  guard(
+    "search-from-above",
+    "A search that names its directory from above the workspace may be above what is refused.",
+    "shared/protocol/pattern.ts",
+    'return path.startsWith("/") || path === ".." || path.startsWith("../");',
+    'return path.startsWith("/");',
+    RULES,
+  ),
+  guard(
     "command-globbed-words",
     "Names of files that the shell looks up may be what is refused behind the program.",
     "shared/protocol/permissions.ts",

@@ -65,7 +65,7 @@ export function pathPattern(pattern: string): Matches {
 /**
  * A path that is refused: also by an absolute spelling of it, so the pattern may begin at any name, and two stars between slashes
  * stand for no directory, too. `isSearched`: everything below the path is meant, so that it is refused also above what the
- * pattern names.
+ * pattern names; a path from the root or from above the workspace may be above whatever a relative pattern names.
  */
 export function refusedPathPattern(pattern: string, isSearched: boolean): Matches {
   if (isSearched && !pattern.includes("/")) return () => true;
@@ -74,7 +74,9 @@ export function refusedPathPattern(pattern: string, isSearched: boolean): Matche
   const tokens = tokensOf(spelled);
   const anywhere = tokensOf(["**/", ...spelled]);
   const isName = !glob.includes("/");
+  const isRelative = !glob.startsWith("/");
   return (path, work) => {
+    if (isSearched && isRelative && isFromElsewhere(path)) return true;
     const isNamed = isName ? read(tokens, lastName(path), work) : read(anywhere, path, work);
     if (isNamed === "all") return true;
     if (!isSearched) return false;
@@ -91,6 +93,11 @@ export function normalised(path: string): string {
     else names.push(name);
   }
   return (path.startsWith("/") ? "/" : "") + names.join("/");
+}
+
+/** Whether only the machine knows what stands there: the path does not begin in the workspace. */
+function isFromElsewhere(path: string): boolean {
+  return path.startsWith("/") || path === ".." || path.startsWith("../");
 }
 
 function lastName(path: string): string {

@@ -273,6 +273,17 @@ describe("paths", () => {
     for (const root of ["", ".", "/", undefined]) expect(deny("secrets/**", root)).toBe("deny");
   });
 
+  test("a search that names its directory from the root, or from above the workspace, may be above what is refused", () => {
+    const deny = (pattern: string, path: string) =>
+      verdict({ deny: [`grep(${pattern})`] }, "grep", { pattern: "key", path });
+    for (const path of ["/work/agent", "/work/agent/src", "..", "../agent", "src/../../agent"])
+      expect(deny("secrets/**", path), path).toBe("deny");
+    expect(deny("secrets/**", "..agent")).toBe("allow");
+    expect(deny("/data/secrets/**", "/")).toBe("deny");
+    expect(deny("/data/secrets/**", "/data")).toBe("deny");
+    expect(deny("/data/secrets/**", "/data/docs")).toBe("allow");
+  });
+
   test("a search that begins above what is refused is refused, too", () => {
     const rules = { deny: ["grep(secrets/**)"] };
     expect(verdict(rules, "grep", { pattern: "key" })).toBe("deny");

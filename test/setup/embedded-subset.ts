@@ -1,15 +1,12 @@
 /**
  * The test files that run once more on the embedded server, the Redis of a machine that has none: every guard of the
- * verbs, the parent's calls on top of them, and an origin with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
+ * verbs, some of the parent's calls on top of them, and an origin with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
  */
 export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",
   "test/integration/producer/managing.test.ts",
-  "test/integration/producer/questions.test.ts",
   "test/integration/producer/replies.test.ts",
-  "test/integration/producer/task-all.test.ts",
   "test/integration/producer/task.test.ts",
-  "test/integration/producer/waiting.test.ts",
   "test/integration/verbs/ack.test.ts",
   "test/integration/verbs/claim.test.ts",
   "test/integration/verbs/deadline-set.test.ts",
@@ -26,8 +23,11 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/wake-queue.test.ts",
 ];
 
-/** Run there by `npm run test:embedded` alone: the other origins, with workers that ask Redis for the same. */
+/** Run there by `npm run test:embedded` alone: calls and workers that ask Redis for the same as those above. */
 export const EMBEDDED_LONG: readonly string[] = [
+  "test/integration/producer/questions.test.ts",
+  "test/integration/producer/task-all.test.ts",
+  "test/integration/producer/waiting.test.ts",
   "test/integration/origins/b.test.ts",
   "test/integration/origins/c.test.ts",
 ];

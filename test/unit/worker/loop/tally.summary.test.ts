@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { NO_SUMMARY } from "../../../../src/shared/protocol/reply.ts";
 import { SUMMARY_MAX_CHARS, summarise } from "../../../../src/worker/loop/tally.ts";
+import { anyCharacter } from "../../../helpers/cases.ts";
 
 const length = (text: string) => [...text].length;
 
@@ -35,7 +36,7 @@ describe("summarise", () => {
   });
 
   test("never exceeds its size, and cuts only what exceeds it", () => {
-    const texts = fc.string({ unit: "binary", maxLength: 400 });
+    const texts = fc.string({ unit: anyCharacter, maxLength: 400 });
     fc.assert(
       fc.property(texts, fc.integer({ min: 80, max: 300 }), (text, max) => {
         const { summary, truncated } = summarise(text, max);

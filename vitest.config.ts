@@ -27,17 +27,13 @@ const shared = isAskedFor
 
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
 /** Most files wait for leases, timers and processes for two thirds of their time: with fewer a core is often idle. */
-const maxWorkers = 4 * Math.max(2, availableParallelism());
+const maxWorkers = 3 * Math.max(2, availableParallelism());
 
 export default defineConfig({
   // The examples import the package by its name.
   resolve: { tsconfigPaths: true },
   test: {
     pool: "forks",
-    // A process that reads hundreds of files and makes much that lives shortly collects it half as often.
-    execArgv: ["--max-semi-space-size=32"],
-    // What one project has compiled the others need not compile again.
-    experimental: { fsModuleCache: true },
     maxWorkers,
     setupFiles: ["test/setup/seed.ts", "test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
     reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],

@@ -343,6 +343,18 @@ test.for<[flaw: string, change: Partial<Struck>, faults: Fault[], broken: RegExp
   ["one that is not over", {}, [struck("kill"), struck("stop", { endedAt: 0 })], /1 of 2 planned/],
   ["kills that hit nothing", {}, [struck("kill"), struck("kill", { hit: [] })], /1 of 2 kills hit/],
   [
+    "a kill that hit nothing and one in its place",
+    {},
+    [struck("kill", { hit: [], isRepeated: true }), struck("kill"), struck("stop")],
+    undefined,
+  ],
+  [
+    "a kill in the place of another, and no stop",
+    {},
+    [struck("kill", { hit: [], isRepeated: true }), struck("kill")],
+    /1 of 2 planned/,
+  ],
+  [
     "a stop that stopped nobody",
     {},
     [struck("kill"), struck("stop", { hit: [{ uid: UID, epoch: 2 }] })],

@@ -43,5 +43,8 @@ test("a fault that finds the worker it chose idle strikes again, and one that hi
     else setTimeout(() => Object.assign(run, { status: "succeeded" }));
   }, 3);
   const faults = await strikeAll(scene, [planned]);
-  expect(faults.map(({ hit }) => hit.length)).toEqual([0, 1]);
+  expect(faults.map(({ hit, isRepeated }) => [hit.length, isRepeated ?? false])).toEqual([
+    [0, true],
+    [1, false],
+  ]);
 });

@@ -33,6 +33,8 @@ export interface Fault {
   victim?: { seat: number; worker: string; pid: number };
   /** The active runs it hit: uid and the epoch under which it was held. */
   hit: { uid: string; epoch: number }[];
+  /** It hit none, and another has struck in its place. */
+  isRepeated?: boolean;
 }
 
 /** What faults act on. */
@@ -90,6 +92,7 @@ async function strikeBusy(
     await struck?.over;
     const seat = await chooseBusy(scene, planned);
     if (!seat) break;
+    if (struck) struck.fault.isRepeated = true;
     struck = await strike(scene, planned, seat, faults);
   }
   return struck;

@@ -47,10 +47,16 @@ const whole: Size = {
 };
 /** For what is many times slower: a quarter of the tasks, and of those before them. */
 const quarter: Size = { ...whole, tasks: Math.ceil(whole.tasks / 4) };
+const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
+const asked = values.parts === "" ? Object.keys(PARTS) : values.parts.split(",");
+const unknown = asked.find((part) => !Object.hasOwn(PARTS, part));
+if (unknown !== undefined) {
+  process.stderr.write(`No part is called ${unknown}: ${Object.keys(PARTS).join(", ")}\n`);
+  process.exit(2);
+}
+const isAsked = (part: string) => asked.includes(part);
 const redis = await startRedis();
 const model = await startModel();
-const asked = values.parts.split(",");
-const isAsked = (part: string) => values.parts === "" || asked.includes(part);
 const PEERS_ON_POSTGRES = { "DBOS, Postgres": "dbos", "LangGraph, Postgres": "langgraph" } as const;
 const needsPostgres =
   isAsked("ratio") && Object.keys(PEERS_ON_POSTGRES).some((name) => name.includes(values.only));
@@ -176,7 +182,6 @@ function tooDear(): string[] {
   });
 }
 
-const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
 for (const [name, measure] of Object.entries(PARTS)) {
   if (!isAsked(name)) continue;
   const section = await measure({ redis, model, depths: values.depths.split(",").map(Number) });

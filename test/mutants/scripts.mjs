@@ -25,6 +25,32 @@ export default [
     tests: ["test/integration/verbs/parent-lease.test.ts"],
   },
   {
+    id: "ack-kind-forgotten",
+    promise: "What is kept of a reply that is no usual one says of which kind it is.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "kind = reply.kind ~= 'reply' and reply.kind or nil,",
+    replace: "",
+    tests: [
+      "test/integration/verbs/ack.test.ts",
+      "test/integration/producer/task.test.ts",
+      "test/integration/service/webhooks.test.ts",
+      "test/integration/producer/managing.test.ts",
+    ],
+  },
+  {
+    id: "ack-middle-dropped",
+    promise: "Only values behind the last that is there are left out of what is kept.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "(values[name] and cjson.encode(values[name])) or 'null'",
+    replace: "(values[name] and cjson.encode(values[name])) or nil",
+    tests: [
+      "test/integration/verbs/ack.test.ts",
+      "test/integration/producer/task.test.ts",
+      "test/integration/service/webhooks.test.ts",
+      "test/integration/producer/managing.test.ts",
+    ],
+  },
+  {
     id: "ack-two-firsts",
     promise: "Of two readers that ack one entry only one learns that it was first.",
     file: "src/shared/redis/lua/ack.lua",

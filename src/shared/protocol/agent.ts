@@ -210,13 +210,13 @@ export const RecordFields = z.object({
 
 /**
  * The values of the JSON list that stands in the fields `kept1`, `kept2` … of an acked agent's record, in their order: names in
- * each record would be a quarter of what an agent may leave behind. Those up to `definition` are of its specification;
- * `entry_id` and what follows are of its reply, `ending` what its `reply_id` has behind the uid.
+ * each record would be a quarter of what an agent may leave behind. What few agents have stands last, for the list ends with the last
+ * value that is there. `entry_id` to `message_ids` and `undelivered` are of its reply, `ending` what its `reply_id` has behind the uid, and `kind` stands there where it is not `reply`.
  */
 export const KEPT_FIELDS = [
-  ...["model", "max_turns", "max_tokens", "max_duration_ms", "max_total_tokens", "max_cost_usd"],
-  ...["keep_alive", "idle_ms", "description", "definition", "progress", "summary"],
-  ...["entry_id", "ending", "kind", "reply_status", "stop_reason", "message_ids", "undelivered"],
+  ...["model", "max_turns", "max_tokens", "max_duration_ms", "idle_ms", "progress", "summary"],
+  ...["entry_id", "ending", "reply_status", "stop_reason", "message_ids"],
+  ...["kind", "keep_alive", "description", "definition", "undelivered", "max_total_tokens", "max_cost_usd"],
 ] as const;
 
 /**
@@ -245,7 +245,15 @@ export function readKept(
     description,
     definition,
   };
-  const { entry_id, ending, kind, reply_status: status, stop_reason, message_ids, undelivered } = kept;
+  const {
+    entry_id,
+    ending,
+    kind = "reply",
+    reply_status: status,
+    stop_reason,
+    message_ids,
+    undelivered,
+  } = kept;
   const said = {
     entry_id,
     at: fields.ended_at,
@@ -261,7 +269,7 @@ export function readKept(
     ...{ uid, tenant, parent_id: parentId, epoch: 0, deadline: 0, inbox_read: 0 },
     ...{ summary, spec: JSON.stringify(spec) },
     ...(progress !== undefined && { progress: JSON.stringify(progress) }),
-    ...(kind !== undefined && { reply: JSON.stringify(reply) }),
+    ...(entry_id !== undefined && { reply: JSON.stringify(reply) }),
   };
 }
 

@@ -8,20 +8,22 @@ local TIMELINES_MAX = 50
 -- A hash whose values are all so short takes half the memory; with many of them it does not.
 local PIECE_BYTES, PIECES_MAX = 64, 100
 
--- The values of `kept_fields` as a JSON list, null for those that are not there. Raises for a record that Lua cannot read.
+-- The values of `kept_fields` as a JSON list up to the last that is there, null for those that are not. Raises for a record that
+-- Lua cannot read.
 local function kept_json(agent)
   local spec, reply = cjson.decode(agent.spec), agent.reply and cjson.decode(agent.reply) or {}
   if agent.progress then cjson.decode(agent.progress) end
-  local values = { summary = agent.summary, model = spec.model, keep_alive = spec.keep_alive and 1 or 0,
+  local values = { summary = agent.summary, model = spec.model, keep_alive = spec.keep_alive and 1 or nil,
     idle_ms = spec.idle_ms, description = spec.description, definition = spec.definition, entry_id = reply.entry_id,
-    ending = reply.reply_id and string.match(reply.reply_id, '[^.]*$'), kind = reply.kind, reply_status = reply.status,
-    stop_reason = reply.stop_reason, message_ids = reply.message_ids }
+    ending = reply.reply_id and string.match(reply.reply_id, '[^.]*$'), kind = reply.kind ~= 'reply' and reply.kind or nil,
+    reply_status = reply.status, stop_reason = reply.stop_reason, message_ids = reply.message_ids }
   for name, limit in pairs(spec.limits) do values[name] = limit end
   local as_json = { progress = agent.progress, undelivered = reply.undelivered }
   local list = {}
   for name in string.gmatch(kept_fields, '%S+') do
     list[#list + 1] = as_json[name] or (values[name] and cjson.encode(values[name])) or 'null'
   end
+  while list[#list] == 'null' do list[#list] = nil end
   return '[' .. table.concat(list, ',') .. ']'
 end
 

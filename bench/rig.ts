@@ -36,8 +36,19 @@ export async function startRedis(): Promise<BenchRedis> {
   const dir = mkdtempSync(join(directory, "redis-"));
   const durable = ["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"];
   // A file that is written anew while it is measured gets shorter.
-  durable.push("--auto-aof-rewrite-percentage", "0");
-  const args = ["--port", `${port}`, "--bind", "127.0.0.1", "--dir", dir, "--save", "", ...durable];
+  const growing = ["--auto-aof-rewrite-percentage", "0"];
+  const args = [
+    "--port",
+    `${port}`,
+    "--bind",
+    "127.0.0.1",
+    "--dir",
+    dir,
+    "--save",
+    "",
+    ...durable,
+    ...growing,
+  ];
   kept(spawn("redis-server", args, { stdio: "ignore" }));
   const admin = new Redis({ port, retryStrategy: () => 50, maxRetriesPerRequest: null });
   admin.on("error", () => {});

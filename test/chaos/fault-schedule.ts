@@ -55,12 +55,12 @@ export function planStrikes(seed: number, kills: number, faults: ReadonlySet<Fau
   const chance = seeded(seed ^ 0x5eed);
   const of = (name: FaultName, kind: StrikeKind, count: number): StrikeKind[] =>
     faults.has(name) ? Array.from({ length: count }, () => kind) : [];
-  const partitions = Math.ceil(kills / KILLS_A_PARTITION);
+  const ofEachPartition = Math.ceil(kills / KILLS_A_PARTITION / 2);
   const kinds = chance.shuffled([
     ...of("kill", "kill", kills),
     ...of("stop", "stop", Math.ceil(kills / KILLS_A_STOP)),
-    ...of("partition", "refuse", Math.ceil(partitions / 2)),
-    ...of("partition", "blackhole", Math.ceil(partitions / 2)),
+    ...of("partition", "refuse", ofEachPartition),
+    ...of("partition", "blackhole", ofEachPartition),
     ...of("redis", "redis", Math.ceil(kills / KILLS_A_RESTART)),
     ...of("clock", "clock", Math.max(FEWEST_JUMPS, Math.ceil(kills / KILLS_A_JUMP))),
   ]);

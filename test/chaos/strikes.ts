@@ -86,8 +86,8 @@ async function strikeBusy(
   scene: Scene,
   planned: PlannedStrike,
   faults: Fault[],
-): Promise<Struck | undefined> {
-  let struck: Struck | undefined;
+): Promise<Strike | undefined> {
+  let struck: Strike | undefined;
   for (let attempt = 0; attempt < ATTEMPTS && !struck?.fault.hit.length; attempt++) {
     await struck?.over;
     const seat = await chooseBusy(scene, planned);
@@ -132,15 +132,15 @@ const DEATHS_TO_SPARE = 2;
 const isSpared = ({ steps, barrenDeaths }: Holding) => steps === 0 && barrenDeaths >= DEATHS_TO_SPARE;
 
 /** A fault of which is known what it hit; `over` resolves when it has ended. */
-interface Struck {
+interface Strike {
   fault: Fault;
   over: Promise<void>;
 }
 
-async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: Fault[]): Promise<Struck> {
+async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: Fault[]): Promise<Strike> {
   const fault: Fault = { kind: planned.kind, at: Date.now(), endedAt: 0, hit: [] };
   faults.push(fault);
-  let healed: Promise<void> | undefined;
+  let healed = Promise.resolve();
   if (planned.kind === "redis") await restartRedis(scene, fault, planned.outage * scene.leaseMs);
   else if (planned.kind === "clock") await jump(scene, fault, Math.round(planned.jump * scene.leaseMs));
   else {
@@ -152,8 +152,10 @@ async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: 
       healed = heal(scene, seat, fault);
     }
   }
-  if (!healed) fault.endedAt = Date.now();
-  return { fault, over: healed ?? Promise.resolve() };
+  const over = healed.then(() => {
+    fault.endedAt = Date.now();
+  });
+  return { fault, over };
 }
 
 async function kill({ fleet, chronicle }: Scene, seat: Seat, fault: Fault): Promise<void> {
@@ -186,7 +188,6 @@ async function heal({ chronicle, leaseMs }: Scene, seat: Seat, fault: Fault): Pr
     else proxy.heal();
     seat.up = true;
   });
-  fault.endedAt = Date.now();
 }
 
 async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promise<void> {

@@ -74,6 +74,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
   let passed = 0;
   let refusing = false;
 
+  const swallowEvery = (n: number | undefined, swallowed = () => {}) => {
+    [everyNth, replies, onSwallowed] = [n, 0, swallowed];
+  };
   const cut = (link: Link) => {
     if (links.delete(link)) counts.cut += 1;
     link.reset();
@@ -143,19 +146,13 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     cutAll() {
       for (const link of [...links]) cut(link);
     },
-    swallowEveryNthReply(n) {
-      everyNth = n;
-      replies = 0;
-      onSwallowed = () => {};
-    },
+    swallowEveryNthReply: (n) => swallowEvery(n),
     swallowNthReply(n) {
       return new Promise((resolve) => {
-        everyNth = n;
-        replies = 0;
-        onSwallowed = () => {
-          everyNth = undefined;
+        swallowEvery(n, () => {
+          swallowEvery(undefined);
           resolve();
-        };
+        });
       });
     },
     setLatency(ms) {

@@ -289,7 +289,7 @@ export default [
     "search-from-the-root",
     "A search that names its directory from the root may be above what is refused.",
     "shared/protocol/pattern.ts",
-    "    if (isSearched && isRelative && isFromElsewhere(path)) return true;\n",
+    " || (isRelative && isFromElsewhere(path))",
     "",
     RULES,
   ),

@@ -51,6 +51,14 @@ export default [
     ],
   },
   {
+    id: "ack-keeps-nulls",
+    promise: "What few agents have takes no room in what is kept of the others.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "  while list[#list] == 'null' do list[#list] = nil end\n",
+    replace: "",
+    tests: ["test/integration/verbs/ack.test.ts"],
+  },
+  {
     id: "ack-two-firsts",
     promise: "Of two readers that ack one entry only one learns that it was first.",
     file: "src/shared/redis/lua/ack.lua",

@@ -1,6 +1,7 @@
 /**
  * The test files that run once more on the embedded server, the Redis of a machine that has none: every guard of the
- * verbs, some of the parent's calls on top of them, and an origin with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
+ * verbs, some of the parent's calls on top of them, and an origin with a real worker. A file belongs here when it uses
+ * `redisUrl()` and starts no server of its own.
  */
 export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",

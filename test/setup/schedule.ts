@@ -60,6 +60,7 @@ export const LONG: readonly string[] = [
   "test/integration/cluster-failover.test.ts",
   "test/integration/worker/hanging.test.ts",
   "test/chaos/options.test.ts",
+  "test/integration/verbs/interleaving.test.ts",
   "test/integration/service/schedules.test.ts",
   "test/integration/worker/redis-outage.test.ts",
   "test/integration/worker/killing.test.ts",
@@ -69,6 +70,7 @@ export const LONG: readonly string[] = [
   "test/chaos/clock-jump.test.ts",
   "test/chaos/destroy.test.ts",
   "test/chaos/stale-worker.test.ts",
+  "test/architecture.test.ts",
   "test/e2e/live-page.test.ts",
   "test/e2e/board.test.ts",
   "test/e2e/doctor.test.ts",
@@ -90,9 +92,6 @@ export const LONG: readonly string[] = [
   "test/integration/doctor-busy.test.ts",
   "test/integration/worker/isolation.test.ts",
   "test/deploy/compose.test.ts",
-  "test/integration/verbs/interleaving.test.ts",
-  "test/architecture/rules.test.ts",
-  "test/architecture.test.ts",
 ];
 
 /** Sorts what vitest would run next to what it leaves idle. */

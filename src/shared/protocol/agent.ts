@@ -210,8 +210,9 @@ export const RecordFields = z.object({
 
 /**
  * The values of the JSON list that stands in the fields `kept1`, `kept2` … of an acked agent's record, in their order: names in
- * each record would be a quarter of what an agent may leave behind. What few agents have stands last, for the list ends with the last
- * value that is there. `entry_id` to `message_ids` and `undelivered` are of its reply, `ending` what its `reply_id` has behind the uid, and `kind` stands there where it is not `reply`.
+ * each record would be a quarter of what an agent may leave behind. The list ends with the last value that is there, so what few
+ * agents have stands last. Of its reply are `entry_id` to `kind` and `undelivered`: `ending` is what its `reply_id` has behind the uid,
+ * and a `kind` that is not there is `reply`.
  */
 export const KEPT_FIELDS = [
   ...["model", "max_turns", "max_tokens", "max_duration_ms", "idle_ms", "progress", "summary"],
@@ -245,20 +246,12 @@ export function readKept(
     description,
     definition,
   };
-  const {
-    entry_id,
-    ending,
-    kind = "reply",
-    reply_status: status,
-    stop_reason,
-    message_ids,
-    undelivered,
-  } = kept;
+  const { entry_id, ending, kind, reply_status: status, stop_reason, message_ids, undelivered } = kept;
   const said = {
     entry_id,
     at: fields.ended_at,
     reply_id: `${uid}.${ending}`,
-    kind,
+    kind: kind ?? "reply",
     status,
     stop_reason,
     message_ids,

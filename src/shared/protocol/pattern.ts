@@ -76,11 +76,11 @@ export function refusedPathPattern(pattern: string, isSearched: boolean): Matche
   const isName = !glob.includes("/");
   const isRelative = !glob.startsWith("/");
   return (path, work) => {
-    if (isSearched && isRelative && isFromElsewhere(path)) return true;
     const isNamed = isName ? read(tokens, lastName(path), work) : read(anywhere, path, work);
     if (isNamed === "all") return true;
     if (!isSearched) return false;
-    return path === "" || path === "/" || read(tokens, `${path}/`, work) !== "none";
+    if (path === "" || path === "/" || (isRelative && isFromElsewhere(path))) return true;
+    return read(tokens, `${path}/`, work) !== "none";
   };
 }
 

@@ -120,6 +120,16 @@ test.each([
   expect((await rig.store.record(agent))?.progress?.summary).toBe(summary);
 });
 
+test("what is kept takes no room for values that are not there behind the last that is", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.store.settle(agent, handedBack(epoch));
+  await rig.replies.ack(rig.parent, await only(rig), "reader-1");
+  const { kept1 = "", kept2 = "", kept3 = "", kept4 = "", kept5 } = await rig.raw(agent);
+  expect(kept5).toBeUndefined();
+  expect(JSON.parse(`${kept1}${kept2}${kept3}${kept4}`).at(-1)).not.toBeNull();
+});
+
 test("the end of an agent without a run, and one with unread messages, are kept as they were told", async () => {
   const rig = verbRig();
   const idle = await rig.spawn();

@@ -1,14 +1,6 @@
 /** The members of `keys`, of a parent or an agent, by name; one that takes a part of its name is a function of that. */
 export function keyMembers(keys: object): Record<string, string | ((part: string) => string)> {
-  const names = Object.keys({ ...Object.getOwnPropertyDescriptors(Object.getPrototypeOf(keys)), ...keys });
-  return Object.fromEntries(
-    names
-      .filter((name) => name !== "constructor")
-      .map((name) => {
-        const member: string | ((part: string) => string) = Reflect.get(keys, name);
-        return [name, typeof member === "string" ? member : member.bind(keys)];
-      }),
-  );
+  return { ...keys };
 }
 
 /** Every name that `keys` spell; those that take a part of it with `part`. */

@@ -24,144 +24,62 @@ export function addressOfParent(parent: ParentAddress): AgentAddress {
   return agentOf(parent, "");
 }
 
-/** The keys and channels of one parent, spelled when they are asked for: a script needs a few of them. */
-export class ParentKeys {
-  readonly #tag: string;
-
-  /** `tag`: with which each of them begins. */
-  constructor(tag: string) {
-    this.#tag = tag;
-  }
-
+/** The keys and channels of one parent. */
+export interface ParentKeys {
   /** hash: agent_id → uid, and `#<stem>` → last number given. */
-  get registry(): string {
-    return `${this.#tag}:registry`;
-  }
-
+  readonly registry: string;
   /** hash: uid of a live agent → its life key. */
-  get live(): string {
-    return `${this.#tag}:live`;
-  }
-
+  readonly live: string;
   /** hash: `<day>/<counter>` → what the runs that ended on that day used. */
-  get usage(): string {
-    return `${this.#tag}:usage`;
-  }
-
+  readonly usage: string;
   /** stream: replies that are not acked. */
-  get replies(): string {
-    return `${this.#tag}:replies`;
-  }
-
+  readonly replies: string;
   /** channel: "there is a reply" (a hint). */
-  get doorbell(): string {
-    return `${this.#tag}:doorbell`;
-  }
-
+  readonly doorbell: string;
   /** channel: progress events, told while {@link ParentKeys.watching} is there (hints). */
-  get events(): string {
-    return `${this.#tag}:events`;
-  }
-
+  readonly events: string;
   /** stream: the newest event lines of all agents of the parent, each a pointer into a timeline. */
-  get history(): string {
-    return `${this.#tag}:history`;
-  }
-
+  readonly history: string;
   /** list: the timelines that stay of the newest ended agents whose end was acked. */
-  get timelines(): string {
-    return `${this.#tag}:timelines`;
-  }
-
+  readonly timelines: string;
   /** string: there while a subscriber of the events renews it. */
-  get watching(): string {
-    return `${this.#tag}:watching`;
-  }
-
+  readonly watching: string;
   /** hash: until when the parent's agents do not follow it, where it holds a lease. */
-  get lease(): string {
-    return `${this.#tag}:lease`;
-  }
-
+  readonly lease: string;
   /** hash: the profile that was registered for the parent, and its version. */
-  get profile(): string {
-    return `${this.#tag}:profile`;
-  }
-
+  readonly profile: string;
   /** hash: schedule_id → what is scheduled, JSON. */
-  get schedules(): string {
-    return `${this.#tag}:schedules`;
-  }
-
+  readonly schedules: string;
   /** hash: the parent's webhook, and the state of its pushes. */
-  get webhook(): string {
-    return `${this.#tag}:webhook`;
-  }
-
+  readonly webhook: string;
   /** string: the thread of another server that a thread of the Agent Protocol calls back. */
-  callback(threadId: string): string {
-    return `${this.#tag}:callback:${threadId}`;
-  }
-
+  callback(threadId: string): string;
   /** string: which agent a spawn with this request key made. */
-  request(requestKey: string): string {
-    return `${this.#tag}:request:${requestKey}`;
-  }
-
+  request(requestKey: string): string;
   /** string: the token of this reply's first ack. */
-  ack(replyId: string): string {
-    return `${this.#tag}:ack:${replyId}`;
-  }
-
+  ack(replyId: string): string;
   /** string: the full text of a reply. */
-  text(replyId: string): string {
-    return `${this.#tag}:text:${replyId}`;
-  }
+  text(replyId: string): string;
 }
 
-/** The keys of one agent, spelled when they are asked for. */
-export class AgentKeys {
+/** The keys of one agent. */
+export interface AgentKeys {
   /** hash: the agent's record. */
   readonly record: string;
-
-  constructor(record: string) {
-    this.record = record;
-  }
-
   /** hash: the log, entries written once. */
-  get log(): string {
-    return `${this.record}:log`;
-  }
-
+  readonly log: string;
   /** list: unread messages, oldest first. */
-  get inbox(): string {
-    return `${this.record}:inbox`;
-  }
-
+  readonly inbox: string;
   /** hash: what came with messages that no log entry has consumed yet: files and images, JSON. */
-  get attachments(): string {
-    return `${this.record}:attachments`;
-  }
-
+  readonly attachments: string;
   /** string with the idle time as TTL; without TTL while the agent is not idle. */
-  get life(): string {
-    return `${this.record}:life`;
-  }
-
+  readonly life: string;
   /** list: the event lines of the agent's runs, oldest first. */
-  get timeline(): string {
-    return `${this.record}:timeline`;
-  }
-
+  readonly timeline: string;
   /** hash: the log of an agent that has ended. */
-  get transcript(): string {
-    return `${this.record}:transcript`;
-  }
-
+  readonly transcript: string;
   /** string: digest of a message that was accepted. */
-  message(messageId: string): string {
-    return `${this.record}:message:${messageId}`;
-  }
+  message(messageId: string): string;
 }
 
 /** All names under one prefix. */
@@ -267,8 +185,44 @@ export function keysUnder(prefix = "saq"): Keys {
     limiterHolders: (name) => `{${prefix}}:limiter-holders:${name}`,
     limiterWaiting: (name) => `{${prefix}}:limiter-waiting:${name}`,
     budget: (name) => `{${prefix}}:budget:${name}`,
-    parent: (address) => new ParentKeys(tagged(address)),
-    agent: (address) => new AgentKeys(`${tagged(address)}:agent:${address.uid}`),
+    parent: (address) => parentKeys(tagged(address)),
+    agent: (address) => agentKeys(`${tagged(address)}:agent:${address.uid}`),
+  };
+}
+
+/** `tag`: with which each of them begins. */
+function parentKeys(tag: string): ParentKeys {
+  return {
+    registry: `${tag}:registry`,
+    live: `${tag}:live`,
+    usage: `${tag}:usage`,
+    replies: `${tag}:replies`,
+    doorbell: `${tag}:doorbell`,
+    events: `${tag}:events`,
+    history: `${tag}:history`,
+    timelines: `${tag}:timelines`,
+    watching: `${tag}:watching`,
+    lease: `${tag}:lease`,
+    profile: `${tag}:profile`,
+    schedules: `${tag}:schedules`,
+    webhook: `${tag}:webhook`,
+    callback: (threadId) => `${tag}:callback:${threadId}`,
+    request: (requestKey) => `${tag}:request:${requestKey}`,
+    ack: (replyId) => `${tag}:ack:${replyId}`,
+    text: (replyId) => `${tag}:text:${replyId}`,
+  };
+}
+
+function agentKeys(record: string): AgentKeys {
+  return {
+    record,
+    log: `${record}:log`,
+    inbox: `${record}:inbox`,
+    attachments: `${record}:attachments`,
+    life: `${record}:life`,
+    timeline: `${record}:timeline`,
+    transcript: `${record}:transcript`,
+    message: (messageId) => `${record}:message:${messageId}`,
   };
 }
 

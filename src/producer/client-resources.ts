@@ -1,23 +1,26 @@
 /**
- * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it. It is loaded
- * when a client is first used, so that importing the package stays light: elsewhere only its types are imported.
+ * What a client has open: the command connection, the subscriber, the installation behind them, the calls on it, and the profiles
+ * that it knows. It is loaded when a client is first used, so that importing the package stays light: elsewhere only its types are
+ * imported.
  */
 import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
+import { type ParentAddress, parentMember } from "../shared/protocol/keys.ts";
 import type { Budgets, LimitsInput, Timing } from "../shared/protocol/limits.ts";
+import { jsonIn } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
+import type { AgentStore } from "../shared/redis/agent-store.ts";
 import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
 import { checkServers, refusalOf } from "../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../shared/redis/installation.ts";
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
 import { readParents } from "../shared/redis/survey.ts";
-import { readInput } from "./input.ts";
-import { knownProfiles, type ProfileCache } from "./profile-cache.ts";
+import { ProfileInput, type RegisteredProfile, readInput, UNREGISTERED } from "./input.ts";
 import {
   CALL_BUDGET_MS,
   type Connection,
@@ -78,6 +81,22 @@ export interface ActiveParent {
 export interface KnownTools {
   names: ReadonlySet<string>;
   hasWorkers: boolean;
+}
+
+/**
+ * What a client knows of the profiles that are registered for parents. It remembers what it read last, so that a spawn reads
+ * nothing first: the script compares versions, and a spawn under an older version is made again.
+ */
+interface ProfileCache {
+  /** As it was seen last; undefined: never. */
+  known(parent: ParentAddress): RegisteredProfile | undefined;
+  /** Remembers what the spawn script said. Throws `protocol_violation` for what a newer version registered. */
+  learn(
+    parent: ParentAddress,
+    stored: { profile_version: number; content?: string | undefined },
+  ): RegisteredProfile;
+  /** Asks Redis. Rejects as the call does, and as {@link ProfileCache.learn} throws. */
+  read(call: RedisCall, parent: ParentAddress): Promise<RegisteredProfile>;
 }
 
 /** See the module's header. */
@@ -256,4 +275,40 @@ function toolDirectory({ workers }: Installation, clock: Clock): ClientResources
     }
     return seen.tools;
   };
+}
+
+/** So many parents are remembered; the oldest is forgotten first. */
+const MOST_KNOWN = 10_000;
+
+function knownProfiles(store: AgentStore): ProfileCache {
+  const seen = new Map<string, RegisteredProfile>();
+  const remember = (parent: ParentAddress, registered: RegisteredProfile) => {
+    const [oldest] = seen.keys();
+    if (oldest !== undefined && seen.size >= MOST_KNOWN) seen.delete(oldest);
+    seen.set(parentMember(parent), registered);
+    return registered;
+  };
+  const profiles: ProfileCache = {
+    known: (parent) => seen.get(parentMember(parent)),
+    learn: (parent, { profile_version, content }) =>
+      remember(
+        parent,
+        content === undefined ? UNREGISTERED : { version: profile_version, profile: profileIn(content) },
+      ),
+    async read(call, parent) {
+      const stored = await call.read(() => store.profile(parent));
+      return stored ? profiles.learn(parent, stored) : remember(parent, UNREGISTERED);
+    },
+  };
+  return profiles;
+}
+
+/** A profile that this version cannot read holds rules that it would not keep. */
+function profileIn(content: string): RegisteredProfile["profile"] {
+  const read = ProfileInput.safeParse(jsonIn(content));
+  if (read.success) return read.data;
+  throw new SubagentError(
+    "protocol_violation",
+    "The registered profile of this parent cannot be read: a newer version wrote it; upgrade this process, or register it again.",
+  );
 }

@@ -275,7 +275,7 @@ export default [
   {
     id: "session-text-after-takeover",
     promise: "After a change of workers a text that was kept whole is written anew or taken away.",
-    file: "src/worker/run/run-text.ts",
+    file: "src/worker/loop/reply-body.ts",
     find: "return progress.truncated ? undefined : {",
     replace: "return {",
     tests: ["test/integration/worker/session.test.ts"],
@@ -285,7 +285,7 @@ export default [
   {
     id: "session-text-each-commit",
     promise: "The whole text goes to Redis only when it has changed.",
-    file: "src/worker/run/run-text.ts",
+    file: "src/worker/loop/reply-body.ts",
     find: "if (held?.summary === summary && held?.whole === whole) return undefined;",
     replace: "",
     tests: ["test/integration/worker/session.test.ts"],
@@ -309,7 +309,7 @@ export default [
   {
     id: "session-last-text-in-log",
     promise: "The end of a run writes its text into the record: the log goes.",
-    file: "src/worker/run/run-text.ts",
+    file: "src/worker/loop/reply-body.ts",
     find: "isLast ? 0 : saidIn",
     replace: "saidIn",
     tests: ["test/integration/worker/session.test.ts"],

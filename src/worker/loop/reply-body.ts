@@ -1,4 +1,9 @@
-/** What a run is judged by, and the body of the reply that it would end with. */
+/**
+ * What a run is judged by, and the body of the reply that it would end with.
+ *
+ * The text of the body is in the record of the agent, or only in a log entry: then the progress names the number of its message.
+ */
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
 import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { OutputSchema } from "../../shared/protocol/output.ts";
@@ -58,8 +63,43 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   return body;
 }
 
+/** What the record has of a text: the summary, and the whole text where that had to be cut. */
+export interface TextInRecord {
+  summary: string | undefined;
+  whole: string;
+}
+
+const ONLY_IN_LOG = { summary: undefined, whole: "" } as const;
+
+/** What a claimed record has; undefined where it does not tell. */
+export function textIn({ progress, said }: AgentRecord): TextInRecord | undefined {
+  if (!progress || said !== undefined) return ONLY_IN_LOG;
+  return progress.truncated ? undefined : { summary: progress.summary, whole: "" };
+}
+
+/**
+ * What a verb is told of `body`, and what the record has of its text then: the text goes along only if no log entry has it and the
+ * record holds another one. The last commit of a run has its text in the record, which outlives the log.
+ */
+export function toldOf(
+  body: ReplyBody,
+  { state, rules }: { state: RunState; rules: RunRules },
+  held: TextInRecord | undefined,
+  isLast: boolean,
+) {
+  const said = isLast ? 0 : saidIn(body, state);
+  const text = said > 0 ? ONLY_IN_LOG : { summary: body.summary, whole: wholeTextOf(body, state, rules) };
+  return { progress: body, text, args: { progress: { said, ...body }, ...changeTo(text, held) } };
+}
+
+/** What makes `text` out of what the record has; nothing where that is the same. */
+function changeTo({ summary, whole }: TextInRecord, held: TextInRecord | undefined) {
+  if (held?.summary === summary && held?.whole === whole) return undefined;
+  return { summary, whole_text: whole === "" ? undefined : whole, forgets_summary: summary === undefined };
+}
+
 /** The text of the summary where `body` had to cut it; "" else. */
-export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: RunRules): string {
+function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: RunRules): string {
   if (!body.truncated) return "";
   return outputSchema ? tally.text : tally.report;
 }
@@ -68,7 +108,7 @@ export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema
  * The message of the log whose text, without the blanks around it, is the summary of `body`; 0 where no message says just that.
  * A script knows fewer blanks than `trim` does.
  */
-export function saidIn({ summary }: ReplyBody, { tally: { text, said } }: RunState): number {
+function saidIn({ summary }: ReplyBody, { tally: { text, said } }: RunState): number {
   const at = text.indexOf(summary);
   const around = at < 0 ? text : text.slice(0, at) + text.slice(at + summary.length);
   return /^[\t-\r ]*$/.test(around) ? said : 0;

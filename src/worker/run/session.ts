@@ -19,12 +19,18 @@ import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
-import { type RunRules, replyBody, withQuestions } from "../loop/reply-body.ts";
+import {
+  type RunRules,
+  replyBody,
+  type TextInRecord,
+  textIn,
+  toldOf,
+  withQuestions,
+} from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
 import type { HolderStatus, Lease } from "./lease.ts";
 import { NextPurchase, type PurchaseTarget, type UpcomingPurchase } from "./purchase.ts";
-import { changeTo, type TextInRecord, textFor, textIn } from "./run-text.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
 /** What became of a commit: `adopted` means that another content had been committed before, and stands. */
@@ -265,7 +271,7 @@ export class Session {
           [question_id, marks[i]?.json ?? "", text, default_answer] as const,
       ),
       events: eventLine([...this.events, ...events]),
-      ...this.#told(withQuestions(this.body(), questions), false).args,
+      ...toldOf(withQuestions(this.body(), questions), this, this.#text, false).args,
     });
     if (answer.status === "finishing") {
       this.state.finish = true;
@@ -304,7 +310,7 @@ export class Session {
     this.#pending = [];
     this.isCommitDue = false;
     const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
-    const told = body && this.#told(body, isLast);
+    const told = body && toldOf(body, this, this.#text, isLast);
     const input: CommitInput = {
       epoch: this.lease.epoch,
       known: this.#acknowledged,
@@ -323,12 +329,6 @@ export class Session {
       advances,
     };
     return { input, entries, events, advances, entriesAfter: this.state.entries, told };
-  }
-
-  /** A body as the verbs take it; with its text only if no log entry has it and the record holds another one. */
-  #told(body: ReplyBody, isLast: boolean) {
-    const { said, text } = textFor(body, this.state, this.rules, isLast);
-    return { progress: body, text, args: { progress: { said, ...body }, ...changeTo(text, this.#text) } };
   }
 
   #tellAlerts({ alerts }: ReplyBody): void {

@@ -141,7 +141,7 @@ export default [
     id: "promise-long-run",
     promise:
       "A request that does not fit is made again without old results, or with a summary in the place of what is old.",
-    file: "src/worker/loop/context-window.ts",
+    file: "src/worker/loop/caps.ts",
     find: "return leaveOut(state, true) ?? sumUp(state, rules);",
     replace: "return undefined;",
     tests: ["test/integration/worker/long-runs.test.ts"],

@@ -15,8 +15,7 @@ import {
 import type { Work } from "../../shared/protocol/pattern.ts";
 import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
-import { decideCaps } from "./caps.ts";
-import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context-window.ts";
+import { type ClearStep, decideCaps, isFilling, leaveOut, makeRoom } from "./caps.ts";
 import type { RunRules } from "./reply-body.ts";
 import type { CallState, RunState, Turn } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";

@@ -3,8 +3,7 @@ import { ContentBlock, isToolUse, textOf, totalTokens } from "../../shared/proto
 import { paceFor } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
-import { ordinaryTimeMs } from "../loop/caps.ts";
-import { goOn } from "../loop/context-window.ts";
+import { goOn, ordinaryTimeMs } from "../loop/caps.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";

@@ -18,7 +18,7 @@ import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
 import { withHint } from "../../shared/redis/hint.ts";
 import type { VerbInput } from "../../shared/redis/scripts.ts";
-import { makeRoom } from "../loop/context-window.ts";
+import { makeRoom } from "../loop/caps.ts";
 import { newFailure } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";

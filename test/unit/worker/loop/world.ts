@@ -10,7 +10,7 @@ import { entryKey, type UserEntry } from "../../../../src/shared/protocol/log.ts
 import type { OpenQuestion } from "../../../../src/shared/protocol/message.ts";
 import type { ReplyBody, StopReason } from "../../../../src/shared/protocol/reply.ts";
 import { statusOf } from "../../../../src/shared/protocol/reply.ts";
-import { makeRoom } from "../../../../src/worker/loop/context-window.ts";
+import { makeRoom } from "../../../../src/worker/loop/caps.ts";
 import { readEntry, readLog } from "../../../../src/worker/loop/log.ts";
 import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
 import { type RunRules, replyBody } from "../../../../src/worker/loop/reply-body.ts";

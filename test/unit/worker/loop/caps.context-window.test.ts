@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
-import { makeRoom } from "../../../../src/worker/loop/context-window.ts";
+import { makeRoom } from "../../../../src/worker/loop/caps.ts";
 import { asked, call, conversation, rules, type Story, text, used } from "./story.ts";
 
 const LONG = "a long word ".repeat(50);

@@ -1,4 +1,4 @@
-/** Text of any origin: cut to a bound, and read as JSON. Pure. */
+/** Text of any origin: cut to a bound, and read as JSON; what a stranger shaped in bounded memory, whatever its depth. Pure. */
 
 /** `text` in at most `most` UTF-16 code units, never half a character; where something was cut an ellipsis is the last of them. */
 export function clip(text: string, most: number): string {
@@ -11,25 +11,6 @@ export function quoted(text: string, most = 70): string {
   return JSON.stringify(clip(text, most));
 }
 
-const [QUOTE, BACKSLASH, OPENING_BRACKET, CLOSING_BRACKET] = [0x22, 0x5c, 0x5b, 0x5d];
-/** Brackets and braces differ in one bit. */
-const BRACE_BIT = 0x20;
-
-/** Whether JSON text nests deeper than `levels`; asked before it is parsed, since a level takes some 130 bytes in the parser. */
-export function nestsDeeper(text: string, levels: number): boolean {
-  let depth = 0;
-  let isQuoted = false;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) isQuoted = !isQuoted;
-    else if (isQuoted) at += code === BACKSLASH ? 1 : 0;
-    else if ((code & ~BRACE_BIT) === OPENING_BRACKET) depth += 1;
-    else if ((code & ~BRACE_BIT) === CLOSING_BRACKET) depth -= 1;
-    if (depth > levels) return true;
-  }
-  return false;
-}
-
 /** The value that `text` spells as JSON; undefined where it spells none. */
 export function jsonIn(text: string): unknown {
   try {
@@ -37,4 +18,77 @@ export function jsonIn(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Levels that are kept: more than any input may have, so that a check of the value still sees that it is too deep. */
+const KEPT_LEVELS = 120;
+/** Shorter JSON is parsed as it is. A level takes about 130 bytes in the parser, and one or two characters. */
+const CUT_FROM_CHARS = 64 * 1024;
+
+/** The value that `json` spells, levels beyond {@link KEPT_LEVELS} left out of a long one; raises SyntaxError. */
+export function parseBounded(json: string): unknown {
+  return JSON.parse(bounded(json));
+}
+
+/** As {@link parseBounded}; undefined when `json` spells no value. */
+export function parseOrNothing(json: string): unknown {
+  return jsonIn(bounded(json));
+}
+
+function bounded(json: string): string {
+  return json.length < CUT_FROM_CHARS ? json : cutBelowKept(json);
+}
+
+const [QUOTE, BACKSLASH, OPENING_BRACKET, CLOSING_BRACKET] = [0x22, 0x5c, 0x5b, 0x5d];
+/** Brackets and braces differ in one bit. */
+const BRACE_BIT = 0x20;
+
+/** `json` with each value below {@link KEPT_LEVELS} written as 0, so that no reader or writer of it needs a deep stack. */
+export function cutBelowKept(json: string): string {
+  let kept = "";
+  let from = 0;
+  let depth = 0;
+  for (let at = 0; at < json.length; at++) {
+    const code = json.charCodeAt(at);
+    if (code === QUOTE) {
+      at = closingQuote(json, at + 1);
+      if (at < 0) break;
+    } else if ((code & ~BRACE_BIT) === OPENING_BRACKET) {
+      depth += 1;
+      if (depth === KEPT_LEVELS + 1) kept += json.slice(from, at);
+      if (depth > KEPT_LEVELS) from = json.length;
+    } else if ((code & ~BRACE_BIT) === CLOSING_BRACKET) {
+      if (depth === KEPT_LEVELS + 1) {
+        kept += "0";
+        from = at + 1;
+      }
+      depth -= 1;
+    }
+  }
+  return kept + json.slice(from);
+}
+
+/** Whether JSON text nests deeper than `levels`; asked before it is parsed. */
+export function nestsDeeper(text: string, levels: number): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      at = closingQuote(text, at + 1);
+      if (at < 0) break;
+    } else if ((code & ~BRACE_BIT) === OPENING_BRACKET) depth += 1;
+    else if ((code & ~BRACE_BIT) === CLOSING_BRACKET) depth -= 1;
+    if (depth > levels) return true;
+  }
+  return false;
+}
+
+/** Position of the quote that ends the JSON string whose text begins at `from`; -1 without one. */
+export function closingQuote(text: string, from: number): number {
+  for (let at = text.indexOf('"', from); at >= 0; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return at;
+  }
+  return -1;
 }

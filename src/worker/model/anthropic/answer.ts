@@ -19,10 +19,9 @@ import {
 } from "../../../shared/protocol/content.ts";
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
-import { clip } from "../../../shared/protocol/text.ts";
+import { clip, parseBounded } from "../../../shared/protocol/text.ts";
 import type { ModelAnswer } from "../model.ts";
 import { MalformedAnswerError } from "./failure.ts";
-import { parseBounded } from "./json.ts";
 
 /** Most tool calls of one answer that may be executed. */
 const MAX_TOOL_CALLS = 64;

@@ -13,9 +13,9 @@ import { APIError } from "@anthropic-ai/sdk";
 import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
+import { closingQuote, parseOrNothing } from "../../../shared/protocol/text.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
-import { closingQuote, parseOrNothing } from "./json.ts";
 
 /** No body is read beyond it. */
 const MOST_BYTES = 16 * 1024 * 1024;

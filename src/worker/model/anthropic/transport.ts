@@ -16,9 +16,9 @@ import type { Client, Dispatcher } from "undici";
 import type { Clock } from "../../../shared/clock.ts";
 import { lastOf } from "../../../shared/hidden-class.ts";
 import { type Link, LinkedList } from "../../../shared/linked-list.ts";
+import { cutBelowKept } from "../../../shared/protocol/text.ts";
 import { type ConnectionOptions, Connections } from "./connections.ts";
 import { CallAbortedError, MalformedAnswerError, TimeLimitError } from "./failure.ts";
-import { cutBelowKept } from "./json.ts";
 import type { BodyReader } from "./stream.ts";
 
 /** Durations in milliseconds. */

@@ -35,9 +35,8 @@ import type { Readiness } from "./health/readiness.ts";
 import { createStopHints, limiterHint, type StopHints } from "./health/stop-hints.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
 import { createIsolatedRuns, createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
-import type { Scrape } from "./observe/metrics.ts";
-import type { Observer } from "./observe/observer.ts";
-import { openObserver } from "./observe/open.ts";
+import { Metrics, type Scrape } from "./observe/metrics.ts";
+import { Observer } from "./observe/observer.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run/context.ts";
 import { LeaseKeeper } from "./run/lease.ts";
@@ -236,7 +235,8 @@ function openContext(options: OpenOptions) {
   const limiter = createProviderLimiter(redis, keys, timing, random);
   const provider = new ProviderLimit({ limiter, pause, clock, timing, logger, ...tellLimit(redis, keys) });
   const { permissions, skills, ...settings } = settingsOf(options);
-  const watchable = { redis, keys, wakes, replyTtlMs: timing.replyTtlMs, clock, logger };
+  const { replyTtlMs } = timing;
+  const observed = { redis, keys, wakes, replyTtlMs, activeRuns: () => leases.held.size, clock };
   const context: Omit<RunContext, "slots" | "suspects"> = {
     workerId: options.id,
     store,
@@ -251,7 +251,7 @@ function openContext(options: OpenOptions) {
     checkOutput: createOutputCheck(),
     toolNames: namesForClaims(options),
     ...settings,
-    observer: openObserver({ ...watchable, activeRuns: () => leases.held.size }, options.metrics === true),
+    observer: new Observer(logger, options.metrics ? new Metrics(observed) : undefined),
     clock,
     random,
     logger,

@@ -286,7 +286,7 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
   undici: ["src/service/webhooks/request.ts", "src/worker/model/anthropic/"],
   pino: ["src/shared/logger.ts"],
   "prom-client": ["src/service/api/metrics.ts", "src/worker/observe/metrics.ts"],
-  "@opentelemetry/api": ["src/shared/telemetry.ts", "src/worker/observe/spans.ts"],
+  "@opentelemetry/api": ["src/shared/telemetry.ts", "src/worker/observe/observer.ts"],
   commander: ["src/cli/"],
   "js-redis-server": ["src/cli/local/embedded-redis-child.ts", "src/cli/local/embedded-lua-numbers.ts"],
   express: ["src/service/"],

@@ -11,25 +11,31 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Clock } from "../../shared/clock.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
+import type { Keys } from "../../shared/protocol/keys.ts";
+import type { RedisClient } from "../../shared/redis/connection/connection.ts";
+import { readOldestReplyMs, readSweeperLagMs } from "../../shared/redis/survey.ts";
+import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 
 const MOST_VALUES = 50;
 const ASK_EVERY_MS = 5_000;
 const ASK_MS = 1_000;
+/** So many parents are asked for their oldest reply, those first that have been active longest ago. */
+const PARENTS_ASKED = 1_000;
 const LOOP_RESOLUTION_MS = 20;
 const CALL_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640];
 const TOOL_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const RUN_SECONDS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1_800, 3_600];
 
-/** What a scrape reads from Redis. Each may fail or be late. */
-export interface MetricSources {
+/** The worker that the figures are of. */
+export interface ObservedWorker {
+  redis: RedisClient;
+  keys: Keys;
+  wakes: WakeQueue;
+  /** How long a reply is kept that no parent acks. */
+  replyTtlMs: number;
   /** Runs going on in this process. */
   activeRuns(): number;
-  /** Jobs of the wake queue by state; of the whole installation. */
-  wakes(): Promise<Readonly<Record<string, number>>>;
-  /** Age of the oldest reply that no parent has acked, ms; 0 without one. Of the whole installation. */
-  oldestReplyMs(): Promise<number>;
-  /** How long ago the earliest deadline came that no sweeper has checked, ms; 0 when none is late. */
-  sweeperLagMs(): Promise<number>;
+  clock: Clock;
 }
 
 /** What a Prometheus server is sent. */
@@ -41,8 +47,7 @@ export interface Scrape {
 /** See the module's header. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #clock: Clock;
-  readonly #sources: MetricSources;
+  readonly #worker: ObservedWorker;
   readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   readonly #models = new BoundedNames();
   readonly #tools = new BoundedNames();
@@ -80,9 +85,8 @@ export class Metrics {
     "kind",
   ]);
 
-  constructor(sources: MetricSources, clock: Clock) {
-    this.#sources = sources;
-    this.#clock = clock;
+  constructor(worker: ObservedWorker) {
+    this.#worker = worker;
     this.#asked = this.#gauges();
   }
 
@@ -160,7 +164,8 @@ export class Metrics {
 
   /** The gauges: those of this process are read with each scrape, those of Redis are asked for. */
   #gauges(): readonly Asked[] {
-    const { activeRuns, wakes, oldestReplyMs, sweeperLagMs } = this.#sources;
+    const { redis, keys, wakes, replyTtlMs, activeRuns } = this.#worker;
+    const oldestReplyMs = () => readOldestReplyMs(redis, keys, { most: PARENTS_ASKED, replyTtlMs });
     this.#gauge("subagent_runs_active", "Runs going on in this process", (gauge) => gauge.set(activeRuns()));
     this.#gauge("process_resident_memory_bytes", "Resident memory", (gauge) =>
       gauge.set(process.memoryUsage.rss()),
@@ -181,9 +186,9 @@ export class Metrics {
       "How late the earliest unchecked deadline is, of the whole installation",
     );
     return [
-      { ask: async () => setStates(waiting, await wakes()), forget: () => waiting.reset() },
+      { ask: async () => setStates(waiting, await wakes.counts()), forget: () => waiting.reset() },
       { ask: async () => age.set((await oldestReplyMs()) / 1_000), forget: () => age.remove() },
-      { ask: async () => lag.set((await sweeperLagMs()) / 1_000), forget: () => lag.remove() },
+      { ask: async () => lag.set((await readSweeperLagMs(redis, keys)) / 1_000), forget: () => lag.remove() },
     ].map((each) => ({ ...each, askedMs: Number.NEGATIVE_INFINITY }));
   }
 
@@ -209,9 +214,10 @@ export class Metrics {
 
   /** Asks Redis for what is older than {@link ASK_EVERY_MS}; what does not come in time is left out. */
   async #ask(): Promise<void> {
-    const nowMs = this.#clock.monotonicMs();
+    const { clock } = this.#worker;
+    const nowMs = clock.monotonicMs();
     const late = new AbortController();
-    const timeUp = this.#clock.sleep(ASK_MS, late.signal);
+    const timeUp = clock.sleep(ASK_MS, late.signal);
     const due = this.#asked.filter(({ askedMs }) => nowMs - askedMs >= ASK_EVERY_MS);
     const asking = due.map(async (each) => {
       each.askedMs = nowMs;

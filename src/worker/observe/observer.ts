@@ -4,14 +4,17 @@
  *
  * A turn's line is written when the turn is over: with the next call, the reply, or the end of the run in this process.
  * Prompts, results and arguments are in no line, label or attribute: ids, names, counts and durations only.
+ *
+ * The spans are run → turn → tool, by the API of OpenTelemetry and with the names of its GenAI conventions. Each process that holds
+ * the run has a run span of its own; all hang under the span that the record names, so that they are one trace.
  */
+import type { Context, Span } from "@opentelemetry/api";
 import type { Logger } from "../../shared/logger.ts";
-import { totalTokens, type Usage } from "../../shared/protocol/content.ts";
+import { promptTokens, totalTokens, type Usage } from "../../shared/protocol/content.ts";
 import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/ids.ts";
 import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
 import type { TelemetryApi } from "../../shared/telemetry.ts";
 import type { Metrics } from "./metrics.ts";
-import { RunSpans } from "./spans.ts";
 
 /** A run as every line, figure and span names it. */
 export interface ObservedRun {
@@ -157,7 +160,7 @@ export class RunObserver {
   #traced(): RunSpans | undefined {
     if (this.#spans || !this.#isTraced) return this.#spans;
     const { api } = this.#means;
-    const spans = api && new RunSpans(api, { span: this.#span, ...this.#run });
+    const spans = api && new RunSpans(api, this.#run, this.#span);
     this.#isTraced = spans?.isRecorded === true;
     if (this.#isTraced) this.#spans = spans;
     return this.#spans;
@@ -180,4 +183,125 @@ export class RunObserver {
     const line = { turn, model, stop_reason: stopReason, tokens, cost_usd: costUsd, ms, tools };
     this.#lines().info(line, "Turn");
   }
+}
+
+const TRACER = "subagent-queue";
+const PROVIDER = "anthropic";
+
+/** The spans of one run in one process. */
+class RunSpans {
+  readonly #api: TelemetryApi;
+  readonly #run: Span;
+  readonly #context: Context;
+  /** Whether an SDK is there: without one, what should be a new span is the caller's once more. */
+  readonly isRecorded: boolean;
+  #turn: Span | undefined;
+  #turnContext: Context;
+
+  /** `under`: what the record names. */
+  constructor(api: TelemetryApi, observed: ObservedRun, under: RemoteSpan) {
+    const { tenant, parentId, uid, agentId, name, run, model } = observed;
+    this.#api = api;
+    const parent = api.trace.setSpanContext(api.ROOT_CONTEXT, { isRemote: true, ...under });
+    const attributes = {
+      "gen_ai.operation.name": "invoke_agent",
+      "gen_ai.provider.name": PROVIDER,
+      "gen_ai.agent.id": agentId,
+      "gen_ai.agent.name": name,
+      "gen_ai.conversation.id": uid,
+      "gen_ai.request.model": model,
+      "subagent.tenant": tenant,
+      "subagent.parent_id": parentId,
+      "subagent.run": run,
+    };
+    this.#run = this.#tracer.startSpan(`invoke_agent ${name}`, { attributes }, parent);
+    this.isRecorded = this.#run.spanContext().spanId !== under.spanId;
+    this.#context = api.trace.setSpan(parent, this.#run);
+    this.#turnContext = this.#context;
+  }
+
+  /** `traceparent` of the model call under way. */
+  get traceparent(): string {
+    return traceparentOf((this.#turn ?? this.#run).spanContext());
+  }
+
+  /** A turn begins with its call of `model`. */
+  callBegins(turn: number, model: string): void {
+    const attributes = {
+      "gen_ai.operation.name": "chat",
+      "gen_ai.provider.name": PROVIDER,
+      "gen_ai.request.model": model,
+      "subagent.turn": turn,
+    };
+    const kind = this.#api.SpanKind.CLIENT;
+    this.#turn = this.#tracer.startSpan(`chat ${model}`, { kind, attributes }, this.#context);
+    this.#turnContext = this.#api.trace.setSpan(this.#context, this.#turn);
+  }
+
+  /** The call brought an answer; the tools that it asks for are spans below this turn. */
+  answered({ model, stopReason, usage, costUsd }: ObservedAnswer): void {
+    this.#turn?.setAttributes({
+      "gen_ai.response.model": model,
+      "gen_ai.response.finish_reasons": [stopReason],
+      ...usageAttributes(usage, costUsd),
+    });
+    this.#turn?.end();
+  }
+
+  /** The call brought none; `kind` as the model port names it. */
+  failed(kind: string, usage: Usage | undefined, costUsd: number): void {
+    if (usage) this.#turn?.setAttributes(usageAttributes(usage, costUsd));
+    this.#turn?.setAttribute("error.type", kind).setStatus({ code: this.#api.SpanStatusCode.ERROR });
+    this.#turn?.end();
+  }
+
+  /** Performs a tool call in a span of its own, active while it goes on: what the tool traces hangs below it. */
+  async tool<Outcome extends { isError: boolean }>(
+    { id, name }: { id: string; name: string },
+    work: () => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const attributes = {
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": name,
+      "gen_ai.tool.call.id": id,
+      "gen_ai.tool.type": "function",
+    };
+    const span = this.#tracer.startSpan(`execute_tool ${name}`, { attributes }, this.#turnContext);
+    try {
+      const outcome = await this.#api.context.with(this.#api.trace.setSpan(this.#turnContext, span), work);
+      if (outcome.isError)
+        span.setAttribute("error.type", "tool_error").setStatus({ code: this.#api.SpanStatusCode.ERROR });
+      return outcome;
+    } finally {
+      span.end();
+    }
+  }
+
+  /** The run was settled; `isFailed`: without a result. */
+  settled(stopReason: string, usage: Usage, costUsd: number, isFailed: boolean): void {
+    this.#run.setAttributes({ "subagent.stop_reason": stopReason, ...usageAttributes(usage, costUsd) });
+    if (isFailed)
+      this.#run.setAttribute("error.type", stopReason).setStatus({ code: this.#api.SpanStatusCode.ERROR });
+  }
+
+  /** This process' part in the run is over; `how`: settled, released and why, or lost. */
+  end(how: string): void {
+    this.#run.setAttribute("subagent.end", how);
+    this.#run.end();
+  }
+
+  get #tracer() {
+    return this.#api.trace.getTracer(TRACER);
+  }
+}
+
+/** The conventions count cached tokens as input; the agent's own counters keep them apart. */
+function usageAttributes(usage: Usage, costUsd: number) {
+  return {
+    "gen_ai.usage.input_tokens": promptTokens(usage),
+    "gen_ai.usage.output_tokens": usage.output_tokens,
+    "gen_ai.usage.cache_read.input_tokens": usage.cache_read_input_tokens,
+    "gen_ai.usage.cache_creation.input_tokens": usage.cache_creation_input_tokens,
+    "subagent.cost_usd": costUsd,
+  };
 }

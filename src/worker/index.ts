@@ -17,7 +17,7 @@ export type {
   HookVerdict,
   PostToolUseVerdict,
   PreToolUseVerdict,
-} from "./hooks/hook.ts";
+} from "./hooks/hooks.ts";
 export type { IsolationProgram } from "./isolation-processes.ts";
 export { type AnthropicModelOptions, createAnthropicModel } from "./model/anthropic/model.ts";
 export type {

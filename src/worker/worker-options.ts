@@ -9,7 +9,7 @@ import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/p
 import { PermissionRules } from "../shared/protocol/permissions.ts";
 import { PriceOverrides } from "../shared/protocol/usage.ts";
 import { parseRedisUrl } from "../shared/redis-url.ts";
-import { type Hook, hookProblems } from "./hooks/hook.ts";
+import { type Hook, hookProblems } from "./hooks/hooks.ts";
 import type { IsolationProgram } from "./isolation-processes.ts";
 import type { Model } from "./model/model.ts";
 import type { SkillLibrary } from "./skills/library.ts";

@@ -480,7 +480,7 @@ export default [
   guard(
     "hook-input-unjudged",
     "An input that a hook changed passes the rules again.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "isDeepStrictEqual(now, input)",
     "now !== undefined",
     HOOKS,
@@ -488,7 +488,7 @@ export default [
   guard(
     "hook-input-in-place",
     "An input that a hook changes in place does not pass the rules by.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "input: structuredClone(now)",
     "input: now",
     HOOKS,
@@ -496,7 +496,7 @@ export default [
   guard(
     "hook-input-in-place-after",
     "A hook after a call changes nothing of what the hooks after it see.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "input: structuredClone(input)",
     "input",
     HOOKS,
@@ -504,7 +504,7 @@ export default [
   guard(
     "hook-input-same-judged",
     "An input that a hook answers unchanged needs no second word of the parent.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "isDeepStrictEqual(now, input)",
     "now === input",
     HOOKS,
@@ -512,7 +512,7 @@ export default [
   guard(
     "hook-failure-passes",
     "A hook that fails blocks.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "return { block: `it failed: ${clip(messageOf(error), WORDS_MAX_CHARS)}` };",
     "return {};",
     HOOKS,
@@ -520,7 +520,7 @@ export default [
   guard(
     "hook-outlasts-run",
     "A run that is stopped waits for no hook.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "stop.onStop(() => giveUp(STOPPED))",
     "stop.onStop(() => {})",
     HOOKS,
@@ -528,7 +528,7 @@ export default [
   guard(
     "hook-late-passes",
     "A hook that takes too long blocks.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "const timer = this.#options.clock.timeout(timeoutMs, () => giveUp(late));",
     "const timer = this.#options.clock.timeout(timeoutMs, () => resolve({}));",
     HOOKS,
@@ -536,7 +536,7 @@ export default [
   guard(
     "hook-lacking-passes",
     "Without a hook that the agent names nothing runs.",
-    "worker/hooks/agent-hooks.ts",
+    "worker/hooks/hooks.ts",
     "if (this.#missing.length > 0) return { block: lacking(this.#missing), input, context };",
     "",
     HOOKS,

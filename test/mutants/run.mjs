@@ -1511,7 +1511,7 @@ export default [
   {
     id: "hook-tells-secret",
     promise: "What a hook tells the model is without secrets.",
-    file: "src/worker/hooks/agent-hooks.ts",
+    file: "src/worker/hooks/hooks.ts",
     find: "clip(withoutSecrets(words), WORDS_MAX_CHARS)",
     replace: "clip(words, WORDS_MAX_CHARS)",
     tests: ["test/integration/ways-out.test.ts"],

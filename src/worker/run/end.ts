@@ -4,7 +4,7 @@ import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
 import { partsOf, type ReplyBody, type StopReason, statusOf } from "../../shared/protocol/reply.ts";
 import { withHint } from "../../shared/redis/hint.ts";
-import type { AgentHooks } from "../hooks/agent-hooks.ts";
+import type { AgentHooks } from "../hooks/hooks.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";

@@ -5,7 +5,7 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { stateOf } from "../../shared/redis/agent-store.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
-import { type AgentHooks, hooksOf } from "../hooks/agent-hooks.ts";
+import { type AgentHooks, hooksOf } from "../hooks/hooks.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
 import type { ObservedRun } from "../observe/observer.ts";
 import type { RunSlot } from "../run-slots.ts";

@@ -320,7 +320,10 @@ export default [
     file: "src/shared/open-directory.ts",
     find: "if (walk.signal?.aborted || walk.budget.exhausted) return;",
     replace: "",
-    tests: ["test/unit/worker/tools/builtin/glob.test.ts", "test/unit/worker/tools/search/gitignore.test.ts"],
+    tests: [
+      "test/unit/worker/tools/builtin/glob.test.ts",
+      "test/unit/worker/tools/search/walk.gitignore.test.ts",
+    ],
     reason: "It only saves the opening of directories that are left: none of them is listed any more.",
   },
   {
@@ -471,18 +474,18 @@ export default [
   {
     id: "gitignore-depth",
     promise: "A rule counts for the directory it lies in and below.",
-    file: "src/worker/tools/search/gitignore.ts",
+    file: "src/worker/tools/search/walk.ts",
     find: ".slice(depth)",
     replace: "",
-    tests: ["test/unit/worker/tools/search/gitignore.test.ts"],
+    tests: ["test/unit/worker/tools/search/walk.gitignore.test.ts"],
   },
   {
     id: "gitignore-outermost-first",
     promise: "The innermost rule that speaks of a name decides.",
-    file: "src/worker/tools/search/gitignore.ts",
+    file: "src/worker/tools/search/walk.ts",
     find: "rules.toReversed()",
     replace: "rules.toSorted(() => 0)",
-    tests: ["test/unit/worker/tools/search/gitignore.test.ts"],
+    tests: ["test/unit/worker/tools/search/walk.gitignore.test.ts"],
   },
   {
     id: "registry-not-offered",

@@ -2,17 +2,18 @@
  * Lists the files that a search looks at.
  *
  * 1. `.git`, `node_modules` and the directory of all workspaces are never entered; what a `.gitignore` on the way names is left
- *    out, and so is what may not be opened.
+ *    out, for the directory it lies in and below, and so is what may not be opened.
  */
 import { join } from "node:path";
+import { ToolFailure } from "../../../shared/errors.ts";
 import {
   type Listing,
   type WalkStep as Step,
   type WalkBudget,
   walkTree,
 } from "../../../shared/open-directory.ts";
+import { openNamed, readHead } from "../files/file.ts";
 import { type Directory, openChild } from "../files/open.ts";
-import { type IgnoreRules, withoutIgnored, withRulesOf } from "./gitignore.ts";
 import type { Matcher } from "./matcher.ts";
 
 /** The regular files of one directory, which is open until the next step of the walk. */
@@ -53,4 +54,57 @@ export function walkFiles(
     },
   };
   return walkTree<Directory, IgnoreRules>(start, walk, []);
+}
+
+const IGNORE_FILE = ".gitignore";
+/** What lies beyond is not read: rules are short. */
+const IGNORE_MAX_BYTES = 64 * 1024;
+
+/** The rules that hold in one directory of a walk, the outermost first. */
+type IgnoreRules = readonly { readonly depth: number; readonly text: string }[];
+
+/** The rules in force in `directory`: those of the directories above it, and its own if `.gitignore` is in `names`. */
+async function withRulesOf(
+  directory: Directory,
+  names: readonly string[],
+  above: IgnoreRules,
+): Promise<IgnoreRules> {
+  if (!names.includes(IGNORE_FILE)) return above;
+  const file = await openNamed(directory, IGNORE_FILE, IGNORE_FILE).catch(() => undefined);
+  if (!file) return above;
+  try {
+    const text = (await readHead(file, IGNORE_MAX_BYTES)).toString("utf8");
+    return [...above, { depth: directory.segments.length, text }];
+  } catch {
+    return above;
+  } finally {
+    await file.handle.close();
+  }
+}
+
+/**
+ * The `names` in `directory` that no rule leaves out; directories end in a slash. Rules that take too long leave nothing
+ * out: a search then finds more than it should, never less.
+ */
+async function withoutIgnored(
+  matcher: Matcher,
+  rules: IgnoreRules,
+  directory: Directory,
+  names: readonly string[],
+): Promise<readonly string[]> {
+  if (rules.length === 0 || names.length === 0) return names;
+  const innermostFirst = rules.toReversed().map(({ depth, text }) => ({
+    text,
+    above: directory.segments
+      .slice(depth)
+      .map((segment) => `${segment}/`)
+      .join(""),
+  }));
+  try {
+    const ignored = new Set(await matcher.ignored(innermostFirst, names));
+    return names.filter((_, index) => !ignored.has(index));
+  } catch (error) {
+    if (error instanceof ToolFailure && error.reason === "too_slow") return names;
+    throw error;
+  }
 }

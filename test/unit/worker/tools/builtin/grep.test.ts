@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { grepTool } from "../../../../../src/worker/tools/builtin/grep.ts";
 import { createMatcherThreads, type MatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
-import { createSearchQueue } from "../../../../../src/worker/tools/search/queue.ts";
+import { createSearchQueue } from "../../../../../src/worker/tools/search/search.ts";
 import { openScene, type Scene } from "../scene.ts";
 
 let scene: Scene;

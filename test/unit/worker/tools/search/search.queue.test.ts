@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createSearchQueue, type SearchQueue } from "../../../../../src/worker/tools/search/queue.ts";
+import { createSearchQueue, type SearchQueue } from "../../../../../src/worker/tools/search/search.ts";
 
 /** Enters and notes the order of the turns; each search ends when it is told to. */
 function watch(queue: SearchQueue) {

@@ -466,7 +466,7 @@ export default [
   {
     id: "glob-climbs",
     promise: "A pattern does not climb out of its directory.",
-    file: "src/worker/tools/search/glob-pattern.ts",
+    file: "src/worker/tools/builtin/glob.ts",
     find: 'if (pattern.split(/[\\\\/{},()|]/).includes("..")) {',
     replace: "if (false) {",
     tests: ["test/unit/worker/tools/builtin/glob.test.ts"],

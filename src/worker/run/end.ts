@@ -67,8 +67,8 @@ export async function settleRun(
     lease.finish("taken");
     return "lost";
   }
-  const body = session.body();
   await session.settled(commitment);
+  const body = session.committed ?? session.body();
   if (answer.agent_status === "queued") await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   session.equipment.observer.settled({ status, stopReason: step.reason, body });
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };

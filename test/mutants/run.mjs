@@ -455,7 +455,7 @@ export default [
     id: "call-with-a-message-unknown",
     promise: "A call that a new message comes with is known before it begins.",
     file: "src/worker/run/run-tools.ts",
-    find: 'if (step.do === "deliver") return session.purchaseId({ message: step.message + 1 });',
+    find: 'if (step.do === "deliver") return session.purchase.idOf({ message: step.message + 1 });',
     replace: 'if (step.do === "deliver") return undefined;',
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },

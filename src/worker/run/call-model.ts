@@ -24,7 +24,7 @@ export async function callModel(
   session.tellTurnStarted(step.turn);
   // What was bought or done must never be bought or done again. A watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
-  const begun = session.purchaseId(step);
+  const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lost";
   const permit = await enterChain(context, session);
@@ -154,7 +154,7 @@ function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequ
     extra: [toolChoiceOf(step, equipment), member].filter(Boolean).join(","),
     stream,
     maxTokens: rules.limits.max_tokens,
-    purchaseId: session.purchaseId(step),
+    purchaseId: session.purchase.idOf(step),
     ...(beta && { beta }),
   };
 }

@@ -177,7 +177,7 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
   const isFinalCall = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
-  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isFinalCall);
+  const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isFinalCall);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
     return false;
@@ -200,7 +200,7 @@ export function settleReservation(
   const { budgets } = session.record.spec;
   if (!budgets) return;
   const amount = { tokens: totalTokens(usage), costUsd: costOf(context, session, usage) };
-  const id = session.purchaseId(step);
+  const id = session.purchase.idOf(step);
   context.budgets.settle(budgetsOf(session.address, budgets), id, amount).catch((error: unknown) => {
     context.logger.warn(
       { uid: session.address.uid, problem: messageOf(error) },

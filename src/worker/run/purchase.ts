@@ -11,7 +11,7 @@ import type { Turn } from "../loop/state.ts";
 import type { ModelRequest } from "../model/model.ts";
 
 /** What is bought: message `message`, or a summary for its sake. */
-export interface PurchaseTarget {
+interface PurchaseTarget {
   message: number;
   sumsUp?: number;
 }
@@ -100,7 +100,7 @@ export class NextPurchase {
     this.#epoch = epoch;
   }
 
-  /** The same for every try of a claim. */
+  /** The id of the purchase of a message, or of a summary for its sake: the same for every try of a claim. */
   idOf({ message, sumsUp }: PurchaseTarget): string {
     return `${this.#uid}.${sumsUp === undefined ? message : `${message}-${sumsUp}`}.${this.#epoch}`;
   }

@@ -237,8 +237,8 @@ class ResultCommitter {
  */
 function announceCall(session: Session): string | undefined {
   const step = session.next();
-  if (step.do === "deliver") return session.purchaseId({ message: step.message + 1 });
+  if (step.do === "deliver") return session.purchase.idOf({ message: step.message + 1 });
   if (step.do !== "call_model") return undefined;
   session.tellTurnStarted(step.turn);
-  return session.purchaseId(step);
+  return session.purchase.idOf(step);
 }

@@ -30,7 +30,7 @@ import {
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
 import type { HolderStatus, Lease } from "./lease.ts";
-import { NextPurchase, type PurchaseTarget, type UpcomingPurchase } from "./purchase.ts";
+import { NextPurchase, type UpcomingPurchase } from "./purchase.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
 /** What became of a commit: `adopted` means that another content had been committed before, and stands. */
@@ -220,11 +220,6 @@ export class Session {
     if (this.#interims >= most) return false;
     this.#interims += 1;
     return true;
-  }
-
-  /** The id of the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
-  purchaseId(bought: PurchaseTarget): string {
-    return this.purchase.idOf(bought);
   }
 
   /** What was paid for and, as far as this side knows, stands neither in the log nor in a counter; one commit takes all of it. */

@@ -185,7 +185,7 @@ test("of what commits had booked that is charged once which Redis has forgotten,
   const session = await claim();
   take(session, "first", ["glob"]);
   await session.commit();
-  const begun = session.purchaseId({ message: 3 });
+  const begun = session.purchase.idOf({ message: 3 });
   session.add([newResult(1, "c0", "found")]);
   await session.commit({ begun });
   session.addPurchase(3, { ...USAGE, input_tokens: 10 }, 1, false);
@@ -381,7 +381,7 @@ test("the answer of a turn announces the call behind its results, which say noth
   const session = await claim();
   take(session, "first", ["glob", "glob"]);
   await session.commit({ results: 2 });
-  const id = session.purchaseId({ message: 3 });
+  const id = session.purchase.idOf({ message: 3 });
   const name = id.slice(agent.uid.length + 1);
   expect([(await rig.raw(agent)).begun, session.purchase.id]).toEqual([`${name}@4`, id]);
   session.add([newResult(1, "c0", "found")]);
@@ -414,7 +414,7 @@ test("behind results that another has committed a call that is tried again is an
   await rig.redis.hset(rig.keys.agent(agent).log, "1/c0/result", newResult(1, "c0", "theirs").json);
   session.add([newResult(1, "c0", "mine")]);
   expect(await session.commit()).toBe("adopted");
-  const id = session.purchaseId({ message: 3 });
+  const id = session.purchase.idOf({ message: 3 });
   session.addPurchase(3, ZERO_USAGE, 0, false);
   await session.commit({ begun: id });
   const entries = await rig.redis.hlen(rig.keys.agent(agent).log);
@@ -476,9 +476,9 @@ test("a commit brings along that the parent wants an end", async () => {
 test("two claims name the purchase of one message differently, and one claim always alike", async () => {
   const { claim } = await scene();
   const [first, second] = [await claim(), await claim()];
-  expect(first.purchaseId({ message: 1 })).toBe(first.purchaseId({ message: 1 }));
-  expect(first.purchaseId({ message: 1 })).not.toBe(second.purchaseId({ message: 1 }));
-  expect(first.purchaseId({ message: 3, sumsUp: 1 })).not.toBe(first.purchaseId({ message: 3 }));
+  expect(first.purchase.idOf({ message: 1 })).toBe(first.purchase.idOf({ message: 1 }));
+  expect(first.purchase.idOf({ message: 1 })).not.toBe(second.purchase.idOf({ message: 1 }));
+  expect(first.purchase.idOf({ message: 3, sumsUp: 1 })).not.toBe(first.purchase.idOf({ message: 3 }));
 });
 
 test("a long text is kept whole beside its cut, and goes when a short one takes its place", async () => {

@@ -87,7 +87,8 @@ export function openRunner(copy) {
       return { ms: Date.now() - beganMs, ...verdict };
     },
     async close() {
-      vitest?.disconnect();
+      // Not by `disconnect()`: a child whose channel this side closed never says that it is closed (Node 20).
+      vitest?.send("end");
       await vitest?.ended;
     },
   };

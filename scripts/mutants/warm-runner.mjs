@@ -4,7 +4,7 @@
  * Started by `test-runs.mjs` in a copy of the tree. Each message is a run: `tests`, files relative to the copy; `title`,
  * which narrows them; `mutated`, the file that holds the mutant, if any. The answer is what the run showed: `passed`, how
  * many tests were green; `red` and `why`, the first red one, which ends the run (the runner's own `bail` loses the result that
- * ended it); `broken`, why it says nothing. Each test file has a process of its own, as in every run.
+ * ended it); `broken`, why it says nothing. `end` ends it. Each test file has a process of its own, as in every run.
  */
 import { join, relative } from "node:path";
 import { createVitest } from "vitest/node";
@@ -55,8 +55,15 @@ const vitest = await createVitest("test", {
 await vitest.standalone();
 const [project] = vitest.projects;
 
+const end = async () => {
+  await vitest.close();
+  process.exit();
+};
+
 // A message that came before this line waited for it.
-process.on("message", async ({ tests, title, mutated }) => {
+process.on("message", async (message) => {
+  if (message === "end") return end();
+  const { tests, title, mutated } = message;
   found = { passed: 0 };
   const forgetMutant = () => vitest.invalidateFile(join(root, mutated));
   try {
@@ -72,7 +79,4 @@ process.on("message", async ({ tests, title, mutated }) => {
   }
   process.send(found);
 });
-process.on("disconnect", async () => {
-  await vitest.close();
-  process.exit();
-});
+process.on("disconnect", end);

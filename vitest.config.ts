@@ -1,8 +1,7 @@
 import { availableParallelism } from "node:os";
 import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
-import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
-import { EMBEDDED_ALONE, EMBEDDED_LONG, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
+import { CLUSTER_LONG, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import Schedule, { SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
@@ -11,11 +10,19 @@ const leftOut = hasServer ? [] : NEED_A_SERVER;
 // They need programs that `npm run test:doors` installs first.
 const doors = process.env.SUBAGENT_TEST_DOORS === "whole" ? [] : ["test/doors/long/**"];
 const EVERY_FILE = "test/**/*.test.ts";
-const never = ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...doors, ...leftOut];
+const ON_THE_EMBEDDED_SERVER = "test/on-the-embedded-server.test.ts";
+const ON_A_CLUSTER = "test/on-a-cluster.test.ts";
+const never = [
+  ON_THE_EMBEDDED_SERVER,
+  ON_A_CLUSTER,
+  "**/node_modules/**",
+  "test/**/fixtures/**",
+  ...CLUSTER_LONG,
+  ...doors,
+  ...leftOut,
+];
 
-const embeddedFiles =
-  process.env.SUBAGENT_TEST_EMBEDDED === "whole" ? [...EMBEDDED_SUBSET, ...EMBEDDED_LONG] : EMBEDDED_SUBSET;
-const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : CLUSTER_SUBSET;
+const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : [ON_A_CLUSTER];
 
 // `--project redis` asked for by name runs every file, each in a process of its own.
 const isAskedFor = process.argv.some((argument) => /^(--project=)?redis$/.test(argument));
@@ -62,10 +69,9 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
-      { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...embeddedFiles] } },
       {
         extends: true,
-        test: { ...setup, name: "embedded alone", isolate: false, include: [...EMBEDDED_ALONE] },
+        test: { ...setup, name: "embedded", isolate: false, include: [ON_THE_EMBEDDED_SERVER] },
       },
       {
         extends: true,

@@ -12,11 +12,6 @@ import { BaseSequencer } from "vitest/node";
  */
 export const SOLITARY: Readonly<Record<string, string>> = {
   "test/unit/worker/tools/search/matcher.test.ts": "counts the threads of its process",
-  "test/unit/cli/local/{embedded-lua-numbers,embedded-redis,private-redis,redis}.test.ts":
-    "starts servers as children of its process",
-  "test/unit/shared/redis/connection/**/*.test.ts": "starts, stops and starves servers of its own",
-  "test/integration/verbs/interleaving.test.ts": "runs for as long as many others together",
-  "test/integration/verbs/cluster.test.ts": "starts a cluster of its own",
 };
 
 /** Files that keep a core busy: they start processes, compile, or run as fast as they can. */
@@ -96,21 +91,19 @@ export const LONG: readonly string[] = [
 
 /** Sorts what vitest would run next to what it leaves idle. */
 export default class Schedule extends BaseSequencer {
-  /** Files with a process of their own first, then project by project; see {@link inTurns}. */
+  /** Files with a process of their own first, then project by project, the smallest first; see {@link inTurns}. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    // A process is used again for the next file of the same project alone: the projects follow one another.
+    const filesOf = (project: TestSpecification["project"]) =>
+      sorted.filter((file) => file.project === project);
+    // A process is used again for the next file of the same project alone: the projects follow one another. One long file
+    // for a Redis of another kind would run alone at the end.
     const projects = [...new Set(sorted.map(({ project }) => project))].sort(
-      (a, b) => Number(b.config.isolate) - Number(a.config.isolate),
+      (a, b) => Number(b.config.isolate) - Number(a.config.isolate) || filesOf(a).length - filesOf(b).length,
     );
     const pathOf = ({ moduleId, project }: TestSpecification) =>
       moduleId.slice(project.config.root.length + 1);
-    return projects.flatMap((project) =>
-      inTurns(
-        sorted.filter((file) => file.project === project),
-        pathOf,
-      ),
-    );
+    return projects.flatMap((project) => inTurns(filesOf(project), pathOf));
   }
 }
 

@@ -15,8 +15,14 @@ import {
 } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
-import type { AgentStore } from "../shared/redis/agent-store.ts";
-import { type DeadlineSet, type Due, HIDDEN_MS, type NextCheck } from "../shared/redis/deadlines.ts";
+import type { AgentStore, WaitingJob } from "../shared/redis/agent-store.ts";
+import {
+  type DeadlineSet,
+  type Due,
+  HIDDEN_MS,
+  type NextCheck,
+  pauseAfter,
+} from "../shared/redis/deadlines.ts";
 import type { VerbInput } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
@@ -38,7 +44,7 @@ const LONGEST_PAUSE_MS = 10;
 export interface SweeperContext {
   store: Pick<
     AgentStore,
-    "overdue" | "settle" | "record" | "answer" | "requeue" | "orphans" | "finish" | "timing"
+    "waitingJob" | "overdue" | "settle" | "record" | "answer" | "requeue" | "orphans" | "finish" | "timing"
   >;
   deadlines: Pick<DeadlineSet, "due" | "move" | "hint">;
   wakes: Pick<WakeQueue, "add" | "isAlive">;
@@ -134,6 +140,8 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
   const { address, parent } = due;
   if (parent) return checkParent(context, due, parent);
   if (!address) return never(due);
+  const waiting = await context.store.waitingJob(address, due.nowMs);
+  if (waiting) return checkJob(context, due, address, waiting);
   const found = await context.store.overdue(address);
   switch (found.status) {
     case "unknown":
@@ -167,10 +175,11 @@ async function checkJob(
   context: SweeperContext,
   due: Due,
   address: AgentAddress,
-  found: { wake: number; agent_id: string; check_at: number },
+  found: WaitingJob,
 ): Promise<NextCheck | undefined> {
-  if (await context.wakes.isAlive({ uid: address.uid, wake: found.wake })) return { due, at: found.check_at };
-  return requeue(context, address, found);
+  if (!(await context.wakes.isAlive({ uid: address.uid, wake: found.wake })))
+    return requeue(context, address, found);
+  return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };
 }
 
 /** Whether a live worker has all that a run needs: it has only not come to its wake. */

@@ -52,8 +52,8 @@ export default [
     id: "sweep-doubles-wakes",
     promise: "A wake that still waits its turn is not doubled.",
     file: "src/worker/sweeper.ts",
-    find: "if (await context.wakes.isAlive({ uid: address.uid, wake: found.wake }))",
-    replace: "if (false)",
+    find: "if (!(await context.wakes.isAlive({ uid: address.uid, wake: found.wake })))",
+    replace: "if (true)",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
   {
@@ -84,7 +84,7 @@ export default [
     id: "sweep-waiting-wake-forgotten",
     promise: "An agent whose job waits is checked again.",
     file: "src/worker/sweeper.ts",
-    find: "return { due, at: found.check_at };",
+    find: "return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };",
     replace: "return never(due);",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
@@ -357,7 +357,7 @@ export default [
     promise: "A lost wake is replaced also while a run waits for a busy worker.",
     file: "src/worker/sweeper.ts",
     find: "return checkJob(context, due, address, found);\n      return settle",
-    replace: "return { due, at: found.check_at };\n      return settle",
+    replace: "return { due, at: due.nowMs };\n      return settle",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
   {

@@ -2,7 +2,7 @@
  * The agents of an installation as typed calls: each verb of the table under its name, and the reads beside them. Owns no
  * state; the records in Redis do.
  */
-import { AgentRecord, AgentSpecJson, readKept } from "../protocol/agent.ts";
+import { AgentRecord, AgentSpecJson, PAYLOAD_VERSION, readKept } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
 import {
   type AgentAddress,
@@ -49,6 +49,11 @@ interface AgentReads {
   ): Promise<ReadonlyMap<string, string> | undefined>;
   /** Whether one of these tools has begun in the log. Reads its keys and its start marks, and of those none that is too long. */
   hasBegun(address: AgentAddress, tools: ReadonlySet<string>): Promise<boolean>;
+  /**
+   * What `overdue` says of an agent that is `queued`, where at `nowMs` (epoch ms of Redis) nothing but its job is to be looked
+   * after; undefined of any other. One plain read, which takes Redis a tenth of the script: a backlog consists of such agents.
+   */
+  waitingJob(address: AgentAddress, nowMs: number): Promise<WaitingJob | undefined>;
   /** Unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
   /** What came with messages, by the names under which it waits; undefined where it does not. */
@@ -72,6 +77,13 @@ interface AgentReads {
   profile(parent: ParentAddress): Promise<StoredProfile | undefined>;
   /** The whole text of a reply whose summary was cut. */
   fullText(parent: ParentAddress, replyId: string): Promise<string | undefined>;
+}
+
+/** The job of a queued agent that has waited for `waited_ms` since the agent's first deadline. */
+export interface WaitingJob {
+  wake: number;
+  agent_id: string;
+  waited_ms: number;
 }
 
 /** A parent's registered profile as Redis holds it; `registered_at`: epoch ms of Redis' clock. */
@@ -182,6 +194,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     record: recordOf,
     allowlist: async (address) =>
       AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,
+    waitingJob: (address, nowMs) => readWaitingJob(redis, keys.agent(address).record, nowMs),
     inbox: readInbox,
     async conversation(address) {
       const { log, transcript } = keys.agent(address);
@@ -218,6 +231,25 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     profile: (parent) => readProfile(redis, keys.parent(parent).profile),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
   };
+}
+
+/** Those with more to look after than their job: a lapsed lease, a parent that may be gone, tools that no worker had. */
+const MORE_TO_LOOK_AFTER = ["lease_until", "on_parent_gone", "tools_since"] as const;
+
+async function readWaitingJob(redis: RedisClient, record: string, nowMs: number) {
+  const [status, agent_id, ...fields] = await redis.hmget(
+    record,
+    ...["status", "agent_id", "v", "wake", "deadline", "unanswered_since", "max_age_ms"],
+    ...MORE_TO_LOOK_AFTER,
+  );
+  const more = fields.splice(-MORE_TO_LOOK_AFTER.length);
+  if (status !== "queued" || !agent_id || more.some((field) => field !== null)) return undefined;
+  // What is no number here may be one to Lua: the script says what it is.
+  if (!fields.every((field) => field === null || /^\d{1,15}$/.test(field))) return undefined;
+  const [v = 0, wake = 0, deadline = 0, since = 0, maxAgeMs = 0] = fields.map(Number);
+  const isTooOld = since > 0 && since + maxAgeMs <= nowMs;
+  if (v > PAYLOAD_VERSION || deadline > nowMs || isTooOld) return undefined;
+  return { wake, agent_id, waited_ms: nowMs - deadline };
 }
 
 async function readOccupancy(redis: RedisClient, ofParent: ParentKeys, requestKey: string) {

@@ -31,6 +31,8 @@ export const HIDDEN_MS = 1_000;
 export interface Due {
   member: string;
   seenScore: number;
+  /** When it was seen: epoch ms of Redis' clock. */
+  nowMs: number;
   /** Mark of the newest hint; empty when none is remembered. */
   seenGrace: string;
   address: AgentAddress | undefined;
@@ -41,6 +43,11 @@ export interface Due {
 export interface NextCheck {
   due: Due;
   at: number | undefined;
+}
+
+/** The pause before the next check of an agent whose job has waited for `waitedMs` since its first deadline: 20, 40, then 60 s. */
+export function pauseAfter(waitedMs: number, { lookMs, longestLookMs }: Timing): number {
+  return Math.min(waitedMs + 2 * lookMs, longestLookMs);
 }
 
 /** See the module's header. */
@@ -82,6 +89,7 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
       return answer.members.map(({ member, grace }) => ({
         member,
         seenScore: answer.score,
+        nowMs: answer.score - hiddenMs,
         seenGrace: grace,
         address: addressOfMember(member),
         parent: parentOfMember(member),

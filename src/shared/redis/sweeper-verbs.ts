@@ -9,12 +9,12 @@ import type { Verb } from "./verb.ts";
 export const SWEEPER_VERBS = {
   /**
    * What a sweeper has to do about this agent; changes nothing. `parent_gone`: settle it; `unwatched`: its parent is gone and
-   * its run is to report what it has; `lease_over`: requeue it; `queued`: if its job waits to be taken, check again at
-   * `check_at`, else requeue it.
+   * its run is to report what it has; `lease_over`: requeue it; `queued`: requeue it unless its job waits to be taken, as it has for
+   * `waited_ms` since its first deadline.
    */
   overdue: {
     keys: ["record", "life", "parent_lease"],
-    context: ["version", "look_ms", "longest_look_ms", "tools_ms"],
+    context: ["version", "look_ms", "tools_ms"],
     args: {},
     answers: {
       not_due: { deadline: int },
@@ -22,11 +22,11 @@ export const SWEEPER_VERBS = {
       max_age_over: {},
       answer_due: {},
       /** No worker that took its wake had them. */
-      tools_missing: { needs_tools: optional(names), wake: int, agent_id: text, check_at: int },
+      tools_missing: { needs_tools: optional(names), wake: int, agent_id: text, waited_ms: int },
       parent_gone: {},
       unwatched: { agent_id: text },
       lease_over: { wake: int, agent_id: text },
-      queued: { wake: int, agent_id: text, check_at: int },
+      queued: { wake: int, agent_id: text, waited_ms: int },
       ended: {},
       unknown: {},
     },

@@ -146,7 +146,6 @@ const CONTEXT = {
   max_schedules: () => MAX_SCHEDULES,
   lease_ms: ({ timing }) => timing.leaseMs,
   look_ms: ({ timing }) => timing.lookMs,
-  longest_look_ms: ({ timing }) => timing.longestLookMs,
   grace_ms: ({ timing }) => Math.min(timing.leaseMs, timing.lookMs),
   max_age_ms: ({ timing }) => timing.maxAgeMs,
   tools_ms: ({ timing }) => timing.toolsMs,

@@ -1,10 +1,17 @@
 import { expect, test } from "vitest";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey, newUid } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { answerEntry } from "../../../src/shared/protocol/log.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { budgetsOf, createBudgetBook } from "../../../src/shared/redis/budget.ts";
+import { HIDDEN_MS } from "../../../src/shared/redis/deadlines.ts";
+import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
+import { createSweeper } from "../../../src/worker/sweeper.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { bodyOf, DESTROY, handedBack, questionsOf, type Rig, SPEC, verbRig, wellDone } from "./rig.ts";
 
@@ -76,6 +83,31 @@ test("when Redis is full a hint comes through for an agent that sweepers know, a
   );
   await expect(rig.deadlines.hint({ ...agent, uid: newUid() }, 1_000)).rejects.toThrow("OOM");
   expect(await rig.redis.zrange(rig.keys.deadlines, 0, -1)).toEqual([member]);
+});
+
+test("when Redis is full sweepers go on: what is over ends, and what is not is checked again", async () => {
+  const { rig, prepared } = await fullAfter(async (rig) => {
+    const [over, living] = [await rig.spawn({ idleMs: 1 }), await rig.spawn({ idleMs: 600_000 })];
+    for (const agent of [over, living]) await rig.deadlines.hint(agent, 0);
+    await rig.redisReaches((await rig.redisNow()) + 5);
+    return { over, living };
+  });
+  const wakes = createWakeQueue(rig.redis, rig.keys);
+  closeAtEnd(() => wakes.stop());
+  const { store, deadlines, redis, keys } = rig;
+  const workers = createWorkerDirectory(redis, keys);
+  const sweeper = createSweeper({
+    store,
+    deadlines,
+    wakes,
+    workers,
+    clock: systemClock,
+    logger: createLogger({ level: "silent" }),
+  });
+  expect(await sweeper.tick()).toBe(2);
+  expect(await rig.store.record(prepared.over)).toMatchObject({ status: "ended", ended_reason: "idle" });
+  const next = Number(await rig.redis.zscore(rig.keys.deadlines, deadlineMember(prepared.living)));
+  expect(next).toBeGreaterThan((await rig.redisNow()) + HIDDEN_MS);
 });
 
 test("when Redis is full no agent is claimed, and nothing of one that is not changes", async () => {

@@ -1,5 +1,8 @@
 /** What a sweeper does with one agent: overdue says what is due, requeue replaces a lost wake. */
+import fc from "fast-check";
 import { expect, test } from "vitest";
+import { pauseAfter } from "../../../src/shared/redis/deadlines.ts";
+import { cases } from "../../helpers/cases.ts";
 import { DESTROY, type Rig, sentOf, verbRig, wellDone } from "./rig.ts";
 
 const overdue = async (rig: Rig, agent: ReturnType<Rig["address"]>) =>
@@ -96,24 +99,114 @@ test("while its job waits a queued agent is looked at after 10 s, 20 s, 40 s and
   const rig = verbRig();
   const agent = await rig.queued();
   const { record } = rig.keys.agent(agent);
-  const pauses = [];
-  let lateMs = 0;
+  let waitedMs = 0;
   for (const pauseMs of PAUSES_MS) {
     const before = await rig.redisNow();
-    await rig.redis.hset(record, "deadline", before - lateMs);
+    await rig.redis.hset(record, "deadline", before - waitedMs);
     const seen = await rig.store.overdue(agent);
-    const after = await rig.redisNow();
-    const checkAt = seen.status === "queued" ? seen.check_at : Number.NaN;
-    // The time between the two numbers above has been waited, too.
-    pauses.push({ atLeast: checkAt - after - (after - before), atMost: checkAt - before });
-    lateMs += pauseMs;
-  }
-  expect(pauses).toHaveLength(PAUSES_MS.length);
-  for (const [i, { atLeast, atMost }] of pauses.entries()) {
-    expect(atLeast).toBeLessThanOrEqual(PAUSES_MS[i] ?? 0);
-    expect(atMost).toBeGreaterThanOrEqual(PAUSES_MS[i] ?? 0);
+    const lateMs = (await rig.redisNow()) - before;
+    const { waited_ms } = seen.status === "queued" ? seen : { waited_ms: Number.NaN };
+    expect(waited_ms).toBeGreaterThanOrEqual(waitedMs);
+    expect(waited_ms).toBeLessThanOrEqual(waitedMs + lateMs);
+    expect(pauseAfter(waitedMs, rig.store.timing)).toBe(pauseMs);
+    waitedMs += pauseMs;
   }
   expect(await rig.store.record(agent)).toMatchObject({ wake: 1 });
+});
+
+/** Values of a field of a record: as it is, absent, times before and after now, a newer version, and what is no number everywhere. */
+const anyValue = fc.constantFrom(
+  "as it is",
+  null,
+  "0",
+  "1",
+  "2",
+  "9999999999999",
+  "",
+  "0x10",
+  "1e3",
+  " 7",
+  "-1",
+);
+const anyStatus = fc.constantFrom(
+  "as it is",
+  "as it is",
+  "as it is",
+  "idle",
+  "running",
+  "waiting",
+  "ended",
+  null,
+);
+
+test("a plain read of a queued agent says what the script says of it, whatever its record holds", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { record } = rig.keys.agent(agent);
+  const whole = { ...(await rig.raw(agent)), deadline: "5" };
+  const fields = [
+    "v",
+    "wake",
+    "deadline",
+    "unanswered_since",
+    "max_age_ms",
+    "lease_until",
+    "on_parent_gone",
+    "tools_since",
+  ];
+  let told = 0;
+  const changed = fc.record(
+    Object.fromEntries(
+      fields.map((field) => [field, fc.oneof({ weight: 4, arbitrary: fc.constant("as it is") }, anyValue)]),
+    ),
+  );
+  await fc.assert(
+    fc.asyncProperty(anyStatus, changed, async (status, values) => {
+      const given = Object.entries({ status, ...values }).filter(([, value]) => value !== "as it is");
+      await rig.redis.del(record);
+      await rig.redis.hset(record, whole);
+      for (const [field, value] of given)
+        await (value === null ? rig.redis.hdel(record, field) : rig.redis.hset(record, field, value));
+      const nowMs = await rig.redisNow();
+      const plain = await rig.store.waitingJob(agent, nowMs);
+      if (!plain) return;
+      told += 1;
+      const { status: said, ...job } = await rig.store.overdue(agent);
+      expect({ said, ...job, waited_ms: 0 }).toEqual({ said: "queued", ...plain, waited_ms: 0 });
+      const waited = "waited_ms" in job ? job.waited_ms : Number.NaN;
+      expect(waited - plain.waited_ms).toBeGreaterThanOrEqual(0);
+      expect(waited - plain.waited_ms).toBeLessThanOrEqual((await rig.redisNow()) - nowMs);
+    }),
+    { numRuns: cases(200) },
+  );
+  expect(told).toBeGreaterThan(20);
+});
+
+test("a plain read tells of no agent that has more to look after than its job", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { record } = rig.keys.agent(agent);
+  const nowMs = await rig.redisNow();
+  const whole = { ...(await rig.raw(agent)), deadline: String(nowMs - 5) };
+  const told = async (change: Record<string, string>) => {
+    await rig.redis.del(record);
+    await rig.redis.hset(record, { ...whole, ...change });
+    return rig.store.waitingJob(agent, nowMs);
+  };
+  expect(await told({})).toEqual({ wake: 1, agent_id: "researcher", waited_ms: 5 });
+  const others: Record<string, string>[] = [
+    { status: "running" },
+    { deadline: String(nowMs + 1) },
+    { v: "2" },
+    { unanswered_since: String(nowMs - 7), max_age_ms: "7" },
+    { lease_until: "1" },
+    { on_parent_gone: "destroy" },
+    { tools_since: "1" },
+    { wake: "0x1" },
+  ];
+  for (const change of others) expect(await told(change), JSON.stringify(change)).toBeUndefined();
+  await rig.redis.del(record);
+  expect(await rig.store.waitingJob(agent, nowMs)).toBeUndefined();
 });
 
 test("of two sweepers that look at one agent one wakes it", async () => {

@@ -7,6 +7,7 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import type { WorkerAnnouncement } from "../../../src/shared/protocol/worker.ts";
+import type { WaitingJob } from "../../../src/shared/redis/agent-store.ts";
 import type { Due } from "../../../src/shared/redis/deadlines.ts";
 import type { VerbAnswer, VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { createSweeper, type SweeperContext } from "../../../src/worker/sweeper.ts";
@@ -14,11 +15,13 @@ import { handClock } from "../../helpers/hand-clock.ts";
 import { SPEC } from "../../integration/verbs/rig.ts";
 
 const BATCH = 50;
+const NOW_MS = 1_000_000;
 const uidOf = (n: number) => `sa-${String(n).padStart(24, "0")}`;
 const FIRST = uidOf(0);
 const dueOf = (n: number): Due => ({
   member: `t p ${uidOf(n)}`,
   seenScore: 1,
+  nowMs: NOW_MS,
   seenGrace: "",
   address: { tenant: "t", parentId: "p", uid: uidOf(n) },
 });
@@ -28,6 +31,8 @@ const duesOf = (count: number) => Array.from({ length: count }, (_, n) => dueOf(
 interface Script {
   /** What is due, look by look. Default: the first agent, once. */
   due?: () => Due[] | Promise<Due[]>;
+  /** What a plain read tells of a queued agent; default: the script is asked. */
+  waitingJob?: WaitingJob;
   overdue?: VerbAnswer<"overdue"> | ((uid: string) => VerbAnswer<"overdue">);
   settle?: VerbAnswer<"settle">;
   /** Ids of the agent's open questions, or why they cannot be read. */
@@ -72,6 +77,7 @@ function scene(script: Script) {
       hint: async ({ uid }) => void done.push(`touch ${uid}`),
     },
     store: {
+      waitingJob: async () => script.waitingJob,
       overdue: async ({ uid }) => overdueOf(uid),
       async settle({ uid }, how) {
         done.push(`settle ${uid}`);
@@ -247,7 +253,7 @@ test("an agent that is not due is looked at again at its deadline", async () => 
   expect(done).toEqual([`move ${FIRST} to 77`]);
 });
 
-const WITHOUT_TOOLS = { needs_tools: ["a", "b"], wake: 3, agent_id: "a", check_at: 88 };
+const WITHOUT_TOOLS = { needs_tools: ["a", "b"], wake: 3, agent_id: "a", waited_ms: 10_000 };
 
 test.for([
   ["idle_over", "idle"],
@@ -266,7 +272,7 @@ test("a run that a live worker has the tools for waits on for it, and a lost job
   const overdue = { status: "tools_missing", ...WITHOUT_TOOLS } as const;
   const waiting = scene({ overdue, offered: [["a"], ["b", "c", "a"]], isAlive: true });
   await waiting.sweeper.tick();
-  expect(waiting.done).toEqual([`move ${FIRST} to 88`]);
+  expect(waiting.done).toEqual([`move ${FIRST} to ${NOW_MS + 30_000}`]);
   const lost = scene({ overdue, offered: [["a", "b"]] });
   await lost.sweeper.tick();
   expect(lost.done).toEqual([`touch ${FIRST}`, "requeue 3"]);
@@ -322,26 +328,31 @@ test("a waiting agent whose record does not come, for Redis is away, is only loo
   expect(done).toEqual([]);
 });
 
-const queued: VerbAnswer<"overdue"> = { status: "queued", wake: 4, agent_id: "a", check_at: 31 };
+const job: WaitingJob = { wake: 4, agent_id: "a", waited_ms: 20_000 };
+const queued: VerbAnswer<"overdue"> = { status: "queued", ...job };
 const leaseOver: VerbAnswer<"overdue"> = { status: "lease_over", wake: 4, agent_id: "a" };
 
 test.for([
-  ["whose wake was lost", queued, false],
-  ["whose lease is over, whatever its job does,", leaseOver, true],
+  ["whose wake was lost", { overdue: queued, isAlive: false }],
+  ["whose wake was lost, as a plain read tells,", { waitingJob: job, isAlive: false }],
+  ["whose lease is over, whatever its job does,", { overdue: leaseOver, isAlive: true }],
+] as const)("an agent %s gets a new wake, and a check should that be lost, too", async ([, seen]) => {
+  const { sweeper, done } = scene({ ...seen, requeue: { status: "wake", wake: 5 } });
+  await sweeper.tick();
+  expect(done).toEqual([`touch ${FIRST}`, "requeue 4", `wake ${FIRST} 5`]);
+});
+
+test.for([
+  ["a plain read", { waitingJob: job }],
+  ["the script", { overdue: queued }],
 ] as const)(
-  "an agent %s gets a new wake, and a check should that be lost, too",
-  async ([, overdue, isAlive]) => {
-    const { sweeper, done } = scene({ overdue, isAlive, requeue: { status: "wake", wake: 5 } });
+  "a wake that still waits its turn, as %s tells, is not doubled, and only the time of its next check is written",
+  async ([, seen]) => {
+    const { sweeper, done } = scene({ ...seen, isAlive: true });
     await sweeper.tick();
-    expect(done).toEqual([`touch ${FIRST}`, "requeue 4", `wake ${FIRST} 5`]);
+    expect(done).toEqual([`move ${FIRST} to ${NOW_MS + 40_000}`]);
   },
 );
-
-test("a wake that still waits its turn is not doubled, and only the time of its next check is written", async () => {
-  const { sweeper, done } = scene({ overdue: queued, isAlive: true });
-  await sweeper.tick();
-  expect(done).toEqual([`move ${FIRST} to 31`]);
-});
 
 test("after a full page a tick rests as long as that took, and 10 ms at most", async () => {
   const pages = [duesOf(BATCH), duesOf(BATCH), duesOf(1)];

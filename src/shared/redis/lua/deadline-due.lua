@@ -10,5 +10,6 @@ for i, member in ipairs(due) do
   hidden[2 * i - 1], hidden[2 * i] = hidden_until, member
   members[2 * i - 1], members[2 * i] = member, graces[i] or ''
 end
+write_even_when_full(deadlines)
 redis.call('ZADD', deadlines, unpack(hidden))
 return answer('due', { score = hidden_until, members = members })

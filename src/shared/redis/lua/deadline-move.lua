@@ -24,6 +24,7 @@ for i, move in ipairs(moves) do
     end
   end
 end
+write_even_when_full(deadlines)
 if #moved > 0 then redis.call('ZADD', deadlines, unpack(moved)) end
 if #forgotten > 0 then redis.call('ZREM', deadlines, unpack(forgotten)) end
 if #over > 0 then redis.call('HDEL', hint_grace, unpack(over)) end

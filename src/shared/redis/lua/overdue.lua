@@ -18,8 +18,7 @@ if agent.status == 'idle' then
   return answer('idle_over')
 end
 if too_old_at(agent) <= now then return answer('max_age_over') end
-local waiting_job = { wake = agent.wake, agent_id = agent.agent_id,
-  check_at = now + math.min(math.max(0, now - deadline) + 2 * look_ms, longest_look_ms) }
+local waiting_job = { wake = agent.wake, agent_id = agent.agent_id, waited_ms = math.max(0, now - deadline) }
 if agent.tools_since and num(agent.tools_since) + tools_ms <= now then
   waiting_job.needs_tools = agent.needs_tools
   return answer('tools_missing', waiting_job)

@@ -8,7 +8,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import { partsOf } from "../../../../src/shared/protocol/reply.ts";
-import type { Due } from "../../../../src/shared/redis/deadlines.ts";
+import { type Due, pauseAfter } from "../../../../src/shared/redis/deadlines.ts";
 import type { StreamItem } from "../../../../src/shared/redis/replies.ts";
 import type { VerbInput } from "../../../../src/shared/redis/scripts.ts";
 import {
@@ -335,14 +335,20 @@ function* lookAt(world: World, due: Due): Program {
   const move = (at: number | undefined) =>
     make({ name: "move", ...(agent && { agent }), make: () => world.rig.deadlines.move([{ due, at }]) });
   if (!agent) return yield* move(undefined);
-  const seen = yield* verbs.overdue(world, agent);
+  const job = yield* make({
+    name: "waiting job",
+    agent,
+    make: () => world.rig.store.waitingJob(agent, due.nowMs),
+  });
+  const seen = job ? ({ status: "queued", ...job } as const) : yield* verbs.overdue(world, agent);
   if (seen.status === "not_due") return yield* move(seen.deadline);
   if (seen.status === "ended" || seen.status === "unknown") return yield* move(undefined);
   if (seen.status === "answer_due") return yield* answerInstead(world, agent, move);
   if (seen.status === "queued" || seen.status === "lease_over") {
     const { wake } = seen;
     const isAlive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
-    if (seen.status === "queued" && isAlive) return yield* move(seen.check_at);
+    if (seen.status === "queued" && isAlive)
+      return yield* move(due.nowMs + pauseAfter(seen.waited_ms, world.rig.store.timing));
     const { lookMs } = world.rig.store.timing;
     const answer = yield* hinted(world, agent, lookMs, () => verbs.requeue(world, agent, wake));
     if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);

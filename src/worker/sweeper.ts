@@ -32,7 +32,7 @@ import type { WorkerDirectory } from "../shared/redis/workers.ts";
  * always first during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents on one page of a tick. Their checks keep Redis busy for some 3 ms, and other commands wait behind them. */
+/** Agents on one page of a tick. Their checks keep Redis busy for a millisecond or two, and other commands wait behind them. */
 const BATCH = 50;
 /**
  * After a full page a tick pauses as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still
@@ -71,22 +71,12 @@ export function createSweeper(context: SweeperContext): Sweeper {
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
-  /** One agent that cannot be checked must not keep the others from it; it comes due again. */
-  const checkSafely = (due: Due) =>
-    check(context, due).catch(
-      (error: unknown) =>
-        void logger.warn(
-          { member: due.member, problem: messageOf(error) },
-          "Sweeper could not look; trying again",
-        ),
-    );
   const tick = async () => {
     let checked = 0;
     for (;;) {
       const startedMs = clock.monotonicMs();
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      const next = await Promise.all(due.map(checkSafely));
-      await deadlines.move(next.filter((each) => each !== undefined));
+      await deadlines.move(await checkPage(context, due));
       checked += due.length;
       if (due.length < BATCH) return checked;
       const pauseMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_PAUSE_MS);
@@ -134,6 +124,19 @@ const DEATH_OF_AN_ORPHAN: VerbInput<"settle"> = {
   status: "cancelled",
   stop_reason: "parent_gone",
 };
+
+/** One agent that cannot be checked must not keep the others from it; it comes due again. One line tells of a page of them. */
+async function checkPage(context: SweeperContext, page: readonly Due[]): Promise<NextCheck[]> {
+  const failed: { member: string; problem: string }[] = [];
+  const checkSafely = (due: Due) =>
+    check(context, due).catch(
+      (error: unknown) => void failed.push({ member: due.member, problem: messageOf(error) }),
+    );
+  const next = await Promise.all(page.map(checkSafely));
+  if (failed.length > 0)
+    context.logger.warn({ agents: failed.length, ...failed[0] }, "Sweeper could not look; trying again");
+  return next.filter((each) => each !== undefined);
+}
 
 /** Does what is due. Resolves to the next check; undefined: when the deadline set says. */
 async function check(context: SweeperContext, due: Due): Promise<NextCheck | undefined> {

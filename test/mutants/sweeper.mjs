@@ -4,7 +4,7 @@ export default [
     id: "sweep-stopped-by-one",
     promise: "One agent that cannot be looked at keeps no other from its end.",
     file: "src/worker/sweeper.ts",
-    find: "due.map(checkSafely)",
+    find: "page.map(checkSafely)",
     replace: "due.map((one) => check(context, one))",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },

@@ -1,4 +1,4 @@
-/** Text of any origin: cut to a bound, and read as JSON; what a stranger shaped in bounded memory, whatever its depth. Pure. */
+/** Text of any origin: cut to a bound, or read as JSON. What a stranger shaped is read in bounded memory, however deep it nests. Pure. */
 
 /** `text` in at most `most` UTF-16 code units, never half a character; where something was cut an ellipsis is the last of them. */
 export function clip(text: string, most: number): string {
@@ -26,16 +26,16 @@ const KEPT_LEVELS = 120;
 const CUT_FROM_CHARS = 64 * 1024;
 
 /** The value that `json` spells, levels beyond {@link KEPT_LEVELS} left out of a long one; raises SyntaxError. */
-export function parseBounded(json: string): unknown {
-  return JSON.parse(bounded(json));
+export function parseShallow(json: string): unknown {
+  return JSON.parse(shallow(json));
 }
 
-/** As {@link parseBounded}; undefined when `json` spells no value. */
-export function parseOrNothing(json: string): unknown {
-  return jsonIn(bounded(json));
+/** As {@link parseShallow}; undefined when `json` spells no value. */
+export function shallowJsonIn(json: string): unknown {
+  return jsonIn(shallow(json));
 }
 
-function bounded(json: string): string {
+function shallow(json: string): string {
   return json.length < CUT_FROM_CHARS ? json : cutBelowKept(json);
 }
 

@@ -50,8 +50,8 @@ interface AgentReads {
   /** Whether one of these tools has begun in the log. Reads its keys and its start marks, and of those none that is too long. */
   hasBegun(address: AgentAddress, tools: ReadonlySet<string>): Promise<boolean>;
   /**
-   * What `overdue` says of an agent that is `queued`, where at `nowMs` (epoch ms of Redis) nothing but its job is to be looked
-   * after; undefined of any other. One plain read, which takes Redis a tenth of the script: a backlog consists of such agents.
+   * The job of an agent that is queued and overdue at `nowMs` (epoch ms of Redis) and needs no other check, as `overdue` would
+   * answer; undefined where that script must be asked. One HMGET, a tenth of what the script costs: a backlog consists of such agents.
    */
   waitingJob(address: AgentAddress, nowMs: number): Promise<WaitingJob | undefined>;
   /** Unread messages, oldest first. */
@@ -233,17 +233,19 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   };
 }
 
-/** Those with more to look after than their job: a lapsed lease, a parent that may be gone, tools that no worker had. */
-const MORE_TO_LOOK_AFTER = ["lease_until", "on_parent_gone", "tools_since"] as const;
+/** Any of these fields needs the script: a lease that may be over, a parent that may be gone, tools that no worker had. */
+const NEED_THE_SCRIPT = ["lease_until", "on_parent_gone", "tools_since"] as const;
 
 async function readWaitingJob(redis: RedisClient, record: string, nowMs: number) {
   const [status, agent_id, ...fields] = await redis.hmget(
     record,
     ...["status", "agent_id", "v", "wake", "deadline", "unanswered_since", "max_age_ms"],
-    ...MORE_TO_LOOK_AFTER,
+    ...NEED_THE_SCRIPT,
   );
-  const more = fields.splice(-MORE_TO_LOOK_AFTER.length);
-  if (status !== "queued" || !agent_id || more.some((field) => field !== null)) return undefined;
+  const more = fields.splice(-NEED_THE_SCRIPT.length);
+  const [, storedWake] = fields;
+  if (status !== "queued" || !agent_id || !storedWake || more.some((field) => field !== null))
+    return undefined;
   // What is no number here may be one to Lua: the script says what it is.
   if (!fields.every((field) => field === null || /^\d{1,15}$/.test(field))) return undefined;
   const [v = 0, wake = 0, deadline = 0, since = 0, maxAgeMs = 0] = fields.map(Number);

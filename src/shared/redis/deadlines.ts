@@ -31,7 +31,7 @@ export const HIDDEN_MS = 1_000;
 export interface Due {
   member: string;
   seenScore: number;
-  /** When it was seen: epoch ms of Redis' clock. */
+  /** When it was seen: epoch ms of the server that has the deadline set. */
   nowMs: number;
   /** Mark of the newest hint; empty when none is remembered. */
   seenGrace: string;

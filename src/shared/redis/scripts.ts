@@ -22,7 +22,6 @@ import {
   type KeyName,
   type KeyParameters,
   type Verb,
-  type VerbContext,
   wordsOf,
 } from "./verb.ts";
 import { VERBS } from "./verbs.ts";
@@ -105,7 +104,7 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
       const address = at ?? NO_AGENT;
       let place = places.get(address);
       if (!place) {
-        place = new Place(contextAt(keys, timing, address));
+        place = new Place(keys, timing, address);
         places.set(address, place);
       }
       const form = FORMS[name];
@@ -166,13 +165,17 @@ interface Opening {
   readonly for: string | undefined;
 }
 
-/** One agent's keys and context. A run calls one verb time and again: the opening of the last call is kept. */
+/** Where the verbs of one agent work. A run calls one verb time and again: the opening of the last call is kept, and no more. */
 class Place {
-  readonly #context: VerbContext;
+  readonly #keys: Keys;
+  readonly #timing: Timing;
+  readonly #address: AgentAddress;
   #last: Opening | undefined;
 
-  constructor(context: VerbContext) {
-    this.#context = context;
+  constructor(keys: Keys, timing: Timing, address: AgentAddress) {
+    this.#keys = keys;
+    this.#timing = timing;
+    this.#address = address;
   }
 
   opening(form: Form, given: Partial<KeyParameters>): Opening {
@@ -180,7 +183,7 @@ class Place {
     const value = name && `${given[name]}`;
     const last = this.#last;
     if (last && last.form === form && last.for === value && !another) return last;
-    const words = wordsOf(form, this.#context, given);
+    const words = wordsOf(form, contextAt(this.#keys, this.#timing, this.#address), given);
     const [key = ""] = words;
     const bulks = bulksOf([`${form.keys.length}`, ...words]);
     this.#last = { form, bulks, count: words.length + 1, key, for: value };

@@ -26,7 +26,7 @@ const CALL_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640];
 const TOOL_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const RUN_SECONDS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1_800, 3_600];
 
-/** The worker that the figures are of. */
+/** The worker that the figures are of; what it asks of Redis may fail or come late. */
 export interface ObservedWorker {
   redis: RedisClient;
   keys: Keys;

@@ -53,6 +53,9 @@ export interface PreparedCommit {
   told: { progress: ReplyBody; text: TextInRecord } | undefined;
 }
 
+/** The commitment of a run that ends. */
+export type LastCommit = PreparedCommit & { told: NonNullable<PreparedCommit["told"]> };
+
 /** Messages that are consumed but still lie in Redis' inbox: from which cursor to which, their ids, and names of what came with them. */
 interface Consumed {
   from: number;
@@ -294,6 +297,8 @@ export class Session {
   }
 
   /** Takes what is still to be committed; `isLast`: for `settle` to take along, with what the run has come to. */
+  prepareCommit(isLast: true): LastCommit;
+  prepareCommit(isLast: boolean): PreparedCommit;
   prepareCommit(isLast: boolean): PreparedCommit {
     const entries = this.#pending;
     // What a call counts for is counted when it begins: results change no counter.

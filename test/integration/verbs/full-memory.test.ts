@@ -85,7 +85,7 @@ test("when Redis is full a hint comes through for an agent that sweepers know, a
   expect(await rig.redis.zrange(rig.keys.deadlines, 0, -1)).toEqual([member]);
 });
 
-test("when Redis is full sweepers go on: what is over ends, and what is not is checked again", async () => {
+test("when Redis is full sweepers go on: an idle agent ends when its time is over, and no sooner", async () => {
   const { rig, prepared } = await fullAfter(async (rig) => {
     const [over, living] = [await rig.spawn({ idleMs: 1 }), await rig.spawn({ idleMs: 600_000 })];
     for (const agent of [over, living]) await rig.deadlines.hint(agent, 0);

@@ -154,10 +154,11 @@ test("a plain read of a queued agent says what the script says of it, whatever i
     "on_parent_gone",
     "tools_since",
   ];
+  const numRuns = cases(200);
   let told = 0;
   const changed = fc.record(
     Object.fromEntries(
-      fields.map((field) => [field, fc.oneof({ weight: 4, arbitrary: fc.constant("as it is") }, anyValue)]),
+      fields.map((field) => [field, fc.oneof({ weight: 9, arbitrary: fc.constant("as it is") }, anyValue)]),
     ),
   );
   await fc.assert(
@@ -177,9 +178,9 @@ test("a plain read of a queued agent says what the script says of it, whatever i
       expect(waited - plain.waited_ms).toBeGreaterThanOrEqual(0);
       expect(waited - plain.waited_ms).toBeLessThanOrEqual((await rig.redisNow()) - nowMs);
     }),
-    { numRuns: cases(200) },
+    { numRuns },
   );
-  expect(told).toBeGreaterThan(20);
+  expect(told).toBeGreaterThan(numRuns / 20);
 });
 
 test("a plain read tells of no agent that has more to look after than its job", async () => {
@@ -203,6 +204,7 @@ test("a plain read tells of no agent that has more to look after than its job", 
     { on_parent_gone: "destroy" },
     { tools_since: "1" },
     { wake: "0x1" },
+    { wake: "" },
   ];
   for (const change of others) expect(await told(change), JSON.stringify(change)).toBeUndefined();
   await rig.redis.del(record);

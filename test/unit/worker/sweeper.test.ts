@@ -135,21 +135,22 @@ function recordOf(uid: string, questions: readonly string[]): AgentRecord {
 /** Resolves when everything that can go on without time has gone on. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test("one agent that cannot be looked at keeps no other from its end, and is said once", async () => {
+test("agents that cannot be looked at keep no other from its end, and are said in one line", async () => {
   const { sweeper, done, warnings } = scene({
-    due: () => duesOf(3),
+    due: () => duesOf(4),
     overdue(uid) {
-      if (uid === uidOf(1)) throw new Error("WRONGTYPE");
+      if (uid === uidOf(1) || uid === uidOf(3)) throw new Error("WRONGTYPE");
       return { status: "idle_over" };
     },
   });
-  expect(await sweeper.tick()).toBe(3);
+  expect(await sweeper.tick()).toBe(4);
   expect(done.filter((word) => word.startsWith("settle"))).toEqual([
     `settle ${uidOf(0)}`,
     `settle ${uidOf(2)}`,
   ]);
-  expect(warnings).toHaveLength(1);
-  expect(warnings[0]).toContain(uidOf(1));
+  expect(warnings.map((line) => JSON.parse(line))).toMatchObject([
+    { agents: 2, member: expect.stringContaining(uidOf(1)), problem: "WRONGTYPE" },
+  ]);
 });
 
 test("a tick looks at everything that is due, page by page", async () => {

@@ -19,7 +19,7 @@ import {
 } from "../../../shared/protocol/content.ts";
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
-import { clip, parseBounded } from "../../../shared/protocol/text.ts";
+import { clip, parseShallow } from "../../../shared/protocol/text.ts";
 import type { ModelAnswer } from "../model.ts";
 import { MalformedAnswerError } from "./failure.ts";
 
@@ -258,7 +258,7 @@ class CallChecks {
   #readInput(block: JsonObject, inputJson: string | undefined): string | undefined {
     if (inputJson) {
       try {
-        block.input = parseBounded(inputJson);
+        block.input = parseShallow(inputJson);
       } catch (error) {
         if (error instanceof SyntaxError) return REFUSED.json;
         throw error;
@@ -289,7 +289,7 @@ function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock 
   if (pieces.thinking !== undefined) block.thinking = textOf(block.thinking) + unspell(pieces.thinking);
   const inputJson = pieces.input === undefined ? undefined : unspell(pieces.input);
   if (block.type === "tool_use") calls.take(block, inputJson);
-  else if (inputJson) block.input = parseBounded(inputJson);
+  else if (inputJson) block.input = parseShallow(inputJson);
   if (!isContentBlock(block)) throw new MalformedAnswerError(`a ${typeName(block.type)} block is malformed`);
   if (depthOf(block, INPUT_MAX_DEPTH + 1) > INPUT_MAX_DEPTH + 1)
     throw new MalformedAnswerError(`a ${typeName(block.type)} block has more than ${INPUT_MAX_DEPTH} levels`);

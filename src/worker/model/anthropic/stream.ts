@@ -13,7 +13,7 @@ import { APIError } from "@anthropic-ai/sdk";
 import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
-import { closingQuote, parseOrNothing } from "../../../shared/protocol/text.ts";
+import { closingQuote, shallowJsonIn } from "../../../shared/protocol/text.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 
@@ -192,7 +192,7 @@ class EventReader implements BodyReader {
 
   /** Takes the event that `json` spells, one character a byte; false when it spells none. */
   #isTaken(json: string): boolean {
-    const event = parseOrNothing(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
+    const event = shallowJsonIn(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
     if (event === undefined) return false;
     if (this.#isError || (isObject(event) && event.type === "error")) throw errorEvent(event);
     if (isObject(event)) this.#take(event, json.length);
@@ -296,7 +296,7 @@ class MessageReader implements BodyReader {
   end(isWhole: boolean): void {
     if (!this.#draft.isTooLarge) {
       const body = this.#body();
-      const message = isWhole ? parseOrNothing(body.toString()) : undefined;
+      const message = isWhole ? shallowJsonIn(body.toString()) : undefined;
       if (isObject(message)) {
         this.#take(message);
         return;
@@ -334,7 +334,7 @@ class MessageReader implements BodyReader {
   #salvage(): void {
     if (!MESSAGE_MARK.test(this.#head)) return;
     this.#draft.buy();
-    for (const [, usage = ""] of this.#tail.matchAll(USAGE)) this.#draft.count(parseOrNothing(usage));
+    for (const [, usage = ""] of this.#tail.matchAll(USAGE)) this.#draft.count(shallowJsonIn(usage));
   }
 }
 

@@ -51,8 +51,8 @@ local function answer(word, values)
 end
 
 -- Out of memory, Redis refuses a script whose first write may allocate. This one never does and changes nothing (a live
--- record has no TTL): runs in progress can still renew, commit and end, and sweepers end what is over, while spawns and sends
--- are refused.
+-- record has no TTL): runs in progress can still renew, commit and end, and sweepers end what is over, while spawns, sends and
+-- new wakes are refused.
 local function write_even_when_full(record) redis.call('PERSIST', record) end
 -- The same for a hash that has a TTL: no hash has a field without a name.
 local function write_hash_even_when_full(hash) redis.call('HDEL', hash, '') end

@@ -49,19 +49,17 @@ class SteadyCluster extends Cluster {
     super(nodes, options);
     this.#nodes = nodes;
     this.#clock = clock;
-    const announcers = this.#announcers;
     this.on("+node", (node: Redis) => {
       const { host, port } = node.options;
-      for (const older of announcers.keys())
-        if (older.options.host === host && older.options.port === port) this.#silence(older);
+      this.#silence(({ options: older }) => older.host === host && older.port === port);
       // Only ioredis listens to a node that it has just made.
-      announcers.set(node, node.rawListeners("end") as EndListener[]);
+      this.#announcers.set(node, node.rawListeners("end") as EndListener[]);
       limitHandshake(node, clock);
     });
-    this.on("-node", (node: Redis) => announcers.delete(node));
+    this.on("-node", (node: Redis) => this.#announcers.delete(node));
     this.on("close", () => {
       this.#look?.cancel();
-      for (const node of announcers.keys()) this.#silence(node);
+      this.#silence();
     });
     this.on("ready", () => this.#lookLater());
   }
@@ -79,16 +77,20 @@ class SteadyCluster extends Cluster {
 
   override disconnect(reconnect = false): void {
     const endsHere = this.status === "reconnecting" && !reconnect;
-    if (endsHere) for (const node of this.#announcers.keys()) this.#silence(node);
+    if (endsHere) this.#silence();
     super.disconnect(reconnect);
     if (!endsHere) return;
     callInside(this, "setStatus", "end");
     callInside(this, "flushQueue", new SubagentError("closed", "The connection to Redis was closed."));
   }
 
-  #silence(node: Redis): void {
-    for (const listener of this.#announcers.get(node) ?? []) node.off("end", listener);
-    this.#announcers.delete(node);
+  /** The end of these nodes is announced no more; default: of all. */
+  #silence(isMeant: (node: Redis) => boolean = () => true): void {
+    for (const [node, listeners] of this.#announcers) {
+      if (!isMeant(node)) continue;
+      for (const listener of listeners) node.off("end", listener);
+      this.#announcers.delete(node);
+    }
   }
 
   #lookLater(): void {

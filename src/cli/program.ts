@@ -171,7 +171,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
             .replace("\n(Did", " (did")} (--help shows the usage)`,
         ),
     })
-    .addHelpText("after", helpForAll(output.size.columns));
+    .addHelpText("after", () => helpForAll(output.size.columns));
   for (const [name, { says }] of Object.entries(COMMANDS)) program.command(name).description(says);
   return program;
 }

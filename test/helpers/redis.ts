@@ -43,10 +43,25 @@ export function serversOf(redis: RedisClient): Redis[] {
   return redis instanceof Cluster ? redis.nodes() : [redis];
 }
 
+/** Has all servers that a client talks to do the same; waits until it knows them. */
+export async function onEachServer(
+  redis: RedisClient,
+  work: (server: Redis) => Promise<unknown>,
+): Promise<void> {
+  await redis.exists("any");
+  await Promise.all(serversOf(redis).map(work));
+}
+
+const mastersOf = (redis: RedisClient) => (redis instanceof Cluster ? redis.nodes("master") : [redis]);
+
+/** The URLs of a server, or of all masters of a cluster. */
+export function masterUrls(redis: RedisClient): string[] {
+  return mastersOf(redis).map(({ options: { host, port } }) => `redis://${host}:${port}`);
+}
+
 /** The keys that match, of a server or of all masters of a cluster. */
 export async function keysLike(redis: RedisClient, pattern: string): Promise<string[]> {
-  const servers = redis instanceof Cluster ? redis.nodes("master") : [redis];
-  return (await Promise.all(servers.map((server) => server.keys(pattern)))).flat();
+  return (await Promise.all(mastersOf(redis).map((server) => server.keys(pattern)))).flat();
 }
 
 /** Starts a server of the test's own, stopped and removed at the end of the test (or of the file). */

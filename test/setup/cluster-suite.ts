@@ -30,6 +30,7 @@ export const NOT_ON_A_CLUSTER: Readonly<Record<string, string>> = {
   "test/integration/service/acks.test.ts": ONE_SERVER,
   "test/integration/verbs/cluster.test.ts": OWN_SERVERS,
   "test/integration/verbs/full-memory.test.ts": OWN_SERVERS,
+  "test/integration/verbs/lock.test.ts": ONE_SERVER,
   "test/integration/worker/killing.test.ts": OWN_SERVERS,
   "test/integration/worker/redis-outage.test.ts": OWN_SERVERS,
 };

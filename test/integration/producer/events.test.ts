@@ -9,7 +9,7 @@ import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { writeLines } from "../../helpers/event-lines.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { onEachServer, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -53,14 +53,15 @@ test.for(["x", "", "1-2-3", " 0", `${"9".repeat(17)}-0`])("events behind %j are 
 test("a run that a parent begins after it asked for events finds them watched, subscribed or not", async () => {
   const { prefix, worker } = scene();
   // This client may subscribe to nothing.
-  await worker.redis.acl("SETUSER", prefix, "on", ">secret", "~*", "resetchannels", "+@all");
+  const rights = ["on", ">secret", "~*", "resetchannels", "+@all"];
+  await onEachServer(worker.redis, (server) => server.acl("SETUSER", prefix, ...rights));
   const url = redisUrl().replace("//", `//${prefix}:secret@`);
   const parent = testParent(testClient({ prefix, redisUrl: url }));
   const events = parent.events();
   await parent.spawn({ name: "a" });
   expect(await worker.redis.exists(keysUnder(prefix).parent(address).watching)).toBe(1);
   await events.return?.();
-  await worker.redis.acl("DELUSER", prefix);
+  await onEachServer(worker.redis, (server) => server.acl("DELUSER", prefix));
 });
 
 test("what is told before a reader has begun to read takes nothing from it", async () => {

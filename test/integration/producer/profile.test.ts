@@ -7,9 +7,11 @@ import { createIntakeQuota } from "../../../src/service/intake/quota.ts";
 import { handOver } from "../../../src/service/intake/spawn.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { masterUrls, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
@@ -199,16 +201,25 @@ test("one verb spawns where nothing is registered, and where this process knows 
   const parent = testParent(client);
   await client.start();
   const { keys } = await internalsOf(client).open();
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await redis.exists("any");
   const { profile } = keys.parent(address);
   const touched: string[] = [];
-  const monitor = await openMonitor(redisUrl(), (_at, [command = "", key], source) => {
-    if (key === profile) touched.push(`${source === "lua" ? "lua " : ""}${command.toLowerCase()}`);
-  });
+  const monitors = await Promise.all(
+    masterUrls(redis).map((url) =>
+      openMonitor(url, (_at, [command = "", key], source) => {
+        if (key === profile) touched.push(`${source === "lua" ? "lua " : ""}${command.toLowerCase()}`);
+      }),
+    ),
+  );
   await parent.spawn({ name: "a" });
   await parent.register({ tools: ["grep"] });
   await parent.spawn({ name: "b" });
-  await monitor.caughtUp();
-  monitor.stop();
+  for (const monitor of monitors) {
+    await monitor.caughtUp();
+    monitor.stop();
+  }
   // Each spawn reads it inside its script, the registration reads and writes it: nothing asks for it beside.
   expect(touched).toEqual(["lua hmget", "lua hmget", "lua hset", "lua hmget"]);
 });

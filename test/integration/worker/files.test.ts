@@ -24,6 +24,7 @@ import { whenAborted } from "../../../src/shared/stop-signal.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
@@ -46,16 +47,7 @@ async function open(scenario: Scenario, options: Partial<ParentOptions> = {}) {
   return { stage, parent, heads, workspace, sent: () => heads.map(({ messages }) => messages) };
 }
 
-async function waitingKeys({ redis, keys }: Stage): Promise<string[]> {
-  const [, found] = await redis.scan(
-    0,
-    "MATCH",
-    `${keys.bullPrefix.slice(1, -1)}:*:attachments`,
-    "COUNT",
-    100_000,
-  );
-  return found;
-}
+const waitingKeys = ({ redis, prefix }: Stage) => keysLike(redis, `${prefix}:*:attachments`);
 
 test("files of a task stand in the workspace before its first turn, and its reply lists what stands there at the end", async () => {
   const { parent, sent, stage } = await open({

@@ -161,6 +161,16 @@ async function takenOnes(stage: Stage): Promise<number> {
   return Number(await stage.redis.hget(key, "ic")) - 1;
 }
 
+/** Resolves when so many iterations have been taken and none is in hand: what is asked of the schedule from now on is asked anew. */
+function untilPutOff(stage: Stage, iterations: number): Promise<unknown> {
+  const { bullPrefix, intakeQueue } = stage.keys;
+  return until(
+    async () =>
+      (await takenOnes(stage)) >= iterations &&
+      (await stage.redis.llen(`${bullPrefix}:${intakeQueue}:active`)) === 0,
+  );
+}
+
 /** How many jobs wait, are delayed or in hand, and how many schedulers there are; all at one moment. */
 async function queued(stage: Stage): Promise<{ jobs: number; schedulers: number }> {
   const { bullPrefix, intakeQueue } = stage.keys;
@@ -267,7 +277,7 @@ test("a schedule that is removed while its parent has no room begins nothing of 
   const destroyAll = await fillQuota(stage);
   await startIntake(stage);
   await stage.parent().schedule(OFTEN);
-  await until(async () => (await takenOnes(stage)) >= 3);
+  await untilPutOff(stage, 3);
   await stage.parent().unschedule("often");
   await destroyAll();
   await untilNothingIsQueued(stage);
@@ -326,7 +336,7 @@ test("a schedule that is paused while its parent has no room begins nothing of w
   const destroyAll = await fillQuota(stage);
   await startIntake(stage);
   await stage.parent().schedule(OFTEN);
-  await until(async () => (await takenOnes(stage)) >= 1);
+  await untilPutOff(stage, 1);
   await stage.parent().pauseSchedule("often");
   await destroyAll();
   await untilNothingIsQueued(stage);

@@ -88,9 +88,10 @@ export function openRunner(copy) {
       return { ms: Date.now() - beganMs, ...verdict };
     },
     async close() {
+      if (!vitest) return;
       // Not by `disconnect()`: a child whose channel this side closed never says that it is closed (Node 20).
-      if (vitest?.connected) vitest.send("end");
-      if (vitest) await within(CLOSE_MS, vitest, vitest.ended);
+      if (vitest.connected) vitest.send("end");
+      await within(CLOSE_MS, vitest, vitest.ended);
     },
   };
 }

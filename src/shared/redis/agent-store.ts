@@ -237,18 +237,18 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
 const NEED_THE_SCRIPT = ["lease_until", "on_parent_gone", "tools_since"] as const;
 
 async function readWaitingJob(redis: RedisClient, record: string, nowMs: number) {
-  const [status, agent_id, ...fields] = await redis.hmget(
+  const [status, agent_id, storedWake, ...others] = await redis.hmget(
     record,
-    ...["status", "agent_id", "v", "wake", "deadline", "unanswered_since", "max_age_ms"],
+    ...["status", "agent_id", "wake", "v", "deadline", "unanswered_since", "max_age_ms"],
     ...NEED_THE_SCRIPT,
   );
-  const more = fields.splice(-NEED_THE_SCRIPT.length);
-  const [, storedWake] = fields;
-  if (status !== "queued" || !agent_id || !storedWake || more.some((field) => field !== null))
-    return undefined;
-  // What is no number here may be one to Lua: the script says what it is.
-  if (!fields.every((field) => field === null || /^\d{1,15}$/.test(field))) return undefined;
-  const [v = 0, wake = 0, deadline = 0, since = 0, maxAgeMs = 0] = fields.map(Number);
+  if (status !== "queued" || !agent_id) return undefined;
+  const more = others.splice(-NEED_THE_SCRIPT.length);
+  if (more.some((field) => field !== null)) return undefined;
+  // A record without a wake is broken. What is no number here may be one to Lua: the script says what it is.
+  const numbers = [storedWake ?? "", ...others.map((field) => field ?? "0")];
+  if (!numbers.every((field) => /^\d{1,15}$/.test(field))) return undefined;
+  const [wake = 0, v = 0, deadline = 0, since = 0, maxAgeMs = 0] = numbers.map(Number);
   const isTooOld = since > 0 && since + maxAgeMs <= nowMs;
   if (v > PAYLOAD_VERSION || deadline > nowMs || isTooOld) return undefined;
   return { wake, agent_id, waited_ms: nowMs - deadline };

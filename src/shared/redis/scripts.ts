@@ -22,6 +22,7 @@ import {
   type KeyName,
   type KeyParameters,
   type Verb,
+  type VerbContext,
   wordsOf,
 } from "./verb.ts";
 import { VERBS } from "./verbs.ts";
@@ -98,17 +99,18 @@ let known: ReadonlyMap<VerbName, Script> | undefined;
 /** The verbs over `redis`. */
 export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scripts {
   const scripts = knownScripts();
-  const places = new WeakMap<AgentAddress, Place>();
+  // A run calls one verb time and again: what its last call began with is kept, and no more.
+  const openings = new WeakMap<AgentAddress, Opening>();
   return {
     async run(name, at, input) {
       const address = at ?? NO_AGENT;
-      let place = places.get(address);
-      if (!place) {
-        place = new Place(keys, timing, address);
-        places.set(address, place);
-      }
       const form = FORMS[name];
-      const { bulks, count, key } = place.opening(form, input);
+      let opening = openings.get(address);
+      if (!opening || !beginsWith(opening, form, input)) {
+        opening = openingOf(form, contextAt(keys, timing, address), input);
+        openings.set(address, opening);
+      }
+      const { bulks, count, key } = opening;
       const said = encodeFields(form.args, form.lists, input);
       const answer = await scripts.get(name)?.call(redis, bulks + said.bulks, count + said.count, key);
       return decodeAnswer(name, form.answers, answer) as VerbAnswer<typeof name>;
@@ -165,30 +167,20 @@ interface Opening {
   readonly for: string | undefined;
 }
 
-/** Where the verbs of one agent work. A run calls one verb time and again: the opening of the last call is kept, and no more. */
-class Place {
-  readonly #keys: Keys;
-  readonly #timing: Timing;
-  readonly #address: AgentAddress;
-  #last: Opening | undefined;
+function openingOf(form: Form, context: VerbContext, given: Partial<KeyParameters>): Opening {
+  const words = wordsOf(form, context, given);
+  const [key = ""] = words;
+  const bulks = bulksOf([`${form.keys.length}`, ...words]);
+  return { form, bulks, count: words.length + 1, key, for: valueIn(form, given) };
+}
 
-  constructor(keys: Keys, timing: Timing, address: AgentAddress) {
-    this.#keys = keys;
-    this.#timing = timing;
-    this.#address = address;
-  }
+/** Whether a call of that verb, on the same agent, begins with this; never where two values name keys. */
+function beginsWith(opening: Opening, form: Form, given: Partial<KeyParameters>): boolean {
+  return opening.form === form && form.parameters.length < 2 && opening.for === valueIn(form, given);
+}
 
-  opening(form: Form, given: Partial<KeyParameters>): Opening {
-    const [name, another] = form.parameters;
-    const value = name && `${given[name]}`;
-    const last = this.#last;
-    if (last && last.form === form && last.for === value && !another) return last;
-    const words = wordsOf(form, contextAt(this.#keys, this.#timing, this.#address), given);
-    const [key = ""] = words;
-    const bulks = bulksOf([`${form.keys.length}`, ...words]);
-    this.#last = { form, bulks, count: words.length + 1, key, for: value };
-    return this.#last;
-  }
+function valueIn({ parameters: [name] }: Form, given: Partial<KeyParameters>): string | undefined {
+  return name && `${given[name]}`;
 }
 
 /** A script by its source. */

@@ -50,7 +50,7 @@ test("a message that is sent again wakes again: the first try may have ended bef
   expect(await redis.exists(job)).toBe(1);
 });
 
-test("what was announced before a spawn was refused: a spawn that was done is told as done, and one that waited for it was not", async () => {
+test("a spawn whose hint was refused is told as it was: done, and on a cluster, where it waited for the hint, not done", async () => {
   const prefix = uniquePrefix();
   const redis = openRedis(redisUrl(), "worker");
   closeAtEnd(() => closeRedis(redis));
@@ -61,7 +61,6 @@ test("what was announced before a spawn was refused: a spawn that was done is to
   const refused = redisUrl().replace("//", `//${prefix}:secret@`);
   const parent = testParent(testClient({ prefix, redisUrl: refused }));
   const spawning = parent.spawn({ name: "a" });
-  // On a cluster the verb waits for what is announced: nothing was done.
   if (redis.isCluster) await expect(spawning).rejects.toMatchObject({ code: "redis_unavailable" });
   else await expect(spawning).resolves.toMatchObject({ agent_id: "a" });
   expect(await redis.exists(keysUnder(prefix).deadlines)).toBe(0);

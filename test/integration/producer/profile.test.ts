@@ -7,8 +7,6 @@ import { createIntakeQuota } from "../../../src/service/intake/quota.ts";
 import { handOver } from "../../../src/service/intake/spawn.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
-import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { masterUrls, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -200,10 +198,7 @@ test("one verb spawns where nothing is registered, and where this process knows 
   const client = testClient();
   const parent = testParent(client);
   await client.start();
-  const { keys } = await internalsOf(client).open();
-  const redis = openRedis(redisUrl(), "worker");
-  closeAtEnd(() => closeRedis(redis));
-  await redis.exists("any");
+  const { keys, redis } = await internalsOf(client).open();
   const { profile } = keys.parent(address);
   const touched: string[] = [];
   const monitors = await Promise.all(

@@ -207,6 +207,11 @@ test("a plain read tells of no agent that has more to look after than its job", 
     { wake: "" },
   ];
   for (const change of others) expect(await told(change), JSON.stringify(change)).toBeUndefined();
+  for (const field of ["wake", "agent_id"]) {
+    await told({});
+    await rig.redis.hdel(record, field);
+    expect(await rig.store.waitingJob(agent, nowMs), field).toBeUndefined();
+  }
   await rig.redis.del(record);
   expect(await rig.store.waitingJob(agent, nowMs)).toBeUndefined();
 });

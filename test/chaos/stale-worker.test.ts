@@ -1,5 +1,5 @@
 /**
- * Guarantee: a worker that was stopped past its leases can change nothing. Rounds: `STALE_ROUNDS` (default 10, the long
+ * Guarantee: a worker that was stopped past its leases can change nothing. Rounds: `STALE_ROUNDS` (default 5, the long
  * form is 100), in groups side by side.
  */
 import { expect, test } from "vitest";
@@ -17,7 +17,7 @@ import {
   staleRound,
 } from "./stale-round.ts";
 
-const ROUNDS = Number(process.env.STALE_ROUNDS ?? 10);
+const ROUNDS = Number(process.env.STALE_ROUNDS ?? 5);
 const GROUPS = 5;
 
 /** A victim of its own and `rounds` rounds, one after the other. */

@@ -7,7 +7,7 @@ import { openStage, type Stage } from "../stage/stage.ts";
 import { type CommandLineApi, startCommandLineApi } from "./command-line-api.ts";
 
 /** `npm run test:doors` kills 50 times. */
-const KILLS = Number(process.env.MCP_KILLS ?? 5);
+const KILLS = Number(process.env.MCP_KILLS ?? 3);
 const SEED = Number(process.env.SEED ?? 12);
 const PROCESSES = 3;
 const AT_ONCE = 4;

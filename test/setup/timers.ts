@@ -19,6 +19,8 @@ export const TOLERATED_TIMERS: readonly { madeIn: string; reason: string }[] = [
   },
 ];
 
+const FRAMES_KEPT = 12;
+
 interface TracedTimer {
   timer: WeakRef<NodeJS.Timeout>;
   madeAt: Error;
@@ -37,7 +39,7 @@ export function traceTimers(): void {
     const tracing = new Proxy(make, {
       apply(target, self, args) {
         const timer: NodeJS.Timeout = Reflect.apply(target, self, args);
-        remember(timer, new Error());
+        remember(timer, shortTrace());
         return timer;
       },
     });
@@ -50,6 +52,15 @@ export function liveTimers(): { ours: string[]; tolerated: number } {
   const stacks = traced.filter(isLive).map(({ madeAt }) => madeAt.stack ?? "");
   const ours = stacks.filter((stack) => !TOLERATED_TIMERS.some(({ madeIn }) => stack.includes(madeIn)));
   return { ours, tolerated: stacks.length - ours.length };
+}
+
+/** Where the caller stands. Vitest has a hundred frames kept of each error: too dear for each timer. */
+function shortTrace(): Error {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = FRAMES_KEPT;
+  const trace = new Error();
+  Error.stackTraceLimit = stackTraceLimit;
+  return trace;
 }
 
 function remember(timer: NodeJS.Timeout, madeAt: Error): void {

@@ -24,10 +24,10 @@ test("a short soak under every fault tells each run once, leaves nothing in Redi
     durationMs: 12_000,
     faultEveryMs: 1_000,
     leastStrikes: FAULTS.length,
-    sampleEveryMs: 500,
+    sampleEveryMs: 1_000,
     seed: SEED,
     mortals: 1,
-    paceMs: 300,
+    paceMs: 1_000,
     // Longer than Redis is away: a spawn whose key was forgotten meanwhile would be one more agent.
     retentionMs: 10_000,
     timing,

@@ -1,5 +1,5 @@
 /**
- * Guarantee: `kill -9` of a worker costs time and nothing else. Rounds: `KILL_ROUNDS` (default 6, the long form is 50);
+ * Guarantee: `kill -9` of a worker costs time and nothing else. Rounds: `KILL_ROUNDS` (default 4, the long form is 50);
  * with `KILL_TIMING=production` on the leases of production. Moments and victims are drawn from `KILL_SEED`.
  */
 import { readFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { until } from "../../helpers/until.ts";
 import { watchLogs } from "../../helpers/watch-logs.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage, type WorkerProcess } from "../../stage/stage.ts";
 
-const ROUNDS = Number(process.env.KILL_ROUNDS ?? 6);
+const ROUNDS = Number(process.env.KILL_ROUNDS ?? 4);
 const SEED = Number(process.env.KILL_SEED ?? Date.now() % 1_000_000);
 const timing = process.env.KILL_TIMING === "production" ? TIMING : SHORT_TIMING;
 const TURNS = 10;

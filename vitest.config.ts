@@ -71,13 +71,13 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { ...setup, name: "embedded", isolate: false, include: [ON_THE_EMBEDDED_SERVER] },
+        test: { ...setup, name: "on-embedded", isolate: false, include: [ON_THE_EMBEDDED_SERVER] },
       },
       {
         extends: true,
         test: {
           ...setup,
-          name: "cluster",
+          name: "on-cluster",
           isolate: false,
           include: [...clusterFiles],
           exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],

@@ -8,19 +8,19 @@ import { findServerBinary } from "./server-binary.ts";
 
 /**
  * Makes what the programs of the tests share, starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`, in the
- * project `cluster` six of them, but in the project `embedded`, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
+ * project `on-cluster` six of them, but in the project `on-embedded`, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
  * the one that users without any Redis get.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   // Here, once, and not by each process that comes to need them.
   await heavyPackages();
-  const wanted = project.name === "embedded" || process.env.SUBAGENT_TEST_REDIS === "embedded";
+  const wanted = project.name === "on-embedded" || process.env.SUBAGENT_TEST_REDIS === "embedded";
   if (wanted || findServerBinary() === undefined) {
     const embedded = await startEmbeddedRedis({ clock: systemClock, nodeArguments: ["--import", "tsx"] });
     project.provide("redisUrl", embedded.url);
     return () => embedded.stop();
   }
-  if (project.name === "cluster") {
+  if (project.name === "on-cluster") {
     // Of all files at once: a node that a busy machine keeps waiting is not replaced, and loses nothing.
     const cluster = await startCluster(["--cluster-replica-no-failover", "yes"]);
     project.provide("redisUrl", cluster.url);

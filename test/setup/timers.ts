@@ -19,6 +19,7 @@ export const TOLERATED_TIMERS: readonly { madeIn: string; reason: string }[] = [
   },
 ];
 
+/** Vitest has a hundred frames kept of each error: too dear for each timer. */
 const FRAMES_KEPT = 12;
 
 interface TracedTimer {
@@ -39,7 +40,10 @@ export function traceTimers(): void {
     const tracing = new Proxy(make, {
       apply(target, self, args) {
         const timer: NodeJS.Timeout = Reflect.apply(target, self, args);
-        remember(timer, shortTrace());
+        const { stackTraceLimit } = Error;
+        Error.stackTraceLimit = FRAMES_KEPT;
+        remember(timer, new Error());
+        Error.stackTraceLimit = stackTraceLimit;
         return timer;
       },
     });
@@ -52,15 +56,6 @@ export function liveTimers(): { ours: string[]; tolerated: number } {
   const stacks = traced.filter(isLive).map(({ madeAt }) => madeAt.stack ?? "");
   const ours = stacks.filter((stack) => !TOLERATED_TIMERS.some(({ madeIn }) => stack.includes(madeIn)));
   return { ours, tolerated: stacks.length - ours.length };
-}
-
-/** Where the caller stands. Vitest has a hundred frames kept of each error: too dear for each timer. */
-function shortTrace(): Error {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = FRAMES_KEPT;
-  const trace = new Error();
-  Error.stackTraceLimit = stackTraceLimit;
-  return trace;
 }
 
 function remember(timer: NodeJS.Timeout, madeAt: Error): void {

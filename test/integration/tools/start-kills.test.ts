@@ -192,7 +192,12 @@ describe.each(users)("sandboxes that start behind %s", (user) => {
   it("run no command once their launcher is dead, though they left its group before", async () => {
     const release = join(base, `release-${user.length}`);
     const late = `(while [ ! -e ${release} ]; do sleep 0.01; done; exec "\${@:4}")`;
-    const left = launcher("left", `setsid bash -c '${late}' late "$@" & sleep 0.1; kill -9 $$`);
+    // The sixth field of a process is its session: its own once it has left.
+    const hasLeft = `[ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]`;
+    const left = launcher(
+      "left",
+      `setsid bash -c '${late}' late "$@" & until ${hasLeft}; do sleep 0.01; done; kill -9 $$`,
+    );
     const worker = await startWorker(asNobody, left);
     // All have left, and none of their launchers lives: what a guardian leaves behind for a moment does not count.
     await until(() => {

@@ -41,7 +41,7 @@ import {
   readInput,
 } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
-import type { OnWait } from "./task-wait.ts";
+import type { OnWait } from "./pending-tasks.ts";
 import { MAX_WAIT_MS } from "./wait.ts";
 
 const agent = {

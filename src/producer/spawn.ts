@@ -107,16 +107,18 @@ export async function spawnAgent(
 ): Promise<Spawned> {
   await call.client.requireDurable(call);
   try {
-    return await spawnUnderProfile(call, planned, uid);
+    return await spawnAsRegistered(call, planned, uid);
   } catch (error) {
     if (isRefusal(error)) return spawnedBefore(call, planned, error);
     throw error;
   }
 }
 
-async function spawnUnderProfile(call: ParentCall, planned: CheckedSpawn, uid: string): Promise<Spawned> {
+async function spawnAsRegistered(call: ParentCall, planned: CheckedSpawn, uid: string): Promise<Spawned> {
   for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
-    const spawned = await underKnown(call, (registered) => spawnUnder(call, planned.under(registered), uid));
+    const spawned = await withCachedProfile(call, (registered) =>
+      trySpawn(call, planned.under(registered), uid),
+    );
     if (spawned !== "other_profile") return spawned;
   }
   throw new SubagentError(
@@ -180,7 +182,7 @@ async function earlierAgent(call: ParentCall, { uid, agent_id }: { uid: string; 
  * Spawns under the profile that this client knows of. If the cached profile refuses the spawn, the profile is read from Redis
  * once; a newer one decides.
  */
-async function underKnown<T>(
+async function withCachedProfile<T>(
   call: ParentCall,
   spawnWith: (registered: RegisteredProfile) => Promise<T>,
 ): Promise<T> {
@@ -201,7 +203,7 @@ function dependsOnProfile(error: unknown): boolean {
   return error instanceof SubagentError && (error.code === "invalid_input" || error.code === "unknown_price");
 }
 
-async function spawnUnder(
+async function trySpawn(
   call: ParentCall,
   prepared: PreparedSpawn,
   uid: string,

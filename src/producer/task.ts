@@ -23,11 +23,12 @@ import { agentOf, FIRST_RUN } from "../shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
-import { onAbort } from "../shared/stop-signal.ts";
+import { onAbort, StopSignal } from "../shared/stop-signal.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
+import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./pending-tasks.ts";
 import { registeredProfile } from "./profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
 import { requireAllowed, type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
@@ -41,21 +42,18 @@ import {
   withJsonSchema,
 } from "./spawn-input.ts";
 import { listenToDoorbell } from "./subscriber.ts";
-import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./task-wait.ts";
 
 const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */
 const RETRY_MS = 1_000;
 /** The end of an aborted task is looked for so long: two calls at their longest. */
 const END_SEEN_WITHIN_MS = 1_600;
-/** The reason with which the waiting beside a task ends when the task does. Made once: an abort without one makes an error with its stack. */
-const OVER = new SubagentError("closed", "The task is over.");
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerInput = z.object({ text: MessageText });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
 /** What a handle hears of its task: that the agent is there, and what it waits for. May not throw. */
-interface Told {
+interface TaskListener {
   started(receipt: SpawnReceipt): void;
   waits: OnWait;
 }
@@ -80,19 +78,19 @@ export async function task(
   kind: "task" | "agent",
   input: unknown,
   options: TaskOptions = {},
-  told?: Told,
+  listener?: TaskListener,
 ): Promise<TaskOutcome> {
   const { input: plain, typed } = withJsonSchema(input, "task");
   const { input: task, ...beside } = splitTaskInput(plain);
   const wanted = mergeTaskOptions(beside, options);
   const planned = checkSpawn(kind, task, context, { answersTask: wanted.onQuestion !== undefined });
-  const outcome = await runTask(context, planned, wanted, told);
+  const outcome = await runTask(context, planned, wanted, listener);
   return { ...outcome, reply: typed(outcome.reply) };
 }
 
 /** Runs one task, and tells about its agent before the end; see `Parent.task`. */
 export function taskHandle(context: ParentContext, input: unknown, options?: TaskOptions): TaskHandle {
-  let started: Told["started"] = () => {};
+  let started: TaskListener["started"] = () => {};
   let refuse: (reason: unknown) => void = () => {};
   const receipt = new Promise<SpawnReceipt>((resolve, reject) => {
     started = resolve;
@@ -137,12 +135,12 @@ export async function taskAll(
 }
 
 /** One task under way. */
-interface TaskRun {
+interface OngoingTask {
   readonly context: ParentContext;
   readonly client: ClientResources;
   readonly onQuestion: AnswerQuestions | undefined;
-  /** Aborts when the task is over, however it ended. */
-  readonly over: AbortSignal;
+  /** Stops when the task is over, however it ended. */
+  readonly over: StopSignal;
   /** Ends the waiting with a reason; the first one counts. */
   cancel(reason: unknown): void;
 }
@@ -152,49 +150,50 @@ async function runTask(
   context: ParentContext,
   planned: CheckedSpawn,
   options: TaskOptions,
-  told?: Told,
+  listener?: TaskListener,
 ): Promise<TaskOutcome> {
   const { signal, onQuestion } = options;
   const client = await context.open();
   signal?.throwIfAborted();
   const { parent } = context.profile;
   const uid = newUid();
-  const over = new AbortController();
+  const over = new StopSignal();
   let cancelled: { reason: unknown } | undefined;
   const cancel = (reason: unknown) => {
     cancelled ??= { reason };
     reservation.cancel(reason);
   };
-  const questions = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
+  const questions = takerOfQuestions({ context, client, onQuestion, over, cancel });
   let reservation = client.channels.reserve(parent, uid, questions?.take);
   const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
-  let [isHeld, taken] = [true, false];
+  let [isReserved, isAcked] = [true, false];
   try {
     spawned = await withCall(context, (call) => spawnAgent(call, planned, uid));
-    told?.started(spawned.receipt);
+    listener?.started(spawned.receipt);
     const { known } = spawned.receipt;
     if (known) {
       reservation.release(false);
       reservation = client.channels.reserve(parent, spawned.address.uid, questions?.take);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
-    watchTask(client, spawned.address, options, { tellHandle: told?.waits, cancel, over: over.signal });
+    watchTask(client, spawned.address, options, { tellHandle: listener?.waits, cancel, over });
     const bornAt = Date.parse(spawned.receipt.created_at);
     const entry = await reservation.wait(FIRST_RUN, known ? "promised" : { bornAt });
-    // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
+    // The reply is in hand; its ack goes out when the caller has it, and the reservation stands until that is answered.
     const held = reservation;
-    client.inBackground(client.channels.take(parent, entry).then((acked) => held.release(acked)));
-    isHeld = false;
+    const acking = new Promise(setImmediate).then(() => client.channels.take(parent, entry));
+    client.inBackground(acking.then((acked) => held.release(acked)));
+    isReserved = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
-    if (spawned && (signal?.aborted || isNoWorker(error))) taken = await destroyQuietly(client, spawned);
+    if (spawned && (signal?.aborted || isNoWorker(error))) isAcked = await destroyQuietly(client, spawned);
     throw error;
   } finally {
     forget();
-    over.abort(OVER);
-    if (questions && (taken || !isHeld)) client.inBackground(questions.ackOpen());
-    if (isHeld) reservation.release(taken);
+    over.stop();
+    if (questions && (isAcked || !isReserved)) client.inBackground(questions.ackOpen());
+    if (isReserved) reservation.release(isAcked);
   }
 }
 
@@ -206,7 +205,7 @@ interface TaskQuestions {
 }
 
 /** Hands each question to the caller and its answer to the agent; a failure for good ends the task's waiting. */
-function takerOfQuestions(run: TaskRun): TaskQuestions | undefined {
+function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
   const { client, context, onQuestion, over, cancel } = run;
   if (!onQuestion) return undefined;
   const open = new Set<QuestionEntry>();
@@ -217,8 +216,8 @@ function takerOfQuestions(run: TaskRun): TaskQuestions | undefined {
   const answer = async (entry: QuestionEntry) => {
     open.add(entry);
     const { text } = readInput(AnswerInput, { text: await onQuestion(entry.entry) }, "answer");
-    while (!(await tryAnswer(context, entry, text)) && !over.aborted)
-      await client.clock.sleep(RETRY_MS, over);
+    while (!(await tryAnswer(context, entry, text)) && !over.isStopped)
+      await client.clock.sleep(RETRY_MS, over.signal);
     if (open.has(entry)) await ack(entry);
   };
   return {

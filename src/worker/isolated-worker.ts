@@ -16,7 +16,7 @@ import type { StopHints } from "./health/stop-hints.ts";
 import type { Watchdog } from "./health/watchdog.ts";
 import { type FromProcess, ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
-import type { RunContext, RunEnd } from "./run/context.ts";
+import type { RunContext, RunOutcome } from "./run/context.ts";
 import { run } from "./run/run.ts";
 import type { RunSlot, RunSlots } from "./run-slots.ts";
 import type { McpTools } from "./tools/mcp/tools.ts";
@@ -162,7 +162,7 @@ export function createIsolatedRuns(
 
 /** Carries the run out, and says how it ended. */
 async function carryOut(context: RunContext, { id, ...taken }: GivenRun): Promise<void> {
-  const end = await run(context, taken).catch((error: unknown): RunEnd => {
+  const end = await run(context, taken).catch((error: unknown): RunOutcome => {
     context.logger.error({ problem: messageOf(error), uid: taken.address.uid }, "Run left behind");
     return { status: "lost" };
   });

@@ -15,7 +15,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
-import type { RunContext, RunEnd } from "./run/context.ts";
+import type { RunContext, RunOutcome } from "./run/context.ts";
 import { releaseAgent } from "./run/failure.ts";
 
 /** A process starts this many at a time and a worker; each is a worker without a queue, of some 80 MB. */
@@ -38,7 +38,7 @@ export interface IsolationProgram {
   args?: readonly string[];
 }
 
-type IsolatedEnd = Exclude<RunEnd, { status: "isolate" }>;
+type IsolatedEnd = Exclude<RunOutcome, { status: "isolate" }>;
 
 /** See the module's header. */
 export interface IsolationProcesses {

@@ -23,7 +23,7 @@ import {
   type IsolationProgram,
 } from "./isolation-processes.ts";
 import { returnWake, type TakenWake } from "./run/claim.ts";
-import type { RunContext, RunEnd } from "./run/context.ts";
+import type { RunContext, RunOutcome } from "./run/context.ts";
 import { run } from "./run/run.ts";
 import { createRunSlots } from "./run-slots.ts";
 
@@ -223,7 +223,7 @@ function openWorker(
 }
 
 /** How a wake ended; one whose run needs isolation is followed to the end of that. */
-type WakeEnd = Exclude<RunEnd, { status: "isolate" }>;
+type WakeEnd = Exclude<RunOutcome, { status: "isolate" }>;
 
 async function handleWake(
   context: RunContext,

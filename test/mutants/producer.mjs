@@ -589,7 +589,7 @@ export default [
     id: "task-aborted-goes-on",
     promise: "An aborted task destroys its agent.",
     file: "src/producer/task.ts",
-    find: "if (spawned && (signal?.aborted || isNoWorker(error))) taken = await destroyQuietly(client, spawned);",
+    find: "if (spawned && (signal?.aborted || isNoWorker(error))) isAcked = await destroyQuietly(client, spawned);",
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],
   },
@@ -605,7 +605,7 @@ export default [
   {
     id: "task-waits-in-silence",
     promise: "A task without a live worker says so.",
-    file: "src/producer/task-wait.ts",
+    file: "src/producer/pending-tasks.ts",
     find: "deserted = seen.hasWorkers ?",
     replace: "deserted = true ?",
     tests: ["test/integration/producer/task-wait.test.ts"],
@@ -614,7 +614,7 @@ export default [
   {
     id: "task-waits-long-in-silence",
     promise: "A task without a live worker says so within 5 s.",
-    file: "src/producer/task-wait.ts",
+    file: "src/producer/pending-tasks.ts",
     find: "export const LOOK_MS = 2_000;",
     replace: "export const LOOK_MS = 6_000;",
     tests: ["test/integration/producer/task-wait.test.ts"],
@@ -623,10 +623,10 @@ export default [
   {
     id: "task-failed-look-is-the-last",
     promise: "A look that fails is followed by another.",
-    file: "src/producer/task-wait.ts",
+    file: "src/producer/pending-tasks.ts",
     find: "read(() => askedOf(parts, asked))).catch(() => undefined);",
     replace: "read(() => askedOf(parts, asked)));",
-    tests: ["test/unit/producer/task-wait.test.ts"],
+    tests: ["test/unit/producer/pending-tasks.test.ts"],
     title: "first look",
   },
   {
@@ -666,8 +666,8 @@ export default [
     id: "task-unacked",
     promise: "A reply that a task hands out is acked.",
     file: "src/producer/task.ts",
-    find: "client.inBackground(client.channels.take(parent, entry).then((acked) => held.release(acked)));",
-    replace: "held.release(true);",
+    find: "const acking = new Promise(setImmediate).then(() => client.channels.take(parent, entry));",
+    replace: "const acking = Promise.resolve(true);",
     tests: ["test/integration/producer/task.test.ts"],
   },
   {

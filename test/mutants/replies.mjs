@@ -781,7 +781,7 @@ export default [
     id: "task-open-question-left",
     promise: "A question that nobody has answered when the reply comes is acked with it.",
     file: "src/producer/task.ts",
-    find: "if (questions && (taken || !isHeld)) client.inBackground(questions.ackOpen());",
+    find: "if (questions && (isAcked || !isReserved)) client.inBackground(questions.ackOpen());",
     replace: "",
     tests: ["test/integration/producer/task-answers.test.ts"],
   },

@@ -413,7 +413,7 @@ export default [
   {
     id: "open-files-gone-unsaid",
     promise: "A run that goes on without its files tells the model so.",
-    file: "src/worker/run/open.ts",
+    file: "src/worker/run/open-session.ts",
     find: "const notices = workspace.areFilesGone ? [FILES_GONE] : [];",
     replace: "const notices: string[] = [];",
     tests: ["test/integration/worker/takeover.test.ts"],
@@ -539,7 +539,7 @@ export default [
   {
     id: "lost-call-charged-late",
     promise: "A call under way at a death is charged also where the next holder cannot begin.",
-    file: "src/worker/run/open.ts",
+    file: "src/worker/run/open-session.ts",
     find: "if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);",
     replace: "if (expected) await workspace.open();",
     tests: ["test/integration/worker/announced-calls.test.ts"],
@@ -555,7 +555,7 @@ export default [
   {
     id: "notice-said-twice",
     promise: "What is told at the head of a message is told once.",
-    file: "src/worker/run/open.ts",
+    file: "src/worker/run/open-session.ts",
     find: "notices.length > 0 && !isNoticed",
     replace: "notices.length > 0",
     tests: ["test/integration/worker/announced-calls.test.ts"],

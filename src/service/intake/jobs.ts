@@ -10,8 +10,8 @@
  */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
-import { waitForTask } from "../../producer/begin-task.ts";
 import type { Client } from "../../producer/client.ts";
+import { waitForTask } from "../../producer/detached-task.ts";
 import { askSchedule, type DueTask } from "../../producer/due-schedules.ts";
 import type { Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";

@@ -3,9 +3,9 @@
  * outcome: the request key makes the one, the verb the other safe.
  */
 import { createHash } from "node:crypto";
-import { beginTask, checkTask } from "../../producer/begin-task.ts";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
+import { beginTask, checkTask } from "../../producer/detached-task.ts";
 import { createParent, type Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";

@@ -10,7 +10,7 @@
 
 import { ProtocolError, type RequestId, Server, type ServerContext } from "@modelcontextprotocol/server";
 import { z } from "zod";
-import { beginTask, waitForTask } from "../../producer/begin-task.ts";
+import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";

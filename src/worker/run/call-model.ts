@@ -8,7 +8,7 @@ import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
-import type { RunContext, RunEnd } from "./context.ts";
+import type { RunContext, RunOutcome } from "./context.ts";
 import { BILL_GRACE_MS, costOf, reserveCall, settleReservation, withUsage } from "./cost.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { type CallPermit, limiterNameOf } from "./provider-limit.ts";
@@ -20,7 +20,7 @@ export async function callModel(
   context: RunContext,
   session: Session,
   step: CallStep,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   session.tellTurnStarted(step.turn);
   // What was bought or done must never be bought or done again. A watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
@@ -164,7 +164,8 @@ function toolChoiceOf({ finalCall, asksOutput, sumsUp }: CallStep, { tools }: Se
   return (finalCall || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }
 
-interface Bought extends ModelAnswer, Pick<CallStep, "turn" | "finalCall"> {
+/** An answer, what it cost and how long it took. */
+interface PricedAnswer extends ModelAnswer, Pick<CallStep, "turn" | "finalCall"> {
   costUsd: number;
   durationMs: number;
 }
@@ -180,7 +181,7 @@ function addBought(
   const { turn, finalCall, sumsUp } = step;
   const { contentJson, content, refusedCalls, stopReason, model, usage } = answer;
   const costUsd = costOf(context, session, usage);
-  const bought: Bought = {
+  const priced: PricedAnswer = {
     turn,
     finalCall,
     contentJson,
@@ -192,14 +193,14 @@ function addBought(
     costUsd,
     durationMs,
   };
-  if (sumsUp === undefined) addAnswer(session, step, bought);
-  else addSummary(session, step, sumsUp, bought);
+  if (sumsUp === undefined) addAnswer(session, step, priced);
+  else addSummary(session, step, sumsUp, priced);
   session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd: costUsd });
-  session.equipment.observer.answered(bought);
+  session.equipment.observer.answered(priced);
 }
 
 /** The answer, and with it the results of its calls that cannot be performed. */
-function addAnswer(session: Session, { message }: CallStep, answer: Bought): void {
+function addAnswer(session: Session, { message }: CallStep, answer: PricedAnswer): void {
   session.add([newAnswer(message, answer, answer.durationMs)]);
   for (const [id, sentence] of answer.refusedCalls)
     session.add([newResult(message, id, sentence, { isError: true, isRefused: true })]);
@@ -209,7 +210,12 @@ function addAnswer(session: Session, { message }: CallStep, answer: Bought): voi
 const SUMMARY_ENDS: ReadonlySet<string> = new Set(["end_turn", "stop_sequence", "max_tokens"]);
 
 /** The summary, where the answer is one that makes the conversation shorter; else it was paid for in vain. */
-function addSummary(session: Session, { message, turn }: CallStep, sumsUp: number, answer: Bought): void {
+function addSummary(
+  session: Session,
+  { message, turn }: CallStep,
+  sumsUp: number,
+  answer: PricedAnswer,
+): void {
   const { state } = session;
   const { model, usage, costUsd, durationMs, stopReason } = answer;
   const summary = textOf(answer.content).trim();

@@ -5,7 +5,7 @@ import { withHint } from "../../shared/redis/hint.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { LONGEST_REST_MS } from "../../shared/redis/wake-queue.ts";
 import type { RunSlot } from "../run-slots.ts";
-import type { RunContext, RunEnd } from "./context.ts";
+import type { RunContext, RunOutcome } from "./context.ts";
 import type { LeaseGrant } from "./lease.ts";
 
 /** Delay before a declined wake is queued again; doubles, because all workers may lack what it needs. */
@@ -45,7 +45,7 @@ type ClaimAnswer = VerbAnswer<"claim">;
 type Suspect = Extract<ClaimAnswer, { status: "suspect" }>;
 
 /** A wake that began no run here. */
-type NoRun = Extract<RunEnd, { status: "passed" | "returned" }>;
+type NoRun = Extract<RunOutcome, { status: "passed" | "returned" }>;
 
 /** How a claim is made. */
 interface ClaimOptions {
@@ -63,7 +63,7 @@ export async function claimRun(
   context: RunContext,
   taken: TakenWake,
   slot: RunSlot,
-): Promise<ClaimedRun | RunEnd> {
+): Promise<ClaimedRun | RunOutcome> {
   const { leases } = context;
   const { uid } = taken.address;
   leases.beginClaim(uid);
@@ -79,7 +79,7 @@ async function claimBesideOrAlone(
   context: RunContext,
   taken: TakenWake,
   slot: RunSlot,
-): Promise<ClaimedRun | RunEnd> {
+): Promise<ClaimedRun | RunOutcome> {
   const { isolated, taken: timesTaken } = taken;
   const isolates = context.suspects === "elsewhere";
   const terms = { isolated, isolates, tools: context.toolNames() };
@@ -119,7 +119,7 @@ async function claim(
   context: RunContext,
   taken: TakenWake,
   terms: ClaimOptions,
-): Promise<ClaimedRun | RunEnd | Suspect> {
+): Promise<ClaimedRun | RunOutcome | Suspect> {
   const { address, wake, taken: timesTaken } = taken;
   const { answer, claimId, claimedAtMs } = await claimInTime(context, address, terms);
   switch (answer.status) {

@@ -1,4 +1,4 @@
-/** Types of `run/`: {@link RunContext}, what its process gives a run; {@link Equipment} of one run; {@link RunEnd}, how this process is done with it. */
+/** Types of `run/`: {@link RunContext}, what its process gives a run; {@link Equipment} of one run; {@link RunOutcome}, how this process is done with it. */
 import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
@@ -92,7 +92,7 @@ export interface Equipment extends PreparedSpec {
  * none, and the wake goes back into the queue, for another process; `isolate`: there was none, and the run needs a process
  * of suspects, or of its own after `isolatedCrashes` in such.
  */
-export type RunEnd =
+export type RunOutcome =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }
   | { status: "released"; reason: string }
   | { status: "passed"; because: string }

@@ -10,9 +10,9 @@ import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { ClaimedRun } from "./claim.ts";
-import type { RunContext, RunEnd } from "./context.ts";
+import type { RunContext, RunOutcome } from "./context.ts";
 import type { Lease } from "./lease.ts";
-import { observedRun } from "./open.ts";
+import { observedRun } from "./open-session.ts";
 import { type LeftFiles, leftFiles } from "./run-workspace.ts";
 import type { Session } from "./session.ts";
 
@@ -29,7 +29,7 @@ export async function settleRun(
   context: RunContext,
   session: Session,
   step: SettleStep,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   const { store, deadlines, wakes, logger } = context;
   const { address, record, lease } = session;
   if (!lease.isLive()) return "lost";
@@ -106,7 +106,7 @@ async function passesStopHooks(session: Session, hooks: AgentHooks, step: Settle
  * Settles a run that crashed alone, from its record and nothing else: reading its log may be what crashes. The reply tells
  * what the run had come to with its last commit.
  */
-export function settleCrashed(context: RunContext, claimed: ClaimedRun, lease: Lease): Promise<RunEnd> {
+export function settleCrashed(context: RunContext, claimed: ClaimedRun, lease: Lease): Promise<RunOutcome> {
   return settleFailed(context, claimed, lease, { error: CRASHED });
 }
 
@@ -116,7 +116,7 @@ export function settleBroken(
   claimed: ClaimedRun,
   lease: Lease,
   { problem, session }: { problem: string; session: Session | undefined },
-): Promise<RunEnd> {
+): Promise<RunOutcome> {
   const error = `The run failed again and again without progress: ${problem}`;
   return settleFailed(context, claimed, lease, { error, session });
 }
@@ -126,7 +126,7 @@ async function settleFailed(
   { run, claimAnswer }: ClaimedRun,
   { address, epoch, earlierMs }: Lease,
   { error, session }: { error: string; session?: Session | undefined },
-): Promise<RunEnd> {
+): Promise<RunOutcome> {
   const reason: StopReason = "worker_lost";
   const status = statusOf(reason);
   const record = session?.record ?? AgentRecord.safeParse(Object.fromEntries(claimAnswer?.record ?? [])).data;
@@ -145,7 +145,7 @@ async function settleFailed(
   });
   const isOurs = answer.status === "same" && answer.ended_reason === "failed";
   if (answer.status !== "settled" && !isOurs) return { status: "lost" };
-  const end: RunEnd = { status: "settled", reply: { status, stop_reason: reason, turns: body.turns } };
+  const end: RunOutcome = { status: "settled", reply: { status, stop_reason: reason, turns: body.turns } };
   const observed = observer.observe(observedRun(address, { run, name: "", agent_id: "", ...record }));
   observed.settled({ status, stopReason: reason, body });
   observed.end(end);

@@ -24,7 +24,7 @@ import type { CallStep } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";
 import { retryDelayMs } from "../model/retry.ts";
 import type { ClaimedRun } from "./claim.ts";
-import type { RunContext, RunEnd } from "./context.ts";
+import type { RunContext, RunOutcome } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
@@ -53,7 +53,7 @@ export async function afterModelFailure(
   step: CallStep,
   failure: ModelFailure,
   scope: FailureScope,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
   if (failure.kind === "invalid_request" && step.asksOutput && session.equipment.outputFormat !== "") {
@@ -109,7 +109,7 @@ export async function afterWait(
   context: RunContext,
   session: Session,
   permit: Exclude<CallPermit, { status: "open" }>,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   const runningMs = session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs;
   if (permit.status === "paused")
     return commitAndRelease(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
@@ -117,7 +117,7 @@ export async function afterWait(
 }
 
 /** The call was ended by the model itself, which was stopped: asking it again would spin. */
-export function afterModelStopped(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
+export function afterModelStopped(context: RunContext, session: Session): Promise<RunOutcome | "lost"> {
   return commitAndRelease(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
 }
 
@@ -129,14 +129,14 @@ export async function afterLeaseLoss(
   context: RunContext,
   claimed: ClaimedRun,
   session: Session,
-): Promise<RunEnd> {
+): Promise<RunOutcome> {
   const { lease, record, attempts } = session;
   lease.finish("expired");
   const breaks = session.breaks + 1;
   const isLast = lease.end === "expired" && breaks >= MOST_BREAKS;
   await chargeUnbooked(context, session, isLast);
   if (lease.end !== "expired") return { status: "lost" };
-  const lost = (): RunEnd => ({ status: "lost" });
+  const lost = (): RunOutcome => ({ status: "lost" });
   if (isLast) return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
   // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
   const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
@@ -156,7 +156,7 @@ export async function afterError(
   context: RunContext,
   held: { claimed: ClaimedRun; lease: Lease; session: Session | undefined },
   error: unknown,
-): Promise<RunEnd> {
+): Promise<RunOutcome> {
   const { claimed, lease, session } = held;
   const breaks = (session ?? claimed).breaks + 1;
   const problem = messageOf(error);
@@ -180,7 +180,7 @@ async function waitOrRelease(
   reason: string,
   delayMs: number,
   runningMs?: number,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   if (delayMs > LONGEST_HELD_WAIT_MS) {
     const provider = providerName(context.model, session.model);
     const providerWait = { provider, reason };
@@ -195,7 +195,7 @@ async function commitAndRelease(
   context: RunContext,
   session: Session,
   how: ReleaseInput,
-): Promise<RunEnd | "lost"> {
+): Promise<RunOutcome | "lost"> {
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   return releaseRun(context, session, { runningMs, ...how });
@@ -227,7 +227,7 @@ export async function releaseRun(
   context: RunContext,
   { lease, record, attempts, breaks, events = [] }: HeldRun,
   { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseInput,
-): Promise<RunEnd> {
+): Promise<RunOutcome> {
   const { address, epoch } = lease;
   return releaseAgent(context, address, reason, {
     name: record?.agent_id,
@@ -253,7 +253,7 @@ export async function releaseAgent(
   address: AgentAddress,
   reason: string,
   { name = address.uid, ...release }: VerbInput<"release"> & { name?: string | undefined },
-): Promise<RunEnd & { status: "lost" | "released" }> {
+): Promise<RunOutcome & { status: "lost" | "released" }> {
   const answer = await withHint(
     () => deadlines.hint(address, release.delay_ms + store.timing.lookMs),
     () => store.release(address, release),

@@ -12,7 +12,7 @@ import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
 import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
 import { mayUseWorkspace } from "../tools/tool.ts";
 
-import type { RunContext, RunEnd } from "./context.ts";
+import type { RunContext, RunOutcome } from "./context.ts";
 import { NO_WORKSPACE } from "./run-workspace.ts";
 import type { CommitOutcome, InterimMessage, Session } from "./session.ts";
 
@@ -30,7 +30,7 @@ export async function runTools(
   context: RunContext,
   session: Session,
   step: ToolStep,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   const performed = step.calls.filter((call) => call.how === "run");
   await openWorkspaceFor(session, performed);
   session.add(step.calls.map((call) => openingEntry(step.message, call)));

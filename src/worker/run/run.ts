@@ -9,16 +9,16 @@ import type { Step } from "../loop/next.ts";
 import type { RunSlot } from "../run-slots.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
-import type { RunContext, RunEnd } from "./context.ts";
+import type { RunContext, RunOutcome } from "./context.ts";
 import { deliverMessages } from "./deliver.ts";
 import { settleCrashed, settleRun } from "./end.ts";
 import { afterError, afterLeaseLoss, releaseRun } from "./failure.ts";
-import { openSession } from "./open.ts";
+import { openSession } from "./open-session.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
 
 /** Runs the agent, if it is this worker's to run. Rejects only when Redis refuses even the hand-back. */
-export async function run(context: RunContext, taken: TakenWake): Promise<RunEnd> {
+export async function run(context: RunContext, taken: TakenWake): Promise<RunOutcome> {
   const slot = context.slots.admit();
   if (!slot) return { status: "returned", because: "isolation", delayMs: 0 };
   try {
@@ -30,7 +30,7 @@ export async function run(context: RunContext, taken: TakenWake): Promise<RunEnd
 }
 
 /** From the claim to the end of this process' part. */
-async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Promise<RunEnd> {
+async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Promise<RunOutcome> {
   const { leases } = context;
   const lease = leases.hold(claimed);
   context.onHeld?.(claimed);
@@ -54,7 +54,7 @@ async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlo
 }
 
 /** Steps until the run is over; undefined when it is no longer this worker's. */
-async function runSteps(context: RunContext, session: Session): Promise<RunEnd | undefined> {
+async function runSteps(context: RunContext, session: Session): Promise<RunOutcome | undefined> {
   const { lease } = session;
   for (;;) {
     if (!lease.isLive()) return undefined;
@@ -70,7 +70,7 @@ async function runSteps(context: RunContext, session: Session): Promise<RunEnd |
 }
 
 /** Hands the run back between two steps: the process stops, or a suspect needs it to itself. */
-async function releaseBetweenSteps(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
+async function releaseBetweenSteps(context: RunContext, session: Session): Promise<RunOutcome | "lost"> {
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   const reason = context.draining.aborted ? "drain" : "isolation";
   return releaseRun(context, session, { reason, delayMs: 0 });
@@ -81,7 +81,7 @@ async function perform(
   context: RunContext,
   session: Session,
   step: Step,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   switch (step.do) {
     case "deliver":
       return deliverMessages(context, session, step);
@@ -105,7 +105,7 @@ async function askParent(
   { deadlines }: RunContext,
   session: Session,
   { turn, questions }: Extract<Step, { do: "ask" }>,
-): Promise<RunEnd | "lost" | undefined> {
+): Promise<RunOutcome | "lost" | undefined> {
   if (session.isCommitDue) {
     const committed = await session.commit();
     if (committed !== "committed") return committed === "lost" ? "lost" : undefined;

@@ -1,6 +1,6 @@
 /** Guarantee: what a caller waits for costs the same, however many replies of others its parent has not acked. */
 import { expect, test } from "vitest";
-import { beginTask } from "../../../src/producer/begin-task.ts";
+import { beginTask } from "../../../src/producer/detached-task.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { openStage } from "../../stage/stage.ts";

@@ -2,7 +2,7 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, test } from "vitest";
-import { beginTask } from "../../../src/producer/begin-task.ts";
+import { beginTask } from "../../../src/producer/detached-task.ts";
 import { createApi } from "../../../src/service/api/api.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { bundled } from "../../helpers/bundle.ts";

@@ -2,8 +2,8 @@
 import { Queue } from "bullmq";
 import { expect, test, vi } from "vitest";
 import { z } from "zod";
-import { beginTask } from "../../../src/producer/begin-task.ts";
 import { internalsOf } from "../../../src/producer/client.ts";
+import { beginTask } from "../../../src/producer/detached-task.ts";
 import type { Parent, ParentOptions } from "../../../src/producer/parent.ts";
 import { TaskInput, withJsonSchema } from "../../../src/producer/spawn-input.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { beforeAll, describe, expect, test } from "vitest";
-import { beginTask, waitForTask } from "../../../src/producer/begin-task.ts";
+import { beginTask, waitForTask } from "../../../src/producer/detached-task.ts";
 import { createApi } from "../../../src/service/api/api.ts";
 import { BOARD_PATH } from "../../../src/service/board/app.ts";
 import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";

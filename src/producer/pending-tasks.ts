@@ -19,7 +19,7 @@ import { type AgentRecord, isoTime, viewOf } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { names } from "../shared/redis/codec.ts";
 import type { Installation } from "../shared/redis/installation.ts";
-import { onAbort } from "../shared/stop-signal.ts";
+import type { StopSignal } from "../shared/stop-signal.ts";
 import type { RedisCall } from "./redis-call.ts";
 
 /** Time between two looks. */
@@ -150,7 +150,7 @@ interface WaitWish {
 interface TaskWatch {
   tellHandle: OnWait | undefined;
   cancel(reason: unknown): void;
-  over: AbortSignal;
+  over: StopSignal;
 }
 
 /** Watches one task until it is over; ends it with `no_worker` when none was live for as long as it may wait. */
@@ -169,7 +169,7 @@ export function watchTask(
     onWait?.(wait);
   };
   const forget = taskWaits.watch(address, told, onWait !== undefined);
-  onAbort(over, () => {
+  over.onStop(() => {
     patience?.cancel();
     forget();
   });

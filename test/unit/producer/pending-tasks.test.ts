@@ -4,7 +4,7 @@ import {
   type TaskWait,
   type TaskWaitParts,
   watchTaskWaits,
-} from "../../../src/producer/task-wait.ts";
+} from "../../../src/producer/pending-tasks.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 

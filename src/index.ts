@@ -18,9 +18,8 @@ export {
   type ParentOptions,
 } from "./producer/parent.ts";
 export type { LeaseOptions } from "./producer/parent-lease.ts";
-export type { OnWait, TaskWait } from "./producer/pending-tasks.ts";
-export type { ProfileReceipt, ProfileView } from "./producer/profile.ts";
 export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
+export type { ProfileReceipt, ProfileView } from "./producer/registered-profile.ts";
 export type { ReceivedEntry } from "./producer/replies/parent-channel.ts";
 export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";
 export type { SpawnReceipt } from "./producer/spawn.ts";
@@ -33,6 +32,7 @@ export type {
   WithZod,
 } from "./producer/spawn-input.ts";
 export type { TaskHandle } from "./producer/task.ts";
+export type { OnWait, TaskWait } from "./producer/task-wait-reasons.ts";
 export type { ResumeReceipt, Transcript, TranscriptOptions } from "./producer/transcript.ts";
 export type { WaitOptions } from "./producer/wait.ts";
 export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";

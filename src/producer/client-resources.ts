@@ -21,7 +21,6 @@ import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
 import { readParents } from "../shared/redis/survey.ts";
 import { ProfileInput, type RegisteredProfile, readInput, UNREGISTERED } from "./input.ts";
-import { type TaskWaits, watchTaskWaits } from "./pending-tasks.ts";
 import {
   CALL_BUDGET_MS,
   type Connection,
@@ -31,6 +30,7 @@ import {
 } from "./redis-call.ts";
 import { createReplyChannels, type ReplyChannels } from "./replies/client-channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
+import { type TaskWaits, watchTaskWaits } from "./task-wait-reasons.ts";
 
 /** How a client is set up. */
 export interface ClientOptions {

@@ -48,8 +48,8 @@ export async function waitForTask(
   const reservation = client.channels.reserve(address, address.uid);
   const forget = onCancel(context, signal, (reason) => reservation.cancel(reason));
   try {
-    const entry = await reservation.wait(FIRST_RUN, "promised");
-    return { reply: entry.entry, ack: () => client.channels.take(address, entry) };
+    const entry = await reservation.wait(FIRST_RUN, "even_if_acked");
+    return { reply: entry.entry, ack: () => client.channels.tryAck(address, entry) };
   } finally {
     forget();
     reservation.release(false);

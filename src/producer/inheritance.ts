@@ -53,7 +53,7 @@ export interface Profile extends Omit<z.output<typeof ProfileInput>, "permission
   /** The options alone, as they were given: without defaults, the operator and what is registered. */
   own: z.output<typeof ProfileInput>;
   /** The same options under another registered profile. Throws `invalid_input` where they are wider than it. */
-  under(registered: RegisteredProfile): Profile;
+  withProfile(registered: RegisteredProfile): Profile;
 }
 
 /**
@@ -69,14 +69,14 @@ export function profileOf(input: z.input<typeof OptionsInput>, operator: Operato
     );
   }
   const { parentId, tenant, lease, ...own } = readInput(OptionsInput, input, "createParent");
-  const under = (registered: RegisteredProfile): Profile => ({
+  const withProfile = (registered: RegisteredProfile): Profile => ({
     ...profileUnder(own, registered, operator),
     ...(lease && { lease }),
     parent: { tenant, parentId },
     own,
-    under,
+    withProfile,
   });
-  return under(UNREGISTERED);
+  return withProfile(UNREGISTERED);
 }
 
 /** Options over a registered profile: names, limits and times may only be narrowed, what forbids is added. */
@@ -84,7 +84,7 @@ function profileUnder(
   own: z.output<typeof ProfileInput>,
   { version, profile: base }: RegisteredProfile,
   operator: OperatorDefaults,
-): Omit<Profile, "parent" | "own" | "under" | "lease"> {
+): Omit<Profile, "parent" | "own" | "withProfile" | "lease"> {
   const what =
     version === 0 ? "createParent" : `createParent (under version ${version} of the registered profile)`;
   const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {

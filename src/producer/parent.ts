@@ -38,8 +38,8 @@ import type { MessageOptions, ProfileInput } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
-import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
 import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
+import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./registered-profile.ts";
 import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import {
   listSchedules,

@@ -93,7 +93,7 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const upTo = record?.status === "ended" ? record.reply?.entry_id : undefined;
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
-  const take = (entry: StreamEntry) => client.channels.take(parent, entry);
+  const take = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
   return handOver(entries, () => Promise.all(entries.map(take)));
 }
 

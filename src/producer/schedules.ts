@@ -22,7 +22,7 @@ import { clip, quoted } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
-import { registeredProfile } from "./profile.ts";
+import { registeredProfile } from "./registered-profile.ts";
 import { checkSpawn, type TaskInput, withJsonSchema } from "./spawn-input.ts";
 
 /** What `Parent.schedule` takes: when, and the task. */
@@ -59,7 +59,7 @@ const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
   const { schedule_id, cron, tz, every_ms, at, ...task } = readWish(input);
   const registered = await registeredProfile(context);
-  const { prompt = "" } = checkSpawn("task", task, context).under(registered);
+  const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const { parent } = context.profile;
   return withCall(context, async (call) => {
     const before = await standing(call, schedule_id);

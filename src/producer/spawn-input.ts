@@ -41,7 +41,7 @@ import {
   readInput,
 } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
-import type { OnWait } from "./pending-tasks.ts";
+import type { OnWait } from "./task-wait-reasons.ts";
 import { MAX_WAIT_MS } from "./wait.ts";
 
 const agent = {
@@ -185,7 +185,7 @@ export interface CheckedSpawn {
   /** Absent where the caller named no request key. */
   readonly repeatable?: RepeatableCall | undefined;
   /** The spawn under a registered profile. Throws as {@link prepareSpawn} does. */
-  under(registered: RegisteredProfile): PreparedSpawn;
+  withProfile(registered: RegisteredProfile): PreparedSpawn;
 }
 
 /**
@@ -199,19 +199,19 @@ export function checkSpawn(
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
   options: { answersTask?: boolean } = {},
 ): CheckedSpawn {
-  const under = (registered: RegisteredProfile) =>
-    prepareSpawn(kind, input, { profile: profile.under(registered), operator }, options);
+  const withProfile = (registered: RegisteredProfile) =>
+    prepareSpawn(kind, input, { profile: profile.withProfile(registered), operator }, options);
   try {
     const unregistered = prepareSpawn(kind, input, { profile, operator }, options);
     const { promised, requestKey, digest } = unregistered;
     return {
       repeatable: promised ? { requestKey, digest } : undefined,
-      under: (registered) => (registered.version === 0 ? unregistered : under(registered)),
+      withProfile: (registered) => (registered.version === 0 ? unregistered : withProfile(registered)),
     };
   } catch (error) {
     const repeatable = repeatableCall(kind, input);
     if (!repeatable && !isAboutModel(error)) throw error;
-    return { repeatable, under };
+    return { repeatable, withProfile };
   }
 }
 

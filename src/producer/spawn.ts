@@ -10,7 +10,7 @@ import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protoc
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
-import { withHint } from "../shared/redis/hint.ts";
+import { withDeadlineHint } from "../shared/redis/deadline-hint.ts";
 import type { VerbInput } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import type { ClientResources } from "./client-resources.ts";
@@ -95,8 +95,8 @@ export async function spawn(context: ParentContext, input: SpawnInput): Promise<
 }
 
 /**
- * Spawns under `uid`, with what is registered for the parent: as this client knows it, and where the script knows better, once
- * more. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key used with
+ * Spawns under `uid` and the profile that this client has cached; where the script answers that another one is registered, once
+ * more under that. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key used with
  * other arguments), `quota_exceeded`, `invalid_config` (a Redis that will not do in production), `redis_unavailable` or
  * `outcome_unknown`.
  */
@@ -117,7 +117,7 @@ export async function spawnAgent(
 async function spawnAsRegistered(call: ParentCall, planned: CheckedSpawn, uid: string): Promise<Spawned> {
   for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
     const spawned = await withCachedProfile(call, (registered) =>
-      trySpawn(call, planned.under(registered), uid),
+      trySpawn(call, planned.withProfile(registered), uid),
     );
     if (spawned !== "other_profile") return spawned;
   }
@@ -135,7 +135,7 @@ export async function requireAllowed(
   registered: RegisteredProfile,
 ): Promise<void> {
   try {
-    planned.under(registered);
+    planned.withProfile(registered);
   } catch (error) {
     await withCall(context, (call) => spawnedBefore(call, planned, error));
   }
@@ -343,7 +343,7 @@ async function sendHinted(client: ClientResources, address: AgentAddress, stored
     return store.spawn(address, stored);
   }
   return client.inOneFlight(() =>
-    withHint(hint, () => store.spawn(address, stored), { logger, uid: address.uid, inBackground }),
+    withDeadlineHint(hint, () => store.spawn(address, stored), { logger, uid: address.uid, inBackground }),
   );
 }
 

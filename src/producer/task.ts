@@ -28,8 +28,7 @@ import { answerQuestion, destroyAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
-import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./pending-tasks.ts";
-import { registeredProfile } from "./profile.ts";
+import { registeredProfile } from "./registered-profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
 import { requireAllowed, type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
@@ -42,6 +41,7 @@ import {
   withJsonSchema,
 } from "./spawn-input.ts";
 import { listenToDoorbell } from "./subscriber.ts";
+import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./task-wait-reasons.ts";
 
 const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */
@@ -179,10 +179,10 @@ async function runTask(
     }
     watchTask(client, spawned.address, options, { tellHandle: listener?.waits, cancel, over });
     const bornAt = Date.parse(spawned.receipt.created_at);
-    const entry = await reservation.wait(FIRST_RUN, known ? "promised" : { bornAt });
+    const entry = await reservation.wait(FIRST_RUN, known ? "even_if_acked" : { bornAt });
     // The reply is in hand; its ack goes out when the caller has it, and the reservation stands until that is answered.
     const held = reservation;
-    const acking = new Promise(setImmediate).then(() => client.channels.take(parent, entry));
+    const acking = new Promise(setImmediate).then(() => client.channels.tryAck(parent, entry));
     client.inBackground(acking.then((acked) => held.release(acked)));
     isReserved = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
@@ -211,7 +211,7 @@ function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
   const open = new Set<QuestionEntry>();
   const ack = async (entry: QuestionEntry) => {
     open.delete(entry);
-    await client.channels.take(context.profile.parent, entry);
+    await client.channels.tryAck(context.profile.parent, entry);
   };
   const answer = async (entry: QuestionEntry) => {
     open.add(entry);
@@ -259,7 +259,7 @@ async function destroyQuietly(
     await client.call((call) =>
       destroyAgent({ ...call, client, parent: address }, { address, agentId: agent_id }),
     );
-    acked = await client.channels.take(address, await reservation.wait(FIRST_RUN, "shared"));
+    acked = await client.channels.tryAck(address, await reservation.wait(FIRST_RUN, "only_if_unacked"));
   } catch (error) {
     client.logger.warn(
       { agent_id, problem: messageOf(error) },

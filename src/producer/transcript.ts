@@ -101,7 +101,8 @@ export async function resume(
     const { request_key: requestKey } = wish;
     const { receipt } = await spawnAgent(call, {
       repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(record, wish) },
-      under: (registered) => prepareResumed(record, wish, { ...context, profile: profile.under(registered) }),
+      withProfile: (registered) =>
+        prepareResumed(record, wish, { ...context, profile: profile.withProfile(registered) }),
     });
     return { ...receipt, resumes: agent.agentId, run: record.run + 1 };
   });

@@ -68,7 +68,7 @@ async function take(
   reservation: Reservation,
   entry: FinalEntry,
 ): Promise<Reply> {
-  reservation.release(await channels.take(profile.parent, entry));
+  reservation.release(await channels.tryAck(profile.parent, entry));
   return entry.entry;
 }
 
@@ -98,7 +98,7 @@ async function waitFor<T>(
       read(() => Promise.all(found.map(({ address }) => client.store.record(address)))),
     );
     const waits = reservations.map((reservation, i) => {
-      const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "shared");
+      const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "only_if_unacked");
       // Of several waits only one may be looked at; the others end with it.
       entry.catch(() => {});
       return { reservation, entry };

@@ -12,7 +12,7 @@ export const ToProcess = z.union([
       id: z.string(),
       address: z.object({ tenant: z.string(), parentId: z.string(), uid: z.string() }),
       wake: z.number(),
-      taken: z.number(),
+      timesTaken: z.number(),
       isolated: z.enum(["group", "alone"]),
     }),
   }),

@@ -178,13 +178,13 @@ class SuspectsProcess {
     return isolated === "alone" ? this.size === 0 : !this.#isAlone && this.size < groupSize;
   }
 
-  run({ address, wake, taken }: TakenWake, isolated: "group" | "alone"): Promise<IsolatedEnd> {
-    const id = `${address.uid}.${wake}.${taken}`;
+  run({ address, wake, timesTaken }: TakenWake, isolated: "group" | "alone"): Promise<IsolatedEnd> {
+    const id = `${address.uid}.${wake}.${timesTaken}`;
     this.#idle?.cancel();
     this.#isAlone = isolated === "alone";
     return new Promise((resolve) => {
       this.#runs.set(id, { address, held: undefined, end: resolve });
-      this.#say({ run: { id, address, wake, taken, isolated } });
+      this.#say({ run: { id, address, wake, timesTaken, isolated } });
     });
   }
 

@@ -227,14 +227,14 @@ type WakeEnd = Exclude<RunOutcome, { status: "isolate" }>;
 
 async function handleWake(
   context: RunContext,
-  { data, attemptsStarted: taken }: WakeJob,
+  { data, attemptsStarted: timesTaken }: WakeJob,
   processes: IsolationProcesses | undefined,
 ): Promise<WakeEnd> {
   // A look that was under way when the worker was paused brings one job all the same.
   if (context.draining.aborted) return { status: "returned", because: "drain", delayMs: 0 };
   const going = isNewerWake(data)
-    ? returnWake(context, "newer", taken)
-    : runOrIsolate(context, { taken, ...namedBy(Wake.parse(data)) }, processes);
+    ? returnWake(context, "newer", timesTaken)
+    : runOrIsolate(context, { timesTaken, ...namedBy(Wake.parse(data)) }, processes);
   return going.catch((error: unknown): WakeEnd => {
     context.logger.error(
       { problem: messageOf(error), wake: data },

@@ -30,8 +30,8 @@ function problemOf({ path, name }: Place): string | undefined {
   const source = readFileSync(file, "utf8");
   const [method = "", owner] = name.split(".").reverse();
   const isThere = owner
-    ? new RegExp(`^export class ${owner}\\b[^]*?^  (?:async )?${method}\\(`, "m").test(source)
-    : new RegExp(`^(?:export |local )?(?:async )?function ${method}\\b`, "m").test(source);
+    ? new RegExp(`^(?:export )?class ${owner}\\b[^]*?^  (?:async )?${method}\\(`, "m").test(source)
+    : new RegExp(`^(?:export |local )?(?:async )?(?:function|class) ${method}\\b`, "m").test(source);
   return isThere ? undefined : `${path} has no ${name}`;
 }
 

@@ -13,7 +13,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   doorbell logs ps show abort account age base bash bubblewrap runsc egress connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
   abort account ack address agents announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
   attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel channels charge check checks
-  child crashes detached isolated processes runs clamp cli client clock cluster codec codecs command commands commit component computer config connection
+  child crashes detached registered reasons isolated processes runs clamp cli client clock cluster codec codecs command commands commit component computer config connection
   content context conversation cookie cost counter credential cron deadlines default detach diagnose digest directory
   disposables doctor document draft echo edit embedded encoder end envelope errors event events exact examine exchange
   execution executor facts failure fair feed file files finish fix flags flush fold format fragment gitignore glob global grep

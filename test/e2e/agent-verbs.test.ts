@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import type { OutputStream } from "../../src/cli/terminal/output.ts";
 import { ProfileInput } from "../../src/producer/input.ts";
-import { LOOK_MS } from "../../src/producer/pending-tasks.ts";
+import { LOOK_MS } from "../../src/producer/task-wait-reasons.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
 import { type CommandHere, runHere, startHere } from "../helpers/program.ts";

@@ -1,7 +1,7 @@
 /** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
 
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
-import type { TaskWait } from "../../producer/pending-tasks.ts";
+import type { TaskWait } from "../../producer/task-wait-reasons.ts";
 import { within } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";

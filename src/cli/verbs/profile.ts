@@ -1,7 +1,7 @@
 /** `profile`: what the agents of a parent inherit, whichever door they are asked for through. */
 import { readFile } from "node:fs/promises";
 import { ProfileInput } from "../../producer/input.ts";
-import type { ProfileView } from "../../producer/profile.ts";
+import type { ProfileView } from "../../producer/registered-profile.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";

@@ -62,7 +62,7 @@ export interface ReplyChannels {
    * Takes an entry that a caller gets in hand out of its channel; never rejects. False: it could not be acked, and the
    * channel's readers will see it again.
    */
-  take(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
+  tryAck(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
   /** Ends all readers; waiters reject with `closed`: those that there are, and those that come later. Idempotent. */
   stop(): void;
 }
@@ -104,7 +104,7 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
     return open;
   };
   return {
-    take: (parent, entry) =>
+    tryAck: (parent, entry) =>
       ackerOf(parts, parent)(entry, newRequestKey()).then(
         () => true,
         (error: unknown) => {

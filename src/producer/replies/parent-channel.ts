@@ -29,10 +29,10 @@ export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
  * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
- * entries need no look. `promised`: the waiter gets the reply even if it was acked earlier. `shared`: only if it was unacked when the
- * wait began.
+ * entries need no look. Without a birth the waiter gets the reply of an
+ * agent that there was before: one that was acked earlier, too, or only one that was unacked when the wait began.
  */
-export type WaitKind = { bornAt: number } | "promised" | "shared";
+export type WaitKind = { bornAt: number } | "even_if_acked" | "only_if_unacked";
 
 /** The final reply of an agent, kept for one waiter. */
 export interface Reservation {
@@ -44,8 +44,8 @@ export interface Reservation {
   wait(run: number, how: WaitKind): Promise<FinalEntry>;
   /** Ends the waiting with `reason`. */
   cancel(reason: unknown): void;
-  /** Ends the reservation; `taken` = the reply is acked or about to be. Idempotent. */
-  release(taken: boolean): void;
+  /** Ends the reservation; `acked`: the reply is acked, or about to be. Idempotent. */
+  release(acked: boolean): void;
 }
 
 /** A wait for the reply of one run. */
@@ -224,7 +224,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       const over = cancelled ?? state.stopped;
       if (over) return Promise.reject(over.reason);
       const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion });
-      waiter.mayTakeCopy = how !== "shared";
+      waiter.mayTakeCopy = how !== "only_if_unacked";
       waiting = waiter;
       if (typeof how === "string") parts.check(waiter);
       else {
@@ -238,7 +238,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       cancelled ??= { reason };
       waiting?.fail(reason);
     },
-    release(taken) {
+    release(acked) {
       if (released) return;
       released = true;
       const left = (reserved.get(uid) ?? 1) - 1;
@@ -251,7 +251,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       for (const reader of readers) {
         const own = reader.kept.filter((entry) => entry.uid === uid);
         reader.kept = reader.kept.filter((entry) => entry.uid !== uid);
-        if (!taken) for (const entry of own) reader.stream.push(received(entry, parts.ack));
+        if (!acked) for (const entry of own) reader.stream.push(received(entry, parts.ack));
       }
       leave(state);
     },

@@ -145,7 +145,7 @@ async function stateOf(context: ParentContext, records: readonly AgentRecord[]):
       content: await textOf(context, record),
     })),
   );
-  const ack = () => Promise.all(shown.map(({ entry }) => channels.take(context.profile.parent, entry)));
+  const ack = () => Promise.all(shown.map(({ entry }) => channels.tryAck(context.profile.parent, entry)));
   return { values: { messages }, ack };
 }
 
@@ -286,7 +286,7 @@ async function waitForEnd(context: ParentContext, runId: string, signal: AbortSi
   const gone = new SubagentError("closed", "The client has gone.");
   const forget = onAbort(signal, () => reservation.cancel(gone));
   try {
-    await reservation.wait(FIRST_RUN, "promised");
+    await reservation.wait(FIRST_RUN, "even_if_acked");
   } finally {
     forget();
     reservation.release(false);

@@ -5,7 +5,7 @@
 import { z } from "zod";
 import type { AnswerReceipt, DestroyReceipt, FinishReceipt, SendReceipt } from "../../producer/agents.ts";
 import { MessageInput, ProfileInput } from "../../producer/input.ts";
-import type { ProfileReceipt, ProfileView } from "../../producer/profile.ts";
+import type { ProfileReceipt, ProfileView } from "../../producer/registered-profile.ts";
 import type { SpawnReceipt } from "../../producer/spawn.ts";
 import { SpawnInput, TaskInput } from "../../producer/spawn-input.ts";
 import type { Transcript as AgentTranscript, ResumeReceipt } from "../../producer/transcript.ts";

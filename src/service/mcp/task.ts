@@ -67,7 +67,7 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
   if (kept) {
     const { channels } = await context.open();
     // The record keeps the reply for a day after its ack, so that the same question has the same answer.
-    const ack = () => channels.take(context.profile.parent, kept);
+    const ack = () => channels.tryAck(context.profile.parent, kept);
     return { task: endedTask(taskId, createdAt, kept.entry), ack };
   }
   return { task: openTask(taskId, createdAt, record) };

@@ -172,7 +172,7 @@ async function pushOne(
   entry: StreamEntry,
 ): Promise<PushAnswer> {
   const answer = await sender.send(webhook, entry.entry);
-  if (answer.status === "taken") await open.channels.take(parent, entry);
+  if (answer.status === "taken") await open.channels.tryAck(parent, entry);
   else logger?.debug({ reply_id: entry.entry.reply_id, problem: answer.problem }, "A reply was not taken");
   return answer;
 }

@@ -4,7 +4,7 @@
  *
  * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of lease
  *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state has set. On a cluster a spawn and
- *    a claim wait for their hint; a release and a settle do not, for the check of the lease that they end stands.
+ *    a claim wait for their hint. A release and a settle need not: the check of the lease that they end is set already.
  * 2. Only a sweeper makes a hint later, and only if no caller hinted at it since it was seen.
  * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */

@@ -79,8 +79,9 @@ export const AGENT_VERBS = {
   /**
    * Registers an agent; with `message` its first run is queued in the same step (run 1, wake 1), else it is idle.
    * `same`: the request key has spawned `uid` before, nothing was done; with status `queued` add the job of the wake again.
-   * `conflict`: the key was used with other arguments, or the uid is in use. `no_transcript`: that of `resumes` is not kept. Spawn once
-   * more after `other_profile`, with this one worked in, and after `quota`, with `overdue` settled, whose idle time is over.
+   * `conflict`: the key was used with other arguments, or the uid is in use. `no_transcript`: that of `resumes` is not kept.
+   * `other_profile`: spawn again under the profile of the answer. `quota`: settle the agents in `overdue`, whose idle time is
+   * over, and spawn again.
    */
   spawn: {
     keys: [

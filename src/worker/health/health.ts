@@ -13,7 +13,7 @@ import { limiterNameOf } from "../run/provider-limit.ts";
 import type { Announcer } from "./announcer.ts";
 import { createReadinessWatch, type Readiness, type ReadinessProbe } from "./readiness.ts";
 import { createServerWatch } from "./server-watch.ts";
-import type { StopHints } from "./stop-hints.ts";
+import type { StopHints } from "./worker-hints.ts";
 
 /** See the module's header. */
 export interface Health {

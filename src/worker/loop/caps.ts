@@ -2,7 +2,9 @@
  * What the caps and the context window leave of a run.
  *
  * The caps say whether the next model call may be an ordinary one, must be the final call (which asks for what has been found), or
- * cannot be made at all. Time, tokens and money trigger early, so that a final call still fits.
+ * cannot be made at all. Time, tokens and money trigger early, so that a final call still fits. A cap takes effect at three places:
+ * `next` asks here before each call; a call under way ends at its `deadlineMs` (`call-model.ts`), and tools are stopped when
+ * only the time of the final call is left (`run-tools.ts`).
  *
  * In the context window old tool results are left out of requests, and where that is not enough, what was said before is summed up.
  * How large the window is the provider knows: a summary is bought only after its refusal or a cut-off answer.
@@ -24,11 +26,11 @@ export type AllowedCall =
   | { call: "none"; cause: PartialReason };
 
 /** What the caps allow as the next model call of the run. */
-export function decideCaps(state: RunState, limits: Limits): AllowedCall {
+export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
   // A run that has found nothing yet has nothing to report: agents of a budget that is spent buy nothing at all.
-  if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
+  if (state.overBudget && state.paidCalls === 0) return { call: "none", cause: state.overBudget };
   const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }
@@ -38,8 +40,8 @@ export function ordinaryTimeMs(limits: Limits): number {
   return limits.max_duration_ms - Math.min(FINAL_CALL_RESERVE_MS, limits.max_duration_ms / 2);
 }
 
-function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): PartialReason | undefined {
-  if (turns >= limits.max_turns) return "max_turns";
+function exceeded({ paidCalls, elapsedMs, tally }: RunState, limits: Limits): PartialReason | undefined {
+  if (paidCalls >= limits.max_turns) return "max_turns";
   if (elapsedMs >= limits.max_duration_ms) return "max_duration";
   if (limits.max_total_tokens !== undefined && tally.tokens >= limits.max_total_tokens)
     return "max_total_tokens";
@@ -49,13 +51,13 @@ function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): Partia
 
 /** The next ordinary call is expected to cost what the previous one did, and the final call the same again. */
 function finalCallCause(state: RunState, limits: Limits): PartialReason | undefined {
-  const { turns, last, tally } = state;
+  const { paidCalls, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
   const costOfTwo = last ? 2 * last.costUsd : 0;
   if (state.finish) return "finished_by_parent";
   if (state.overBudget) return state.overBudget;
   if (state.repetition.isOver) return "loop_detected";
-  if (turns + 1 >= limits.max_turns) return "max_turns";
+  if (paidCalls + 1 >= limits.max_turns) return "max_turns";
   if (state.elapsedMs >= ordinaryTimeMs(limits)) return "max_duration";
   if (limits.max_total_tokens !== undefined && tally.tokens + tokensOfTwo > limits.max_total_tokens) {
     return "max_total_tokens";
@@ -74,12 +76,12 @@ export interface ClearStep {
   cleared: ClearedEntry;
 }
 
-/** Buys a summary of what was said before message `sumsUp`, for the sake of message `message`. */
+/** Buys a summary of what was said before message `compactBefore`, for the sake of message `message`. */
 interface SummaryStep {
   do: "call_model";
   message: number;
   turn: number;
-  sumsUp: number;
+  compactBefore: number;
 }
 
 /** So many of the last answers with tool calls keep their results, where that makes room enough. */
@@ -92,10 +94,12 @@ const MOST_COMPACTIONS = 5;
 
 /** Whether the previous call has come near to the end of the context window. */
 export function isFilling(
-  { last, clearedAtMessage, userMessage }: RunState,
+  { last, clearedAtMessage, userMessageNumber }: RunState,
   { clearAtTokens = CLEAR_AT_TOKENS }: RunRules,
 ): boolean {
-  return last !== undefined && clearedAtMessage !== userMessage && totalTokens(last.usage) >= clearAtTokens;
+  return (
+    last !== undefined && clearedAtMessage !== userMessageNumber && totalTokens(last.usage) >= clearAtTokens
+  );
 }
 
 /**
@@ -108,7 +112,7 @@ export function makeRoom(state: RunState, rules: RunRules): ClearStep | SummaryS
 
 /** Leaves out the results of all turns but the last ones, or of all where room is `needed`. Undefined where that makes none. */
 export function leaveOut(state: RunState, needed: boolean): ClearStep | undefined {
-  const { conversation, userMessage: message, last } = state;
+  const { conversation, userMessageNumber: message, last } = state;
   const old = conversation.clearable(KEPT_TURNS);
   const least = needed || !last ? 1 : WORTH_SHARE * CHARS_PER_TOKEN * totalTokens(last.usage);
   const found = old && old.chars >= least ? old : needed ? conversation.clearable(0) : undefined;
@@ -118,13 +122,13 @@ export function leaveOut(state: RunState, needed: boolean): ClearStep | undefine
 
 /** Buys a summary, where the caps leave a call for it and another one to go on with. */
 function sumUp(state: RunState, { limits }: RunRules): SummaryStep | undefined {
-  const { conversation, userMessage, turns, unsummedAtMessage } = state;
-  if (state.compactions >= MOST_COMPACTIONS || decideCaps(state, limits).call !== "ordinary")
+  const { conversation, userMessageNumber, paidCalls, unsummedAtMessage } = state;
+  if (state.compactions >= MOST_COMPACTIONS || nextAllowedCall(state, limits).call !== "ordinary")
     return undefined;
-  const sumsUp = conversation.compactable(unsummedAtMessage);
-  return sumsUp === undefined
+  const compactBefore = conversation.compactable(unsummedAtMessage);
+  return compactBefore === undefined
     ? undefined
-    : { do: "call_model", message: userMessage + 1, turn: turns + 1, sumsUp };
+    : { do: "call_model", message: userMessageNumber + 1, turn: paidCalls + 1, compactBefore };
 }
 
 /** A mark of an entry that makes room: after an answer that was cut off the model is told to go on. */

@@ -82,7 +82,7 @@ interface Cut {
 }
 
 /** What the next user message says about the last answer. */
-interface LastAnswer {
+interface PendingRemarks {
   message: number;
   calls: SentCall[];
   /** It completes the repetition at which the model is told. */
@@ -100,7 +100,7 @@ export class Conversation {
   #role: Role | undefined;
   #cachedLength = 0;
   readonly #usedIds: UsedIds = new Map();
-  #last: LastAnswer | undefined;
+  #last: PendingRemarks | undefined;
   #notice = "";
   #correction = "";
   #goOn = "";
@@ -121,9 +121,11 @@ export class Conversation {
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
   }
 
-  /** The messages of a call: of one that buys a summary of what was said before message `sumsUp`, or of any other. */
-  messagesOf(call: { finalCall?: PartialReason; sumsUp?: number | undefined }): RequestMessages {
-    return call.sumsUp === undefined ? this.request(call.finalCall) : this.summaryRequest(call.sumsUp);
+  /** The messages of a call: of one that buys a summary of what was said before message `compactBefore`, or of any other. */
+  messagesOf(call: { finalCall?: PartialReason; compactBefore?: number | undefined }): RequestMessages {
+    return call.compactBefore === undefined
+      ? this.request(call.finalCall)
+      : this.summaryRequest(call.compactBefore);
   }
 
   /** A word of the runtime, at the head of what the next user message says. */
@@ -252,7 +254,7 @@ export class Conversation {
   }
 
   /** The model's answer, as message `message`, to the pending user message. */
-  answer(message: number, answer: LoggedAnswer, about: Pick<LastAnswer, "repeats" | "isMute">): void {
+  answer(message: number, answer: LoggedAnswer, about: Pick<PendingRemarks, "repeats" | "isMute">): void {
     this.#say(this.#pending(!this.#beginsRun, answer.finalCall));
     const { content, calls } = answerEcho(message, answer, this.#usedIds);
     if (content !== "" && this.#role === "user") {
@@ -264,7 +266,7 @@ export class Conversation {
   }
 
   /** A new user message is pending, after `last`. */
-  #expect(last: LastAnswer | undefined): void {
+  #expect(last: PendingRemarks | undefined): void {
     this.#last = last;
     this.#notice = "";
     this.#correction = "";

@@ -15,9 +15,9 @@ import {
 import type { Work } from "../../shared/protocol/pattern.ts";
 import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
-import { type ClearStep, decideCaps, isFilling, leaveOut, makeRoom } from "./caps.ts";
+import { type ClearStep, isFilling, leaveOut, makeRoom, nextAllowedCall } from "./caps.ts";
 import type { RunRules } from "./reply-body.ts";
-import type { CallState, RunState, Turn } from "./state.ts";
+import type { CallState, LastAnswer, RunState } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
@@ -52,7 +52,7 @@ export interface CallStep {
   /** It must bring the output. */
   asksOutput?: boolean;
   /** Buys a summary of what stands before this message. The log has it as `before`, and as `sums_up` where bought in vain. */
-  sumsUp?: number;
+  compactBefore?: number;
 }
 
 /** A final answer that does not fit the output schema is asked for once more with the schema enforced, then repaired twice. */
@@ -64,14 +64,14 @@ export function next(state: RunState, rules: RunRules): Step {
   if (failure) return end(failure.hand_back ?? failure.kind);
   if (last?.finalCall) return outputCheckStep(last, state, rules) ?? end(last.finalCall);
   if (state.hasWastedTooManyCalls) return end("model_error");
-  const room = state.tooLongAtMessage === state.userMessage ? makeRoom(state, rules) : undefined;
+  const room = state.tooLongAtMessage === state.userMessageNumber ? makeRoom(state, rules) : undefined;
   if (room) return room;
   if (last && !state.isDelivered) return afterAnswer(last, state, rules);
   return betweenCalls(state, rules);
 }
 
 /** The model has answered and nothing was said to it since. Unknown stop reasons fail closed. */
-function afterAnswer(last: Turn, state: RunState, rules: RunRules): Step {
+function afterAnswer(last: LastAnswer, state: RunState, rules: RunRules): Step {
   switch (last.stopReason) {
     case "tool_use": {
       if (last.calls.length === 0) return end("model_error");
@@ -90,7 +90,7 @@ function afterAnswer(last: Turn, state: RunState, rules: RunRules): Step {
     case "refusal":
       return end("refusal");
     case "model_context_window_exceeded":
-      if (state.clearedAtMessage === state.userMessage) return betweenCalls(state, rules);
+      if (state.clearedAtMessage === state.userMessageNumber) return betweenCalls(state, rules);
       return makeRoom(state, rules) ?? end("context_window");
     default:
       return end("model_error");
@@ -99,7 +99,7 @@ function afterAnswer(last: Turn, state: RunState, rules: RunRules): Step {
 
 /** The check that a final answer must pass, where the parent asked for output and it has not been made. */
 function outputCheckStep(
-  { message }: Turn,
+  { message }: LastAnswer,
   { verdict, tally }: RunState,
   { outputSchema }: RunRules,
 ): Step | undefined {
@@ -113,13 +113,18 @@ function endNaturally(state: RunState, rules: RunRules): Step {
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
   if (verdict.final || mismatches > MOST_MISMATCHES) return end("invalid_output");
   // A budget without room refuses every call but a final one: this one would be planned, and refused, again and again.
-  if (state.overBudget || decideCaps(state, rules.limits).call === "none") return end("invalid_output");
-  return { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1, asksOutput: true };
+  if (state.overBudget || nextAllowedCall(state, rules.limits).call === "none") return end("invalid_output");
+  return {
+    do: "call_model",
+    message: state.userMessageNumber + 1,
+    turn: state.paidCalls + 1,
+    asksOutput: true,
+  };
 }
 
 /** A natural end, but the parent has said more: the run goes on if it still may; else the message waits for the next. */
 function oneMore(state: RunState, rules: RunRules): Step {
-  return decideCaps(state, rules.limits).call === "none" ? end("end_turn") : betweenCalls(state, rules);
+  return nextAllowedCall(state, rules.limits).call === "none" ? end("end_turn") : betweenCalls(state, rules);
 }
 
 /**
@@ -129,7 +134,7 @@ function oneMore(state: RunState, rules: RunRules): Step {
 function betweenCalls(state: RunState, rules: RunRules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
-  const allowed = decideCaps(state, rules.limits);
+  const allowed = nextAllowedCall(state, rules.limits);
   if (allowed.call === "none") return end(allowed.cause);
   // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
   const isPaused = state.last?.stopReason === "pause_turn" && allowed.call === "ordinary";
@@ -138,21 +143,26 @@ function betweenCalls(state: RunState, rules: RunRules): Step {
     const left = leaveOut(state, false);
     if (left) return left;
   }
-  const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
+  const call = { do: "call_model", message: state.userMessageNumber + 1, turn: state.paidCalls + 1 } as const;
   return allowed.call === "final"
     ? { finalCall: allowed.cause, ...call, ...(rules.outputSchema && { asksOutput: true }) }
     : call;
 }
 
-function deliver({ unread, inboxRead, userMessage }: RunState): Step {
-  return { do: "deliver", message: userMessage, messages: unread, consumeTo: inboxRead + unread.length };
+function deliver({ unread, inboxRead, userMessageNumber }: RunState): Step {
+  return {
+    do: "deliver",
+    message: userMessageNumber,
+    messages: unread,
+    consumeTo: inboxRead + unread.length,
+  };
 }
 
 /**
  * Questions come last: an agent that waits does nothing else. None is asked when no call may follow that would read the
  * answer.
  */
-function answerCalls(last: Turn, state: RunState, rules: RunRules): Step | undefined {
+function answerCalls(last: LastAnswer, state: RunState, rules: RunRules): Step | undefined {
   const { message, turn } = last;
   const calls: PlannedCall[] = [];
   const questions: OpenQuestion[] = [];
@@ -167,7 +177,7 @@ function answerCalls(last: Turn, state: RunState, rules: RunRules): Step | undef
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
   if (calls.length > 0) return { do: "run_tools", message, turn, calls };
-  if (questions.length === 0 || decideCaps(state, rules.limits).call === "none") return undefined;
+  if (questions.length === 0 || nextAllowedCall(state, rules.limits).call === "none") return undefined;
   return { do: "ask", turn, questions };
 }
 

@@ -43,7 +43,7 @@ export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
   }
   if (ended !== undefined) {
     const wanted = { logged: `settle ${ended}`, does: ["settle"] as const, cause: ended };
-    decisions.push(decide(state, rules, state.userMessage, wanted));
+    decisions.push(decide(state, rules, state.userMessageNumber, wanted));
   }
   return decisions;
 }
@@ -54,8 +54,8 @@ interface Wanted {
   does: readonly Step["do"][];
   /** Of a final call or an end. */
   cause?: StopReason | undefined;
-  /** It makes room in the context window: by a summary of what stands before message `sumsUp`, or without one. */
-  makesRoom?: { sumsUp?: number };
+  /** It makes room in the context window: by a summary of what stands before message `compactBefore`, or without one. */
+  makesRoom?: { compactBefore?: number };
 }
 
 /** Undefined for an entry of an earlier run, and for one that follows from the decision before it. */
@@ -80,8 +80,8 @@ function wantedBy(entry: LogEntry, before: LogEntry | undefined, state: RunState
     case "cleared":
       return { logged: "clear", does: ["clear"], makesRoom: {} };
     case "compacted": {
-      const sumsUp = entry.value.before;
-      return { logged: summaryCall(sumsUp), does: ["call_model"], makesRoom: { sumsUp } };
+      const compactBefore = entry.value.before;
+      return { logged: summaryCall(compactBefore), does: ["call_model"], makesRoom: { compactBefore } };
     }
     case "verdict":
       return { logged: "check_output", does: ["check_output"] };
@@ -99,7 +99,7 @@ function decide(state: RunState, rules: RunRules, message: number, wanted: Wante
   }
   // After a summary that did not fit, or came to nothing, one of less was asked for.
   while (isOfMore(step, wanted)) {
-    state.unsummedAtMessage = step.sumsUp;
+    state.unsummedAtMessage = step.compactBefore;
     step = next(state, rules);
   }
   const agrees = fits(step, message, wanted);
@@ -111,19 +111,19 @@ function fits(step: Step, message: number, { does, cause, makesRoom }: Wanted): 
   if (!does.includes(step.do)) return false;
   if (step.do === "settle") return step.reason === cause;
   if (step.do === "call_model" && makesRoom)
-    return step.message === message + 1 && step.sumsUp === makesRoom.sumsUp;
+    return step.message === message + 1 && step.compactBefore === makesRoom.compactBefore;
   if (step.do === "call_model")
-    return step.message === message && step.finalCall === cause && step.sumsUp === undefined;
+    return step.message === message && step.finalCall === cause && step.compactBefore === undefined;
   return step.do === "ask" || step.message === message;
 }
 
-function isOfMore(step: Step, { makesRoom }: Wanted): step is CallStep & { sumsUp: number } {
-  if (step.do !== "call_model" || step.sumsUp === undefined) return false;
-  return makesRoom?.sumsUp !== undefined && step.sumsUp > makesRoom.sumsUp;
+function isOfMore(step: Step, { makesRoom }: Wanted): step is CallStep & { compactBefore: number } {
+  if (step.do !== "call_model" || step.compactBefore === undefined) return false;
+  return makesRoom?.compactBefore !== undefined && step.compactBefore > makesRoom.compactBefore;
 }
 
 function assumeTooLong(state: RunState): string {
-  state.tooLongAtMessage = state.userMessage;
+  state.tooLongAtMessage = state.userMessageNumber;
   return "the provider found the conversation too long";
 }
 
@@ -147,7 +147,7 @@ function assume(state: RunState, { limits }: RunRules, cause: StopReason | undef
 
 function inWords(step: Step): string {
   if (step.do === "settle") return `settle ${step.reason}`;
-  if (step.do === "call_model" && step.sumsUp !== undefined) return summaryCall(step.sumsUp);
+  if (step.do === "call_model" && step.compactBefore !== undefined) return summaryCall(step.compactBefore);
   if (step.do === "call_model" && step.finalCall) return `call_model (last: ${step.finalCall})`;
   return step.do;
 }

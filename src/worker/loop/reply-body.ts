@@ -47,7 +47,7 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   const body: ReplyBody = {
     summary,
     truncated,
-    turns: state.answers,
+    turns: state.turns,
     tokens: tally.tokens,
     usage: tally.usage,
     cost_usd: tally.costUsd,
@@ -78,8 +78,9 @@ export function textIn({ progress, said }: AgentRecord): TextInRecord | undefine
 }
 
 /**
- * What a verb is told of `body`, and what the record has of its text then: the text goes along only if no log entry has it and the
- * record holds another one. The last commit of a run has its text in the record, which outlives the log.
+ * The progress and the text that a commit sends of `body` (`args`), and what the record holds afterwards (`text`). The text is
+ * sent only if no log entry has it and the record holds another one. The last commit puts it into the record in any case: the
+ * record outlives the log.
  */
 export function toldOf(
   body: ReplyBody,
@@ -134,12 +135,12 @@ function byName([a]: [string, number], [b]: [string, number]): number {
 const ALERTS: readonly Alert["kind"][] = ["turns", "tokens", "tool_calls", "cost_usd"];
 
 /** The alerts whose thresholds the run has reached. */
-function alertsOf({ turns, tally }: RunState, { limits, alerts = {} }: RunRules): Alert[] {
+function alertsOf({ paidCalls, tally }: RunState, { limits, alerts = {} }: RunRules): Alert[] {
   const reached: Alert[] = [];
   for (const kind of ALERTS) {
     const threshold = alerts[kind] ?? defaultThreshold(kind, limits);
     if (threshold === undefined) continue;
-    const value = countOf(kind, turns, tally);
+    const value = countOf(kind, paidCalls, tally);
     if (value >= threshold) reached.push({ kind, threshold, value });
   }
   return reached;

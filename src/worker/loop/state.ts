@@ -37,7 +37,7 @@ export interface CallState {
 }
 
 /** The last answer of the run. */
-export interface Turn {
+export interface LastAnswer {
   /** Its number in the conversation. */
   message: number;
   /** Its number among the paid calls of the run, from 1. */
@@ -65,10 +65,10 @@ export class RunState {
   /** Whether the parent's words of the pending user message have been delivered. */
   isDelivered = false;
   /** Model calls of the run that were paid for: answers, and calls whose answer could not be used. */
-  turns = 0;
+  paidCalls = 0;
   /** Answers of the run, and summaries of its conversation. */
-  answers = 0;
-  last: Turn | undefined;
+  turns = 0;
+  last: LastAnswer | undefined;
   /** What was found of the last answer as output; undefined before it was checked. */
   verdict: VerdictEntry | undefined;
   /** How many final answers in a row did not fit the output schema. */
@@ -126,7 +126,7 @@ export class RunState {
    * Number of the next user message, or of the one that waits for the model. A run can end with its last message
    * unanswered. Entries are written once, so the next run continues after the last number used.
    */
-  get userMessage(): number {
+  get userMessageNumber(): number {
     return this.isBegun ? this.#at : 2 * Math.floor(this.#lastUsed / 2) + 2;
   }
 
@@ -226,11 +226,11 @@ export class RunState {
 
   #turn(entry: Entry<"answer">, calls: CallState[], isMute: boolean): void {
     const { message, stopReason, finalCall, usage, costUsd } = entry;
+    this.paidCalls += 1;
     this.turns += 1;
-    this.answers += 1;
     this.tally.answer(entry);
     this.isAfterNudge = this.last?.isMute === true && !this.isDelivered;
-    this.last = { message, turn: this.turns, stopReason, finalCall, usage, costUsd, calls, isMute };
+    this.last = { message, turn: this.paidCalls, stopReason, finalCall, usage, costUsd, calls, isMute };
     this.isDelivered = false;
     this.verdict = undefined;
     this.failure = undefined;
@@ -304,8 +304,8 @@ export class RunState {
     this.#makesRoom(message);
     if (!this.isBegun) return true;
     this.tally.spend(value.usage, value.cost_usd);
+    this.paidCalls += 1;
     this.turns += 1;
-    this.answers += 1;
     this.compactions += 1;
     return true;
   }
@@ -338,7 +338,7 @@ export class RunState {
     if (!this.isBegun) return true;
     this.tally.spend(value.usage, value.cost_usd);
     if (value.cut_off) return true;
-    this.turns += 1;
+    this.paidCalls += 1;
     this.#barrenCalls += 1;
     this.unsummedAtMessage = Math.min(this.unsummedAtMessage, value.sums_up ?? this.unsummedAtMessage);
     return true;

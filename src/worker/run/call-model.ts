@@ -44,13 +44,13 @@ export async function callModel(
   );
   const scope = await permit.leave(outcome);
   if (outcome.status === "answer") {
-    addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
+    addModelAnswer(context, session, step, redactedAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;
   }
   const cost = outcome.usage ? costOf(context, session, outcome.usage) : 0;
   observer.callFailed(outcome.status === "failed" ? outcome.failure.kind : "aborted", outcome.usage, cost);
   if (outcome.usage) {
-    session.addPurchase(step.message, outcome.usage, cost, isCutOff, step.sumsUp);
+    session.addUnusedCall(step.message, outcome.usage, cost, isCutOff, step.compactBefore);
   }
   if (!session.lease.isLive()) return "lost";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
@@ -106,7 +106,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const { model, clock, abandoned } = context;
   const { lease, equipment } = session;
   const text =
-    session.isWatched && step.sumsUp === undefined
+    session.isWatched && step.compactBefore === undefined
       ? context.texts.open(step.turn, tellTextOf(context, session))
       : undefined;
   let hasBegun = false;
@@ -121,8 +121,8 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
     deadlineMs: clock.monotonicMs() + untilMs(session, step) - lease.runningMs(),
   };
   const abort = () => control.abortCall?.("the run was stopped");
-  const forget = session.lease.ending.onStop(() => {
-    if (lease.end === "taken") grace = clock.timeout(BILL_GRACE_MS, abort);
+  const forget = session.lease.workStop.onStop(() => {
+    if (lease.endReason === "taken") grace = clock.timeout(BILL_GRACE_MS, abort);
     else abort();
   });
   const request = requestOf(session, step, text !== undefined);
@@ -160,8 +160,11 @@ function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequ
 }
 
 /** A final call, one that must bring the output, and a summary may use no tool. */
-function toolChoiceOf({ finalCall, asksOutput, sumsUp }: CallStep, { tools }: Session["equipment"]): string {
-  return (finalCall || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
+function toolChoiceOf(
+  { finalCall, asksOutput, compactBefore }: CallStep,
+  { tools }: Session["equipment"],
+): string {
+  return (finalCall || asksOutput || compactBefore !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }
 
 /** An answer, what it cost and how long it took. */
@@ -171,14 +174,14 @@ interface PricedAnswer extends ModelAnswer, Pick<CallStep, "turn" | "finalCall">
 }
 
 /** What the call brought, and what it cost. */
-function addBought(
+function addModelAnswer(
   context: RunContext,
   session: Session,
   step: CallStep,
   answer: ModelAnswer,
   durationMs: number,
 ): void {
-  const { turn, finalCall, sumsUp } = step;
+  const { turn, finalCall, compactBefore } = step;
   const { contentJson, content, refusedCalls, stopReason, model, usage } = answer;
   const costUsd = costOf(context, session, usage);
   const priced: PricedAnswer = {
@@ -193,8 +196,8 @@ function addBought(
     costUsd,
     durationMs,
   };
-  if (sumsUp === undefined) addAnswer(session, step, priced);
-  else addSummary(session, step, sumsUp, priced);
+  if (compactBefore === undefined) addAnswer(session, step, priced);
+  else addSummary(session, step, compactBefore, priced);
   session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd: costUsd });
   session.equipment.observer.answered(priced);
 }
@@ -213,21 +216,21 @@ const SUMMARY_ENDS: ReadonlySet<string> = new Set(["end_turn", "stop_sequence", 
 function addSummary(
   session: Session,
   { message, turn }: CallStep,
-  sumsUp: number,
+  compactBefore: number,
   answer: PricedAnswer,
 ): void {
   const { state } = session;
   const { model, usage, costUsd, durationMs, stopReason } = answer;
   const summary = textOf(answer.content).trim();
   const isUsable = summary !== "" && SUMMARY_ENDS.has(stopReason);
-  if (!isUsable || !state.conversation.isShorter(sumsUp, summary)) {
-    session.addPurchase(message, usage, costUsd, false, sumsUp);
+  if (!isUsable || !state.conversation.isShorter(compactBefore, summary)) {
+    session.addUnusedCall(message, usage, costUsd, false, compactBefore);
     return;
   }
   const price = { usage, cost_usd: costUsd, duration_ms: Math.round(durationMs) };
-  const value = { v: 1 as const, before: sumsUp, summary, model, ...price, ...goOn(state) };
+  const value = { v: 1 as const, before: compactBefore, summary, model, ...price, ...goOn(state) };
   session.add([newCompacted(message - 1, value)]);
-  session.tell({ type: "compacted", turn, before: sumsUp });
+  session.tell({ type: "compacted", turn, before: compactBefore });
 }
 
 /** Deeper than any block of an answer. */
@@ -238,7 +241,7 @@ const BLOCK_DEPTH = 128;
  * follows from it, and no tool is given them. Thinking is signed and comes back whole or not at all: where a block of it
  * holds a secret, all of it is left out.
  */
-export function shownAnswer(answer: ModelAnswer): ModelAnswer {
+export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
   const named = { stopReason: withoutSecrets(answer.stopReason), model: withoutSecrets(answer.model) };
   // Text by text: JSON would spell once more what already is JSON within JSON.
   const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));

@@ -1,7 +1,7 @@
 /** Takes the agent that a wake names: beside others, or alone where two workers crashed with its run. */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import { withHint } from "../../shared/redis/hint.ts";
+import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { LONGEST_REST_MS } from "../../shared/redis/wake-queue.ts";
 import type { RunSlot } from "../run-slots.ts";
@@ -20,7 +20,7 @@ export interface TakenWake {
   address: AgentAddress;
   wake: number;
   /** How often its job has been taken, this time included. */
-  taken: number;
+  timesTaken: number;
   /** In a process of suspects: whether it is this one's alone. */
   isolated?: "group" | "alone" | undefined;
 }
@@ -80,7 +80,7 @@ async function claimBesideOrAlone(
   taken: TakenWake,
   slot: RunSlot,
 ): Promise<ClaimedRun | RunOutcome> {
-  const { isolated, taken: timesTaken } = taken;
+  const { isolated, timesTaken } = taken;
   const isolates = context.suspects === "elsewhere";
   const terms = { isolated, isolates, tools: context.toolNames() };
   const beside = await claim(context, taken, { alone: false, ...terms });
@@ -120,7 +120,7 @@ async function claim(
   taken: TakenWake,
   terms: ClaimOptions,
 ): Promise<ClaimedRun | RunOutcome | Suspect> {
-  const { address, wake, taken: timesTaken } = taken;
+  const { address, wake, timesTaken } = taken;
   const { answer, claimId, claimedAtMs } = await claimInTime(context, address, terms);
   switch (answer.status) {
     case "claimed":
@@ -156,7 +156,7 @@ async function claimInTime(
     const claimId = newRequestKey();
     const terms = { worker: workerId, alone, isolated, isolates, offered_tools: tools };
     // The hint is there before the claim makes the deadline the end of its lease.
-    const answer = await withHint(
+    const answer = await withDeadlineHint(
       () => deadlines.hint(address, store.timing.leaseMs),
       () => {
         claimedAtMs = clock.monotonicMs();

@@ -125,7 +125,7 @@ async function chargeForgotten(context: Booking, session: Session): Promise<void
 /** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, name: string): Promise<void> {
   const { state, equipment, address } = session;
-  const messages = state.conversation.messagesOf({ sumsUp: summedUpBy(name) });
+  const messages = state.conversation.messagesOf({ compactBefore: summedUpBy(name) });
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
   const cost = costOf(context, session, usage);
   await charge(context, session, `${address.uid}.${name}`, { usage, cost });
@@ -182,10 +182,10 @@ export async function reserveCall(context: RunContext, session: Session, step: C
     state.overBudget = answer.over;
     return false;
   }
-  const isTold = session.isToldOfBudget || state.noticedAtMessage === state.userMessage;
+  const isTold = session.isToldOfBudget || state.noticedAtMessage === state.userMessageNumber;
   if (answer.used >= NUDGE_SHARE && !isFinalCall && !isTold) {
     session.isToldOfBudget = true;
-    session.add([newNotice(state.userMessage, NUDGE)], false);
+    session.add([newNotice(state.userMessageNumber, NUDGE)], false);
   }
   return true;
 }

@@ -16,7 +16,7 @@ import { isUnreadable, messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
-import { withHint } from "../../shared/redis/hint.ts";
+import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/caps.ts";
 import { newFailure } from "../loop/log.ts";
@@ -26,10 +26,10 @@ import { retryDelayMs } from "../model/retry.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
-import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
 import { type CallPermit, type FailureScope, isDenial, providerName } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
+import { settleBroken } from "./settle-run.ts";
 
 /** Waits up to this long are slept through; longer ones free the worker's slot. */
 const LONGEST_HELD_WAIT_MS = 2_000;
@@ -84,10 +84,10 @@ export async function afterModelFailure(
 }
 
 /** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
-function canShorten({ state, rules }: Session, { sumsUp }: CallStep): boolean {
-  if (sumsUp === undefined) state.tooLongAtMessage = state.userMessage;
-  else state.unsummedAtMessage = Math.min(state.unsummedAtMessage, sumsUp);
-  return sumsUp !== undefined || makeRoom(state, rules) !== undefined;
+function canShorten({ state, rules }: Session, { compactBefore }: CallStep): boolean {
+  if (compactBefore === undefined) state.tooLongAtMessage = state.userMessageNumber;
+  else state.unsummedAtMessage = Math.min(state.unsummedAtMessage, compactBefore);
+  return compactBefore !== undefined || makeRoom(state, rules) !== undefined;
 }
 
 /** Takes a model that the provider does not know out of the chain; false when it is the only one. */
@@ -131,11 +131,11 @@ export async function afterLeaseLoss(
   session: Session,
 ): Promise<RunOutcome> {
   const { lease, record, attempts } = session;
-  lease.finish("expired");
+  lease.end("expired");
   const breaks = session.breaks + 1;
-  const isLast = lease.end === "expired" && breaks >= MOST_BREAKS;
+  const isLast = lease.endReason === "expired" && breaks >= MOST_BREAKS;
   await chargeUnbooked(context, session, isLast);
-  if (lease.end !== "expired") return { status: "lost" };
+  if (lease.endReason !== "expired") return { status: "lost" };
   const lost = (): RunOutcome => ({ status: "lost" });
   if (isLast) return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
   // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
@@ -161,7 +161,7 @@ export async function afterError(
   const breaks = (session ?? claimed).breaks + 1;
   const problem = messageOf(error);
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
-  const isTaken = lease.end === "taken";
+  const isTaken = lease.endReason === "taken";
   const isLast = !isTaken && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
   // `release` clears the mark of a call under way, so the next claim reports none: what was paid for is booked here.
   if (session) await chargeUnbooked(context, session, isLast);
@@ -254,7 +254,7 @@ export async function releaseAgent(
   reason: string,
   { name = address.uid, ...release }: VerbInput<"release"> & { name?: string | undefined },
 ): Promise<RunOutcome & { status: "lost" | "released" }> {
-  const answer = await withHint(
+  const answer = await withDeadlineHint(
     () => deadlines.hint(address, release.delay_ms + store.timing.lookMs),
     () => store.release(address, release),
     { logger, uid: address.uid },

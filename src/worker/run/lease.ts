@@ -49,7 +49,7 @@ export class Lease {
   /** Running time of the run before this claim, ms. */
   readonly earlierMs: number;
   /** Stops what is under way when the lease ends. */
-  readonly ending = new StopSignal();
+  readonly workStop = new StopSignal();
   /** Takes what a renewal brings along. */
   onStatus: (news: HolderStatus) => void = ignore;
   readonly #context: LeaseContext;
@@ -73,7 +73,7 @@ export class Lease {
   }
 
   /** Why it ended; undefined while it has not, or nothing here has noticed yet. */
-  get end(): LeaseEnd | undefined {
+  get endReason(): LeaseEnd | undefined {
     return this.#end;
   }
 
@@ -92,7 +92,7 @@ export class Lease {
     const { clock } = this.#context;
     const sinceMs = clock.monotonicMs();
     this.#restingSinceMs = sinceMs;
-    await clock.sleep(ms, this.ending.signal);
+    await clock.sleep(ms, this.workStop.signal);
     this.#restedMs += clock.monotonicMs() - sinceMs;
     this.#restingSinceMs = undefined;
   }
@@ -107,17 +107,17 @@ export class Lease {
       .renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() })
       .catch(() => undefined);
     if (this.#end || !answer) return;
-    if (answer.status === "stale") return this.finish("taken");
+    if (answer.status === "stale") return this.end("taken");
     const { leaseMs, leaseMarginMs } = store.timing;
     this.#liveUntilMs = Math.max(this.#liveUntilMs, sentAtMs + leaseMs - leaseMarginMs);
-    if (!this.isLive()) return this.finish("expired");
+    if (!this.isLive()) return this.end("expired");
     this.onStatus(answer);
   }
 
   /** Ends it, and everything that goes on under it. Only the first reason counts. */
-  finish(why: LeaseEnd): void {
+  end(why: LeaseEnd): void {
     this.#end ??= why;
-    this.ending.stop();
+    this.workStop.stop();
     // See `linked-list.ts`: an old table of the keeper's may point to this lease for long, and must not keep the run.
     this.onStatus = ignore;
   }
@@ -125,7 +125,7 @@ export class Lease {
   /** What is due now: its end, or its renewal. */
   tick(nowMs: number): void {
     if (this.#end) return;
-    if (nowMs >= this.#liveUntilMs) this.finish("expired");
+    if (nowMs >= this.#liveUntilMs) this.end("expired");
     else if (nowMs >= this.#renewedAtMs + this.#context.store.timing.renewMs) void this.renew();
   }
 }
@@ -185,12 +185,12 @@ export class LeaseKeeper {
 
   /** Stops what is under way in every run: the process cannot wait any longer. */
   interruptAll(): void {
-    for (const lease of this.#leases.values()) lease.ending.stop();
+    for (const lease of this.#leases.values()) lease.workStop.stop();
   }
 
   /** Holds `lease` no longer. After a lost one this process may hold the agent again already. */
   drop(lease: Lease): void {
-    lease.finish("given_up");
+    lease.end("given_up");
     const { uid } = lease.address;
     if (this.#leases.get(uid) === lease) this.#leases.delete(uid);
     if (this.#leases.size > 0) return;

@@ -73,18 +73,19 @@ async function addNotices(
   workspace: RunWorkspace,
   hooks: AgentHooks | undefined,
 ): Promise<void> {
-  const { isBegun, noticedAtMessage, userMessage } = session.state;
+  const { isBegun, noticedAtMessage, userMessageNumber } = session.state;
   const notices = workspace.areFilesGone ? [FILES_GONE] : [];
   if (hooks && !isBegun) notices.push(...(await startOf(hooks, session)));
-  const isNoticed = noticedAtMessage === userMessage;
-  if (notices.length > 0 && !isNoticed) session.add([newNotice(userMessage, notices.join("\n\n"))], false);
+  const isNoticed = noticedAtMessage === userMessageNumber;
+  if (notices.length > 0 && !isNoticed)
+    session.add([newNotice(userMessageNumber, notices.join("\n\n"))], false);
 }
 
 /** What hooks tell the model as its run begins; one that blocks ends the run before anything is bought. */
 async function startOf(hooks: AgentHooks, { state, lease }: Session): Promise<string[]> {
   const { block, context } = await hooks.start(
     state.unread.map(({ text }) => text),
-    lease.ending,
+    lease.workStop,
   );
   if (block !== undefined) state.failure = { v: 1, kind: "model_error", message: block };
   return context === undefined ? [] : [context];

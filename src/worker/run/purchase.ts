@@ -2,18 +2,22 @@
  * What the record says of the run's next purchase (`begun`), so that the next worker knows of a call that was under way. The
  * commit of an answer with tool calls already names the call that follows their results; the commit of the results need not.
  *
+ * `begun` is `<message>.<epoch>`, or `<message>.<epoch>@<entries>`: under way once the log has so many entries. A claim and every
+ * commit write it (`UpcomingPurchase.begun`), the commit behind which no call follows clears it (`no_purchase`), and the next
+ * claim reads it (`include/purchase.lua`): that call is charged to the parent if its answer is not in the log (`cost.ts`).
+ *
  * A purchase may take several requests, of the same bytes or of others: `RequestKeys` says by which key the provider knows each.
  */
 import { createHash } from "node:crypto";
 import type { Usage } from "../../shared/protocol/content.ts";
 import { type NewEntry, paidIn } from "../loop/log.ts";
-import type { Turn } from "../loop/state.ts";
+import type { LastAnswer } from "../loop/state.ts";
 import type { ModelRequest } from "../model/model.ts";
 
 /** What is bought: message `message`, or a summary for its sake. */
 interface PurchaseTarget {
   message: number;
-  sumsUp?: number;
+  compactBefore?: number;
 }
 
 /** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */
@@ -42,7 +46,7 @@ export interface BookedPurchase {
 /** What a commit says of it; `id`: the purchase that Redis knows of then. */
 export interface BegunUpdate {
   id: string;
-  isAhead: boolean;
+  startsWithLastResult: boolean;
   begun: string | undefined;
   no_purchase: boolean;
 }
@@ -90,7 +94,7 @@ export class NextPurchase {
   /** What this claim has paid for and Redis has acknowledged, oldest first. A failover may forget the newest of it. */
   readonly booked: BookedPurchase[] = [];
   /** Whether Redis counts it as begun as soon as the last result of its turn is in the log. */
-  #isAhead = false;
+  #startsWithLastResult = false;
   readonly #uid: string;
   readonly #epoch: number;
 
@@ -101,31 +105,37 @@ export class NextPurchase {
   }
 
   /** The id of the purchase of a message, or of a summary for its sake: the same for every try of a claim. */
-  idOf({ message, sumsUp }: PurchaseTarget): string {
-    return `${this.#uid}.${sumsUp === undefined ? message : `${message}-${sumsUp}`}.${this.#epoch}`;
+  idOf({ message, compactBefore }: PurchaseTarget): string {
+    return `${this.#uid}.${compactBefore === undefined ? message : `${message}-${compactBefore}`}.${this.#epoch}`;
   }
 
-  /** What the commit says after which the log has `entries` and the last turn is `turn`; undefined: nothing. */
+  /** The `begun` to send with a commit. `entries`: those of the log behind it, `last`: the last answer. Undefined: it stays as it is. */
   updateFor(
-    turn: Turn | undefined,
+    last: LastAnswer | undefined,
     entries: number,
     { begun, results = 0 }: UpcomingPurchase,
   ): BegunUpdate | undefined {
-    const open = turn?.calls.filter(({ isAnswered }) => !isAnswered).length ?? 0;
-    if (turn && results > 0 && results === open)
-      return this.#say(this.idOf({ message: turn.message + 2 }), entries + results, true);
-    if (begun !== undefined && !(this.#isAhead && begun === this.id)) return this.#say(begun, entries, false);
-    if (!this.#isAhead || results > 0 || open > 0) return undefined;
-    return { id: this.id, isAhead: false, begun: undefined, no_purchase: begun === undefined };
+    const open = last?.calls.filter(({ isAnswered }) => !isAnswered).length ?? 0;
+    if (last && results > 0 && results === open)
+      return this.#say(this.idOf({ message: last.message + 2 }), entries + results, true);
+    if (begun !== undefined && !(this.#startsWithLastResult && begun === this.id))
+      return this.#say(begun, entries, false);
+    if (!this.#startsWithLastResult || results > 0 || open > 0) return undefined;
+    return { id: this.id, startsWithLastResult: false, begun: undefined, no_purchase: begun === undefined };
   }
 
-  #say(id: string, entries: number, isAhead: boolean): BegunUpdate {
-    return { id, isAhead, begun: `${id.slice(this.#uid.length + 1)}@${entries}`, no_purchase: false };
+  #say(id: string, entries: number, startsWithLastResult: boolean): BegunUpdate {
+    return {
+      id,
+      startsWithLastResult,
+      begun: `${id.slice(this.#uid.length + 1)}@${entries}`,
+      no_purchase: false,
+    };
   }
 
   /** The log stands otherwise than was thought: nothing begins by itself. */
   forget(): void {
-    this.#isAhead = false;
+    this.#startsWithLastResult = false;
   }
 
   /** A commit has taken `entries` to Redis, and said `update`. */
@@ -136,6 +146,6 @@ export class NextPurchase {
     }
     if (!update) return;
     this.id = update.id;
-    this.#isAhead = update.isAhead;
+    this.#startsWithLastResult = update.startsWithLastResult;
   }
 }

@@ -232,8 +232,8 @@ class ResultCommitter {
 }
 
 /**
- * The turn that follows is told with the results that it follows; answers the id of its purchase. A message that came
- * meanwhile is delivered with that call, and without a commit in front of it.
+ * Adds the `turn_started` of the next turn to the commit at hand, and answers the id of that turn's call. A message that the
+ * parent has sent meanwhile goes into the same call, and needs no commit of its own.
  */
 function announceCall(session: Session): string | undefined {
   const step = session.next();

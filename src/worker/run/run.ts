@@ -10,12 +10,12 @@ import type { RunSlot } from "../run-slots.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
-import { deliverMessages } from "./deliver.ts";
-import { settleCrashed, settleRun } from "./end.ts";
+import { deliverMessages } from "./deliver-messages.ts";
 import { afterError, afterLeaseLoss, releaseRun } from "./failure.ts";
 import { openSession } from "./open-session.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
+import { settleCrashed, settleRun } from "./settle-run.ts";
 
 /** Runs the agent, if it is this worker's to run. Rejects only when Redis refuses even the hand-back. */
 export async function run(context: RunContext, taken: TakenWake): Promise<RunOutcome> {
@@ -44,7 +44,7 @@ async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlo
     return end;
   } catch (error) {
     // Other tools of the turn may still be at work: they end before another worker may begin.
-    lease.ending.stop();
+    lease.workStop.stop();
     const end = await afterError(context, { claimed, lease, session }, error);
     session?.equipment.observer.end(end);
     return end;

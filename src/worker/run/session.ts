@@ -140,7 +140,7 @@ export class Session {
     this.state.finish = record.finish;
     this.#acknowledged = this.state.entries;
     lease.onStatus = (status) => this.applyStatus(status);
-    lease.ending.onStop(() => this.toolStop.stop());
+    lease.workStop.onStop(() => this.toolStop.stop());
     lastOf.session = this;
   }
 
@@ -179,7 +179,10 @@ export class Session {
     this.#inboxInRedis = this.state.unread.length;
   }
 
-  /** Adds entries that the next commit takes along; `isDue`: what they stand for must not be done again. */
+  /**
+   * Adds entries that the next commit takes along: before tools run, before the next call or a question, or in the verb that
+   * releases or settles the run. `isDue`: what they stand for must not be done again.
+   */
   add(entries: readonly NewEntry[], isDue = true): void {
     for (const entry of entries) {
       this.#pending.push(entry);
@@ -199,7 +202,7 @@ export class Session {
   }
 
   /** A call that was paid for although no message came of it; `isCutOff`: this side ended it. */
-  addPurchase(message: number, usage: Usage, costUsd: number, isCutOff: boolean, sums_up?: number): void {
+  addUnusedCall(message: number, usage: Usage, costUsd: number, isCutOff: boolean, sums_up?: number): void {
     const why = { ...(isCutOff && { cut_off: true }), ...(sums_up !== undefined && { sums_up }) };
     const entry = { v: 1 as const, usage, cost_usd: costUsd, ...why };
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
@@ -276,7 +279,7 @@ export class Session {
       return "finishing";
     }
     if (answer.status === "stale") return this.lose();
-    this.lease.finish("given_up");
+    this.lease.end("given_up");
     await this.equipment.trace?.(this.record.run, marks);
     return "asked";
   }
@@ -292,7 +295,7 @@ export class Session {
   /** Redis refused a write. The renewal shows why: another worker holds the run, or none does, for Redis lost part of the log. */
   async lose(): Promise<"lost"> {
     await this.lease.renew();
-    this.lease.finish("expired");
+    this.lease.end("expired");
     return "lost";
   }
 
@@ -334,7 +337,7 @@ export class Session {
   #tellAlerts({ alerts }: ReplyBody): void {
     if (alerts.length === this.#alerts.length) return;
     const known = new Set(this.#alerts.map((alert) => alert.kind));
-    const turn = this.state.turns;
+    const turn = this.state.paidCalls;
     for (const alert of alerts) if (!known.has(alert.kind)) this.tell({ type: "alert", turn, alert });
     this.#alerts = alerts;
   }
@@ -375,9 +378,9 @@ export class Session {
     this.purchase.forget();
     this.#unbooked = without(this.#unbooked, written);
     for (const { entry } of written) {
-      if (entry.kind === "answer") this.addPurchase(entry.message, entry.usage, entry.costUsd, true);
+      if (entry.kind === "answer") this.addUnusedCall(entry.message, entry.usage, entry.costUsd, true);
       if (entry.kind === "compacted")
-        this.addPurchase(entry.message + 1, entry.value.usage, entry.value.cost_usd, true);
+        this.addUnusedCall(entry.message + 1, entry.value.usage, entry.value.cost_usd, true);
     }
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;

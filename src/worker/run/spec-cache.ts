@@ -1,6 +1,6 @@
 /**
  * What all agents with one specification share in this worker: their tools, what they are judged by, what stays the same in
- * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open.ts` gives each its own parts.
+ * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open-session.ts` gives each its own parts.
  */
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { Pace } from "../../shared/protocol/limits.ts";

@@ -89,7 +89,7 @@ test("what begins to read or to wait in the moment of the stop ends, too", async
   const reservation = open.channels.reserve(address, "u");
   await client.stop();
   for (const read of reads) expect(await read).toEqual({ done: true, value: undefined });
-  await expect(reservation.wait(1, "promised")).rejects.toMatchObject(refusal("closed"));
+  await expect(reservation.wait(1, "even_if_acked")).rejects.toMatchObject(refusal("closed"));
   const late = open.channels.reserve(address, "v");
   await expect(late.wait(1, { bornAt: 1 })).rejects.toMatchObject(refusal("closed"));
 });

@@ -1,7 +1,7 @@
 /** Guarantee: a task never waits in silence for a worker, a tool or a provider. */
 import { expect, test } from "vitest";
 import type { ClientOptions } from "../../../src/producer/client-resources.ts";
-import type { TaskWait } from "../../../src/producer/pending-tasks.ts";
+import type { TaskWait } from "../../../src/producer/task-wait-reasons.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";

@@ -58,7 +58,7 @@ async function deathInSecondCall({ first, spec, meanwhile }: Scene) {
   });
   const specs = kindsWith([look, sendAgentMessageTool()]);
   const context = runContextOf(stage, { model, specs });
-  await run(context, { address: agent, wake: 1, taken: 1 });
+  await run(context, { address: agent, wake: 1, timesTaken: 1 });
   return { next, called: called?.slice(`${agent.uid}.`.length) };
 }
 
@@ -103,7 +103,7 @@ test("a tool call that is made again announces the model call behind it, and the
   const first = run(runContextOf(stage, { specs: kindsWith([stuck]) }), {
     address: agent,
     wake: 1,
-    taken: 1,
+    timesTaken: 1,
   });
   await begun.opened;
   await stage.redis.hset(record, "lease_until", "0");
@@ -115,7 +115,7 @@ test("a tool call that is made again announces the model call behind it, and the
     next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
   });
   const second = runContextOf(stage, { model, specs: kindsWith([look]) });
-  await run(second, { address: agent, wake: 2, taken: 1 });
+  await run(second, { address: agent, wake: 2, timesTaken: 1 });
   released.open();
   expect(await first).toEqual({ status: "lost" });
   expect(called).toMatch(/^3\./);
@@ -141,7 +141,7 @@ async function machines(tool: Tool = touch) {
     });
     const workspaceRoot = join(stage.workspaceRoot, `${n}`);
     const context = runContextOf(stage, { model, specs: kindsWith([tool]), workspaceRoot });
-    return run(context, { address: agent, wake: n, taken: 1 });
+    return run(context, { address: agent, wake: n, timesTaken: 1 });
   };
   return {
     stage,

@@ -76,7 +76,7 @@ test("a run that breaks off after its agent was destroyed charges the answer tha
     throw new Error("OOM command not allowed");
   };
   const context = runContextOf(installation, { store: { ...store, settle } });
-  expect(await run(context, { address: agent, wake: 1, taken: 1 })).toEqual({ status: "lost" });
+  expect(await run(context, { address: agent, wake: 1, timesTaken: 1 })).toEqual({ status: "lost" });
   const [{ usage } = { usage: null }] = offline.ledger;
   const { tokens } = await installation.parent(agent.parentId).usage();
   expect(tokens).toBe(usage && totalTokens(usage));

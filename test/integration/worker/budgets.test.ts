@@ -180,7 +180,7 @@ test("a run whose answer takes all of a budget and does not fit its output schem
       return book.reserve(budget, purchaseId, ...more);
     },
   };
-  const end = await run(runContextOf(stage, { budgets }), { address: agent, wake: 1, taken: 1 });
+  const end = await run(runContextOf(stage, { budgets }), { address: agent, wake: 1, timesTaken: 1 });
   expect(end).toEqual({
     status: "settled",
     reply: { status: "partial", stop_reason: "invalid_output", turns: 1 },

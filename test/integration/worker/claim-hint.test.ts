@@ -32,7 +32,11 @@ async function claimed(isAhead: boolean, refusal?: Error) {
   const context = runContextOf(installation, { store, deadlines, clock });
   const slot = context.slots.admit();
   if (!slot) throw new Error("nobody is admitted");
-  const run = await claimRun(context, { address: await installation.task("work"), wake: 1, taken: 1 }, slot);
+  const run = await claimRun(
+    context,
+    { address: await installation.task("work"), wake: 1, timesTaken: 1 },
+    slot,
+  );
   if (run.status !== "claimed") throw new Error(run.status);
   return { order, countsFromMs: run.claimedAtMs };
 }

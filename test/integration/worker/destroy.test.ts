@@ -5,7 +5,7 @@ import { z } from "zod";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { createStopHints } from "../../../src/worker/health/stop-hints.ts";
+import { createStopHints } from "../../../src/worker/health/worker-hints.ts";
 import { claimRun } from "../../../src/worker/run/claim.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { run } from "../../../src/worker/run/run.ts";
@@ -195,7 +195,7 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
     return claimed;
   };
   const context = runContextOf(installation, { leases, store: { ...store, claim } });
-  const end = await run(context, { address: agent, wake: 2, taken: 1 });
+  const end = await run(context, { address: agent, wake: 2, timesTaken: 1 });
   expect(end).toEqual({ status: "lost" });
 });
 
@@ -219,7 +219,7 @@ test("when the line is back every run is asked about: a destroy may have fallen 
   const context = runContextOf(installation, { leases });
   const slot = context.slots.admit();
   if (!slot) throw new Error("nobody is admitted");
-  const claimed = await claimRun(context, { address: agent, wake: 1, taken: 1 }, slot);
+  const claimed = await claimRun(context, { address: agent, wake: 1, timesTaken: 1 }, slot);
   if (claimed.status !== "claimed") throw new Error(claimed.status);
   const lease = leases.hold(claimed);
   closeAtEnd(() => leases.drop(lease));
@@ -227,7 +227,7 @@ test("when the line is back every run is asked about: a destroy may have fallen 
   hints.disconnect(true);
   await down;
   await installation.destroy(agent);
-  await until(() => lease.end === "taken", { what: "the end of the lease" });
+  await until(() => lease.endReason === "taken", { what: "the end of the lease" });
 });
 
 test("a worker that is kept from hearing hints asks for them", async () => {

@@ -33,7 +33,7 @@ async function scene(scenario: Scenario = { turns: [done] }, spec?: SpawnOptions
   const installation = await openStage({ scenario, timing: LONG_TIMING });
   const agent = await installation.task("work", spec);
   const perform = (more?: Partial<RunContext>, wake = 1) =>
-    run(runContextOf(installation, more), { address: agent, wake, taken: 1 });
+    run(runContextOf(installation, more), { address: agent, wake, timesTaken: 1 });
   return { installation, agent, perform };
 }
 

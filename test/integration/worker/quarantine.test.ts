@@ -287,7 +287,7 @@ test("a process of suspects that is told to end and does not is killed, and anot
   const file = join(import.meta.dirname, "../../helpers/fixtures/deaf-suspects.mjs");
   const processes = createIsolationProcesses(keeping, { file }, PLACES);
   closeAtEnd(() => processes.stop());
-  const taken = { address: await installation.spawn(), wake: 1, taken: 1 };
+  const taken = { address: await installation.spawn(), wake: 1, timesTaken: 1 };
   const passed = { status: "passed", because: "tried" };
   expect(await processes.run(taken, 0)).toEqual(passed);
   // It is idle for so long, and then told to end.
@@ -311,7 +311,7 @@ test("a process of suspects that does not start in time is ended, and its suspec
   const processes = createIsolationProcesses(keeping, { file, args: [join(workspaceRoot, "never")] }, PLACES);
   const address = await installation.spawn();
   let end: unknown;
-  void processes.run({ address, wake: 1, taken: 1 }, 0)?.then((ended) => {
+  void processes.run({ address, wake: 1, timesTaken: 1 }, 0)?.then((ended) => {
     end = ended;
   });
   expect(processes.awaits(address.uid)).toBe(true);

@@ -188,7 +188,7 @@ test("of what commits had booked that is charged once which Redis has forgotten,
   const begun = session.purchase.idOf({ message: 3 });
   session.add([newResult(1, "c0", "found")]);
   await session.commit({ begun });
-  session.addPurchase(3, { ...USAGE, input_tokens: 10 }, 1, false);
+  session.addUnusedCall(3, { ...USAGE, input_tokens: 10 }, 1, false);
   await session.commit({ begun });
   session.add([answerOf(3, "second", ["glob"])]);
   await session.commit();
@@ -242,7 +242,7 @@ test("a write that is refused because the agent has ended ends the lease as take
   take(session, "first");
   await rig.store.settle(agent, DESTROY);
   expect(await session.commit()).toBe("lost");
-  expect([session.lease.end, session.toolStop.isStopped]).toEqual(["taken", true]);
+  expect([session.lease.endReason, session.toolStop.isStopped]).toEqual(["taken", true]);
 });
 
 test("the holder of a log of which Redis has forgotten a part hands it back", async () => {
@@ -253,7 +253,7 @@ test("the holder of a log of which Redis has forgotten a part hands it back", as
   await rig.redis.del(rig.keys.agent(agent).log);
   session.add([newResult(1, "c0", "found")]);
   expect(await session.commit()).toBe("lost");
-  expect(session.lease.end).toBe("expired");
+  expect(session.lease.endReason).toBe("expired");
 });
 
 test("what another has committed in the place of an answer stands, and the answer is paid for", async () => {
@@ -279,7 +279,7 @@ test("a log is adopted only by the holder of its agent", async () => {
   const { log } = rig.keys.agent(agent);
   await rig.redis.hset(log, "0", THEIR_MESSAGE.json, "1", answerOf(1, "theirs").json);
   expect(await session.commit()).toBe("lost");
-  expect(session.lease.end).toBe("taken");
+  expect(session.lease.endReason).toBe("taken");
 });
 
 test("a result is adopted only by the holder of its agent, also where nothing was paid for", async () => {
@@ -295,14 +295,14 @@ test("a result is adopted only by the holder of its agent, also where nothing wa
   await rig.redis.hset(rig.keys.agent(agent).log, "1/c0/result", newResult(1, "c0", "theirs").json);
   session.add([newResult(1, "c0", "mine")]);
   expect(await session.commit()).toBe("lost");
-  expect(session.lease.end).toBe("taken");
+  expect(session.lease.endReason).toBe("taken");
 });
 
 test("each call that was paid for in vain is an entry of its own", async () => {
   const { claim } = await scene();
   const session = await claim();
   take(session, "first");
-  for (let call = 0; call < 2; call++) session.addPurchase(2, USAGE, 0.25, false);
+  for (let call = 0; call < 2; call++) session.addUnusedCall(2, USAGE, 0.25, false);
   expect(await session.commit()).toBe("committed");
   expect((await claim()).body().cost_usd).toBe(1);
 });
@@ -415,7 +415,7 @@ test("behind results that another has committed a call that is tried again is an
   session.add([newResult(1, "c0", "mine")]);
   expect(await session.commit()).toBe("adopted");
   const id = session.purchase.idOf({ message: 3 });
-  session.addPurchase(3, ZERO_USAGE, 0, false);
+  session.addUnusedCall(3, ZERO_USAGE, 0, false);
   await session.commit({ begun: id });
   const entries = await rig.redis.hlen(rig.keys.agent(agent).log);
   expect((await rig.raw(agent)).begun).toBe(`${id.slice(agent.uid.length + 1)}@${entries}`);
@@ -448,7 +448,7 @@ test("once a question is put the lease is given up", async () => {
   take(session, "which?", ["ask_parent"]);
   await session.commit();
   expect(await session.ask([{ question_id: "1/c0", text: "which?" }], 60_000, [])).toBe("asked");
-  expect([session.lease.end, (await rig.raw(agent)).status]).toEqual(["given_up", "waiting"]);
+  expect([session.lease.endReason, (await rig.raw(agent)).status]).toEqual(["given_up", "waiting"]);
 });
 
 test("a finish that comes before the question makes the run report, and one that comes before a commit is heeded", async () => {
@@ -478,7 +478,7 @@ test("two claims name the purchase of one message differently, and one claim alw
   const [first, second] = [await claim(), await claim()];
   expect(first.purchase.idOf({ message: 1 })).toBe(first.purchase.idOf({ message: 1 }));
   expect(first.purchase.idOf({ message: 1 })).not.toBe(second.purchase.idOf({ message: 1 }));
-  expect(first.purchase.idOf({ message: 3, sumsUp: 1 })).not.toBe(first.purchase.idOf({ message: 3 }));
+  expect(first.purchase.idOf({ message: 3, compactBefore: 1 })).not.toBe(first.purchase.idOf({ message: 3 }));
 });
 
 test("a long text is kept whole beside its cut, and goes when a short one takes its place", async () => {

@@ -21,7 +21,7 @@ function carryOut(installation: Stage, agent: Agent, before: () => Promise<unkno
     return store.settle(address, input);
   };
   const context = runContextOf(installation, { store: { ...store, settle } });
-  return run(context, { address: agent, wake: 1, taken: 1 });
+  return run(context, { address: agent, wake: 1, timesTaken: 1 });
 }
 
 test("a message that came just before the natural end of a run keeps it going", async () => {
@@ -79,7 +79,7 @@ test("a hint that Redis refuses does not keep a run from being claimed, listed a
   const lines: string[] = [];
   const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
   const context = runContextOf(installation, { specs: kindsWith([write]), logger });
-  const end = await run(context, { address: agent, wake: 1, taken: 1 });
+  const end = await run(context, { address: agent, wake: 1, timesTaken: 1 });
   expect(end).toMatchObject({ status: "settled", reply: { status: "succeeded" } });
   expect((await installation.reply(agent)).files).toHaveLength(50);
   // At the claim and at the end, each time also the second one.

@@ -15,7 +15,7 @@ describe("a profile", () => {
       idle_ms: 600_000,
       answer_within_ms: 3_600_000,
       own: {},
-      under: expect.any(Function),
+      withProfile: expect.any(Function),
     });
   });
 

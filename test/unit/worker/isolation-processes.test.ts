@@ -16,10 +16,10 @@ function suspectsOf(concurrency: number) {
   const processes = createIsolationProcesses(KEEPING, { file: FILE }, { concurrency, drainGraceMs: 100 });
   closeAtEnd(() => processes.stop());
   let made = 0;
-  const run = (isolatedCrashes: number, taken = 1) => {
+  const run = (isolatedCrashes: number, timesTaken = 1) => {
     made += 1;
     const address = { tenant: "t", parentId: "p", uid: `sa-${made}` };
-    return processes.run({ address, wake: 1, taken }, isolatedCrashes);
+    return processes.run({ address, wake: 1, timesTaken }, isolatedCrashes);
   };
   return { processes, run };
 }

@@ -67,7 +67,7 @@ async function waitForReply(call: TaskCall, context: ParentContext, { address }:
   const timer = call.clock.timeout(call.query.wait * 1_000, () => reservation.cancel(late));
   const forget = onAbort(call.signal, () => reservation.cancel(gone));
   try {
-    const entry = await reservation.wait(FIRST_RUN, "promised");
+    const entry = await reservation.wait(FIRST_RUN, "even_if_acked");
     return { entry, sent: (isWhole: boolean) => ackOrKeep(context, reservation, entry, isWhole) };
   } catch (error) {
     reservation.release(false);
@@ -90,7 +90,7 @@ function ackOrKeep(
     return;
   }
   const { parent } = context.profile;
-  const acking = context.open().then(({ channels }) => channels.take(parent, entry));
+  const acking = context.open().then(({ channels }) => channels.tryAck(parent, entry));
   acking.then(reservation.release, () => reservation.release(false));
 }
 

@@ -1,6 +1,6 @@
 -- claim: a worker takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder.
--- A new epoch is greater than the last one by a step that the claim_id decides: a claim that a failover forgot shares its
--- epoch with no later one, and keeps it when it is sent again.
+-- The epoch grows by a step that follows from the claim_id: a claim that is sent again keeps its epoch, and one that a failover
+-- forgot shares its own with no later claim.
 -- A claim that finds the last holder's lease over counts a crash, unless that run had advanced. After two such crashes in a
 -- row the run is claimed in isolation only: alone in a worker, or in a process that has suspects only; if that crashes, in a
 -- process of its own. When it crashes alone, it is handed out to be settled. A run whose holder died with no model

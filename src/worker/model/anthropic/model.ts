@@ -21,7 +21,7 @@ import { jsonIn } from "../../../shared/protocol/text.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
-import { AnswerDraft } from "./answer.ts";
+import { AnswerDraft } from "./answer-draft.ts";
 import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
 import { type BodyReader, readerOf } from "./stream.ts";
 import { type Exchange, type ExchangePlan, Transport } from "./transport.ts";

@@ -14,7 +14,7 @@ import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
 import { closingQuote, shallowJsonIn } from "../../../shared/protocol/text.ts";
-import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer.ts";
+import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer-draft.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 
 /** No body is read beyond it. */

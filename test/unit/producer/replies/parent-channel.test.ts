@@ -260,13 +260,13 @@ describe("a channel", () => {
   test("takes the reply out of a ring only when nobody can have acked it before the wait", async () => {
     const { channel, checked } = channelOver([]);
     const late = reply("5-0") as FinalEntry;
-    const waited = channel.reserve("u").wait(1, "shared");
+    const waited = channel.reserve("u").wait(1, "only_if_unacked");
     expect(channel.offer(late)).toBe(false);
     expect(channel.waiters.size).toBe(1);
     for (const waiter of checked) waiter.mayTakeCopy = true;
     channel.offer(late);
     expect(await waited).toBe(late);
-    const promised = channel.reserve("u").wait(1, "promised");
+    const promised = channel.reserve("u").wait(1, "even_if_acked");
     channel.offer(late);
     expect(await promised).toBe(late);
   });
@@ -284,7 +284,7 @@ describe("a channel", () => {
   test("asks where the reply of an agent is that was there before the wait", async () => {
     const { channel, checked } = channelOver([]);
     const reservation = channel.reserve("u");
-    const waited = reservation.wait(1, "shared");
+    const waited = reservation.wait(1, "only_if_unacked");
     expect(checked).toMatchObject([{ uid: "u", run: 1 }]);
     reservation.cancel(new Error("enough"));
     await expect(waited).rejects.toThrow("enough");
@@ -292,7 +292,7 @@ describe("a channel", () => {
 
   test("that stops ends its readers and its waiters", async () => {
     const { channel, reading } = channelOver([]);
-    const waited = channel.reserve("u").wait(1, "shared");
+    const waited = channel.reserve("u").wait(1, "only_if_unacked");
     channel.stop(new Error("over"));
     await expect(waited).rejects.toThrow("over");
     await reading;
@@ -302,7 +302,7 @@ describe("a channel", () => {
     const { channel } = channelOver([reply("5-0")]);
     const reservation = channel.reserve("u");
     channel.stop(new Error("over"));
-    await expect(reservation.wait(1, "promised")).rejects.toThrow("over");
+    await expect(reservation.wait(1, "even_if_acked")).rejects.toThrow("over");
     await expect(channel.reserve("u").wait(1, { bornAt: 1 })).rejects.toThrow("over");
     expect(await channel.read({}).next()).toEqual({ done: true, value: undefined });
     expect(channel.waiters.size).toBe(0);

@@ -33,7 +33,12 @@ test("a summary stands for what was said before, beside the words with which the
   ]);
   expect(String(head?.content[1]?.text)).toContain("before 5");
   expect(rest.map(({ role }) => role)).toEqual(["assistant", "user", "assistant", "user"]);
-  expect(state).toMatchObject({ turns: 5, answers: 5, compactions: 1, tally: { tokens: 47, costUsd: 1.5 } });
+  expect(state).toMatchObject({
+    paidCalls: 5,
+    turns: 5,
+    compactions: 1,
+    tally: { tokens: 47, costUsd: 1.5 },
+  });
 });
 
 test("of two summaries at one message the later one holds, in whatever order the log is returned", () => {
@@ -70,9 +75,9 @@ test("no summary is asked for where the beginning alone is long, or where it is 
 test("what was paid for no summary is not asked for again, by any worker, but less is", () => {
   const story = long(8);
   const first = makeRoom(story.log(), rules());
-  expect(first).toMatchObject({ do: "call_model", message: 17, turn: 9, sumsUp: 11 });
+  expect(first).toMatchObject({ do: "call_model", message: 17, turn: 9, compactBefore: 11 });
   story.add(entryKey.purchase(17, 1, 0), { usage: used(1), cost_usd: 0, sums_up: 11 });
-  expect(makeRoom(story.log(), rules())).toMatchObject({ turn: 10, sumsUp: 7 });
+  expect(makeRoom(story.log(), rules())).toMatchObject({ turn: 10, compactBefore: 7 });
 });
 
 test("no summary is bought without a call that goes on from it, nor a sixth one", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
-import { decideCaps, FINAL_CALL_RESERVE_MS, ordinaryTimeMs } from "../../../../src/worker/loop/caps.ts";
+import { FINAL_CALL_RESERVE_MS, nextAllowedCall, ordinaryTimeMs } from "../../../../src/worker/loop/caps.ts";
 import { asked, type Now, rules, type Story, text } from "./story.ts";
 
 const ordinary = { call: "ordinary" };
@@ -8,7 +8,7 @@ const finalCall = (cause: string) => ({ call: "final", cause });
 const none = (cause: string) => ({ call: "none", cause });
 
 function verdict(story: Story, limits: Partial<Limits> = {}, now: Now = {}) {
-  return decideCaps(story.log(now), rules(limits).limits);
+  return nextAllowedCall(story.log(now), rules(limits).limits);
 }
 
 /** `count` turns of 10 tokens and 0.25 USD each. */

@@ -103,13 +103,13 @@ test("the Messages API takes the conversation of every prefix, and each call's g
       let sent = { run: 0, message: 0, blocks: answered };
       const life = liveOn(script, newborn(), (log, step) => {
         // What is left out or summed up begins the conversation anew.
-        if (step.do === "clear" || (step.do === "call_model" && step.sumsUp !== undefined)) {
+        if (step.do === "clear" || (step.do === "call_model" && step.compactBefore !== undefined)) {
           answered = [];
           sent = { ...sent, blocks: [] };
         }
         if (step.do !== "call_model") return;
-        if (step.sumsUp !== undefined) {
-          const asked = JSON.parse(`[${log.conversation.summaryRequest(step.sumsUp).messages}]`);
+        if (step.compactBefore !== undefined) {
+          const asked = JSON.parse(`[${log.conversation.summaryRequest(step.compactBefore).messages}]`);
           expect(problemOf(asked), JSON.stringify(asked)).toBeUndefined();
           expect(asked.at(-1).content.at(-1).text).toMatch(/^Stop here: /);
           seen.summaries += 1;

@@ -101,13 +101,13 @@ function viewOf(filed: Filed, run: number) {
     ...[...purchases, ...compacted].map((bought) => bought.message),
   ];
   const firstMessage = own.length > 0 ? Math.min(...own) : undefined;
-  let userMessage = firstMessage ?? 2 * Math.floor(Math.max(-1, ...used) / 2) + 2;
+  let userMessageNumber = firstMessage ?? 2 * Math.floor(Math.max(-1, ...used) / 2) + 2;
   const view: ReferenceTurn[] = [];
-  for (let entry = turns.get(userMessage + 1); entry; entry = turns.get(userMessage + 1)) {
-    view.push(turnOf(filed, userMessage + 1, entry));
-    userMessage += 2;
+  for (let entry = turns.get(userMessageNumber + 1); entry; entry = turns.get(userMessageNumber + 1)) {
+    view.push(turnOf(filed, userMessageNumber + 1, entry));
+    userMessageNumber += 2;
   }
-  return { firstMessage, userMessage, turns: view, delivered: deliveries.has(userMessage) };
+  return { firstMessage, userMessageNumber, turns: view, delivered: deliveries.has(userMessageNumber) };
 }
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
@@ -124,7 +124,7 @@ export function conversationJson(filed: Filed, run: number, finalCall?: PartialR
 function conversationOf(filed: Filed, run: number, finalCall?: PartialReason): ModelMessage[] {
   const messages: ModelMessage[] = [];
   const usedIds = new Set<string>();
-  const end = viewOf(filed, run).userMessage;
+  const end = viewOf(filed, run).userMessageNumber;
   const through = Math.max(
     -1,
     ...filed.cleared.filter(({ message }) => message <= end).map((c) => c.through),
@@ -258,29 +258,29 @@ function sorted(value: unknown): unknown {
 
 /** What run `run` has come to. */
 export function sumsOf(filed: Filed, run: number) {
-  const { firstMessage, userMessage, turns, delivered } = viewOf(filed, run);
+  const { firstMessage, userMessageNumber, turns, delivered } = viewOf(filed, run);
   const inVain = filed.purchases.filter(
     ({ message }) => firstMessage !== undefined && message > firstMessage,
   );
   const summaries = filed.compacted.filter(
-    ({ message }) => firstMessage !== undefined && message >= firstMessage && message <= userMessage,
+    ({ message }) => firstMessage !== undefined && message >= firstMessage && message <= userMessageNumber,
   );
   const bought = [...turns.map(({ entry }) => entry), ...inVain, ...summaries];
   const calls = turns.flatMap((turn) => turn.calls);
   const counted = calls.filter(({ started, result }) =>
     result?.refused || result?.denied ? false : started || result,
   );
-  const failure: FailureEntry | undefined = filed.failures.get(userMessage + 1);
+  const failure: FailureEntry | undefined = filed.failures.get(userMessageNumber + 1);
   const barrenAnswers = turns.map(
     ({ calls: of }) => of.length > 0 && of.every((call) => call.result?.refused),
   );
   const paid = inVain.filter(({ cut_off }) => !cut_off);
   return {
     isBegun: firstMessage !== undefined,
-    userMessage,
+    userMessageNumber,
     isDelivered: firstMessage !== undefined && delivered,
-    turns: turns.length + summaries.length + paid.length,
-    answers: turns.length + summaries.length,
+    paidCalls: turns.length + summaries.length + paid.length,
+    turns: turns.length + summaries.length,
     compactions: summaries.length,
     usage: bought.reduce((sum, { usage }) => addUsage(sum, usage), ZERO_USAGE),
     tokens: bought.reduce((sum, { usage }) => sum + totalTokens(usage), 0),

@@ -13,10 +13,10 @@ function sumsIn(state: RunState) {
   const byName = (counts: ReadonlyMap<string, number>) => [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
   return {
     isBegun: state.isBegun,
-    userMessage: state.userMessage,
+    userMessageNumber: state.userMessageNumber,
     isDelivered: state.isDelivered,
+    paidCalls: state.paidCalls,
     turns: state.turns,
-    answers: state.answers,
     compactions: state.compactions,
     usage: tally.usage,
     tokens: tally.tokens,
@@ -160,7 +160,7 @@ test("a log with gaps, in any order, is read as the reference reads it", () => {
 describe("a run's state", () => {
   test("before anything was delivered stands at the first message", () => {
     const state = new Story().log();
-    expect(state).toMatchObject({ isBegun: false, turns: 0, userMessage: 0, isDelivered: false });
+    expect(state).toMatchObject({ isBegun: false, paidCalls: 0, userMessageNumber: 0, isDelivered: false });
   });
 
   test("shows what became of the calls of the last answer", () => {
@@ -170,7 +170,7 @@ describe("a run's state", () => {
       .started("y")
       .result("x");
     const state = story.log();
-    expect(state).toMatchObject({ isBegun: true, userMessage: 2, isDelivered: false });
+    expect(state).toMatchObject({ isBegun: true, userMessageNumber: 2, isDelivered: false });
     expect(state.tally.text).toBe("ab");
     expect(state.last).toMatchObject({
       message: 1,
@@ -183,7 +183,7 @@ describe("a run's state", () => {
   });
 
   test("a message delivered after the last turn waits for the model", () => {
-    expect(asked().calls("a").user("more").log()).toMatchObject({ userMessage: 2, isDelivered: true });
+    expect(asked().calls("a").user("more").log()).toMatchObject({ userMessageNumber: 2, isDelivered: true });
   });
 
   test("a call that is made again has one mark: the log grows by nothing", () => {
@@ -200,8 +200,8 @@ describe("a run's state", () => {
       .nextRun()
       .user("next")
       .model("end_turn", [text("two")]);
-    expect(story.log()).toMatchObject({ turns: 1, tally: { text: "two" } });
-    expect(story.nextRun().log()).toMatchObject({ isBegun: false, turns: 0, userMessage: 4 });
+    expect(story.log()).toMatchObject({ paidCalls: 1, tally: { text: "two" } });
+    expect(story.nextRun().log()).toMatchObject({ isBegun: false, paidCalls: 0, userMessageNumber: 4 });
   });
 
   test.each<[string, Story, number]>([
@@ -210,8 +210,8 @@ describe("a run's state", () => {
     ["a failure", asked().failure("context_window"), 2],
     ["a failure after tool results", asked().calls("a").failure("model_error", "max_turns"), 4],
     ["a call paid for in vain after tool results", asked().calls("a").purchase(1, 0), 4],
-  ])("the next run starts after %s of the last one", (_, story, userMessage) => {
-    expect(story.nextRun().log()).toMatchObject({ userMessage, isDelivered: false });
+  ])("the next run starts after %s of the last one", (_, story, userMessageNumber) => {
+    expect(story.nextRun().log()).toMatchObject({ userMessageNumber, isDelivered: false });
   });
 
   test("a notice stays with the message that the next run begins with", () => {
@@ -219,6 +219,6 @@ describe("a run's state", () => {
       .model("end_turn", [text("one")])
       .nextRun()
       .notice("files gone");
-    expect(story.log().userMessage).toBe(2);
+    expect(story.log().userMessageNumber).toBe(2);
   });
 });

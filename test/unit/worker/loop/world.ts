@@ -166,8 +166,8 @@ function perform(script: Script, life: Life, state: RunState, step: Exclude<Step
       break;
     case "call_model":
       if (isTooLong(script, state, step)) commitRefusal(script, life, state, step);
-      else if (step.sumsUp !== undefined)
-        commitSummary(script, life, state, { ...step, sumsUp: step.sumsUp });
+      else if (step.compactBefore !== undefined)
+        commitSummary(script, life, state, { ...step, compactBefore: step.compactBefore });
       else commit(life, [callModel(script, life, state.run, step)]);
       break;
     case "clear":
@@ -187,16 +187,17 @@ type CallStep = Extract<Step, { do: "call_model" }>;
 function isTooLong({ window = Number.POSITIVE_INFINITY }: Script, state: RunState, step: CallStep): boolean {
   const { conversation } = state;
   const sent =
-    step.sumsUp === undefined
+    step.compactBefore === undefined
       ? conversation.request(step.finalCall)
-      : conversation.summaryRequest(step.sumsUp);
+      : conversation.summaryRequest(step.compactBefore);
   return sent.messages.length > window;
 }
 
 /** No entry tells of a refusal after which the run goes on: a worker that takes it over is refused once more. */
 function commitRefusal({ rules }: Script, life: Life, state: RunState, step: CallStep): void {
-  if (step.sumsUp !== undefined) state.unsummedAtMessage = Math.min(state.unsummedAtMessage, step.sumsUp);
-  else if (makeRoom(state, rules)) state.tooLongAtMessage = state.userMessage;
+  if (step.compactBefore !== undefined)
+    state.unsummedAtMessage = Math.min(state.unsummedAtMessage, step.compactBefore);
+  else if (makeRoom(state, rules)) state.tooLongAtMessage = state.userMessageNumber;
   else {
     const finalCall = step.finalCall && { hand_back: step.finalCall };
     commit(life, [[entryKey.failure(step.message), { kind: "context_window", message: "no", ...finalCall }]]);
@@ -207,19 +208,19 @@ function commitSummary(
   { answers }: Script,
   life: Life,
   state: RunState,
-  { message: n, sumsUp }: CallStep & { sumsUp: number },
+  { message: n, compactBefore }: CallStep & { compactBefore: number },
 ): void {
   const { tokens = 0, cost = 0 } = answers[((n - 1) / 2) % answers.length] ?? {};
   const price = { usage: used(tokens), cost_usd: cost / 1024 };
-  const summary = `what came before ${sumsUp}`;
-  if (state.conversation.isShorter(sumsUp, summary)) {
+  const summary = `what came before ${compactBefore}`;
+  if (state.conversation.isShorter(compactBefore, summary)) {
     const goesOn = state.last?.stopReason === "model_context_window_exceeded" && { go_on: true };
-    const entry = { before: sumsUp, summary, model: "m", duration_ms: 1, ...price, ...goesOn };
-    commit(life, [[entryKey.compacted(n - 1, sumsUp), entry]]);
+    const entry = { before: compactBefore, summary, model: "m", duration_ms: 1, ...price, ...goesOn };
+    commit(life, [[entryKey.compacted(n - 1, compactBefore), entry]]);
     return;
   }
   const k = life.entries.filter(([key]) => key.startsWith(`${n}/purchase/`)).length;
-  commit(life, [[entryKey.purchase(n, 1, k), { ...price, sums_up: sumsUp }]]);
+  commit(life, [[entryKey.purchase(n, 1, k), { ...price, sums_up: compactBefore }]]);
 }
 
 function callModel(

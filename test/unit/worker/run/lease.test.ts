@@ -60,8 +60,8 @@ test("a lease ends its margin before Redis' does, counted from the sending of th
   clock.advance(1);
   expect(lease.isLive()).toBe(false);
   clock.advance(TICK_MS);
-  expect(lease.end).toBe("expired");
-  expect(lease.ending.isStopped).toBe(true);
+  expect(lease.endReason).toBe("expired");
+  expect(lease.workStop.isStopped).toBe(true);
 });
 
 test("a process that was stopped knows by its clock, before any of its timers, that its lease is over", () => {
@@ -151,12 +151,12 @@ test("a renewal whose answer never comes, or is lost on the way, ends nothing, a
   const lease = hold();
   clock.advance(renewMs);
   await answer("lost");
-  expect(lease.end).toBeUndefined();
+  expect(lease.endReason).toBeUndefined();
   clock.advance(USABLE_MS - renewMs - 1);
   expect(sentAt()).toEqual([renewMs, 2 * renewMs]);
   expect(lease.isLive()).toBe(true);
   clock.advance(1 + TICK_MS);
-  expect(lease.end).toBe("expired");
+  expect(lease.endReason).toBe("expired");
 });
 
 test("one lost renewal does no harm: the next one keeps the lease", async () => {
@@ -175,12 +175,12 @@ test("a renewal that is answered after the lease was over does not bring it back
   const lease = hold();
   clock.advance(renewMs);
   // Every timer of a process that stands still is late.
-  const { ending } = lease;
+  const { workStop } = lease;
   clock.advance(USABLE_MS);
   await answer();
   expect(lease.isLive()).toBe(false);
-  expect(lease.end).toBe("expired");
-  expect(ending.isStopped).toBe(true);
+  expect(lease.endReason).toBe("expired");
+  expect(workStop.isStopped).toBe(true);
 });
 
 test("a late answer ends a lease that no timer has ended yet", async () => {
@@ -202,7 +202,7 @@ test("a late answer ends a lease that no timer has ended yet", async () => {
   });
   lease.onStatus = (news) => heard.push(news);
   await lease.renew();
-  expect(lease.end).toBe("expired");
+  expect(lease.endReason).toBe("expired");
   expect(heard).toEqual([]);
 });
 
@@ -212,9 +212,9 @@ test("a lease that another one holds ends at once, as taken, and stays so", asyn
   clock.advance(renewMs);
   await answer("taken");
   expect(lease.isLive()).toBe(false);
-  expect(lease.ending.isStopped).toBe(true);
-  lease.finish("expired");
-  expect(lease.end).toBe("taken");
+  expect(lease.workStop.isStopped).toBe(true);
+  lease.end("expired");
+  expect(lease.endReason).toBe("taken");
   clock.advance(10 * leaseMs);
   expect(sent).toHaveLength(1);
 });
@@ -228,9 +228,9 @@ test("a lease that was given up asks Redis nothing, hears nothing more and leave
   keeper.drop(lease);
   await answer({ inbox: 3 });
   void lease.renew();
-  expect(lease.end).toBe("given_up");
+  expect(lease.endReason).toBe("given_up");
   expect(lease.isLive()).toBe(false);
-  expect(lease.ending.isStopped).toBe(true);
+  expect(lease.workStop.isStopped).toBe(true);
   expect([heard.length, sent.length, clock.pending]).toEqual([0, 1, 0]);
 });
 
@@ -240,7 +240,7 @@ test("the answer that another worker has the run says nothing any more of a leas
   clock.advance(renewMs);
   keeper.drop(lease);
   await answer("taken");
-  expect(lease.end).toBe("given_up");
+  expect(lease.endReason).toBe("given_up");
 });
 
 test("a renewal tells of unread messages, of a finish and of a watcher", async () => {
@@ -355,7 +355,7 @@ test("a process that cannot wait stops what goes on under every lease, and still
   const { keeper, hold } = scene();
   const leases = ["a", "b"].map((uid) => hold({ uid }));
   keeper.interruptAll();
-  expect(leases.map((lease) => [lease.ending.isStopped, lease.isLive()])).toEqual([
+  expect(leases.map((lease) => [lease.workStop.isStopped, lease.isLive()])).toEqual([
     [true, true],
     [true, true],
   ]);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { AnswerDraft } from "../../../../../src/worker/model/anthropic/answer.ts";
+import { AnswerDraft } from "../../../../../src/worker/model/anthropic/answer-draft.ts";
 import { readerOf } from "../../../../../src/worker/model/anthropic/stream.ts";
 import { anyCharacter } from "../../../../helpers/cases.ts";
 import { block, event, messageEnd, messageStart, textBlock, toolBlock } from "../scripted-provider.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AnswerDraft } from "../../../../../src/worker/model/anthropic/answer.ts";
+import { AnswerDraft } from "../../../../../src/worker/model/anthropic/answer-draft.ts";
 
 const MAX_TOKENS = 1_000;
 

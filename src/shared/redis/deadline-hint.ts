@@ -18,7 +18,7 @@ export interface HintSender {
  * that Redis refused is sent once more behind it, and logged if that fails, too. Meanwhile the check stands that the agent's
  * old state has set.
  */
-export async function withHint<T>(
+export async function withDeadlineHint<T>(
   hint: () => Promise<void>,
   verb: () => Promise<T>,
   { logger, uid, isAhead = true, inBackground }: HintSender,

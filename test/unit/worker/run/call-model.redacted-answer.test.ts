@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type ContentBlock, ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { keepSecret } from "../../../../src/shared/secrets.ts";
-import { shownAnswer } from "../../../../src/worker/run/call-model.ts";
+import { redactedAnswer } from "../../../../src/worker/run/call-model.ts";
 
 const KEY = 'sk"live/7f3a9b1c2d4e';
 keepSecret(KEY);
@@ -30,7 +30,7 @@ test.each([
   ],
 ])("a secret in an answer is masked %s, in what is stored as well", (_, said) => {
   const call = { type: "tool_use", id: "toolu_1", name: "write_file", input: { content: said } };
-  const shown = shownAnswer(answer(text(said), call));
+  const shown = redactedAnswer(answer(text(said), call));
   expect(shown.content).toEqual([
     { type: "text", text: expect.stringContaining("[redacted]") },
     { ...call, input: { content: expect.stringContaining("[redacted]") } },
@@ -41,14 +41,14 @@ test.each([
 test("where a block of thinking holds a secret all thinking of the answer is left out: what is signed comes back whole", () => {
   const hidden = { type: "redacted_thinking", data: "EmwKAhgBEgy3va3pzix" };
   const said = answer(thinking("First."), hidden, thinking(`It is ${KEY}.`), text("Done."));
-  expect(shownAnswer(said).content).toEqual([text("Done.")]);
+  expect(redactedAnswer(said).content).toEqual([text("Done.")]);
   keepSecret(hidden.data);
-  expect(shownAnswer(answer(hidden, text("Done."))).content).toEqual([text("Done.")]);
+  expect(redactedAnswer(answer(hidden, text("Done."))).content).toEqual([text("Done.")]);
 });
 
 test("thinking without a secret stays as it was signed, beside whatever is masked", () => {
   const thought = thinking("Whatever it is.");
-  expect(shownAnswer(answer(thought, text(KEY))).content).toEqual([thought, text("[redacted]")]);
+  expect(redactedAnswer(answer(thought, text(KEY))).content).toEqual([thought, text("[redacted]")]);
   const clean = answer(thought, text("Done."));
-  expect(shownAnswer(clean)).toEqual(clean);
+  expect(redactedAnswer(clean)).toEqual(clean);
 });

@@ -81,7 +81,7 @@ async function withParts(
   const notes = parts.includes(undefined) ? [LOST] : [];
   if (files.length > 0) {
     const workspace = await session.equipment.workspace.open();
-    notes.push(...(await writeParentFiles(workspace, files, session.lease.ending.signal)));
+    notes.push(...(await writeParentFiles(workspace, files, session.lease.workStop.signal)));
   }
   return {
     ...plain(message),

@@ -4,7 +4,7 @@ import {
   type TaskWait,
   type TaskWaitParts,
   watchTaskWaits,
-} from "../../../src/producer/pending-tasks.ts";
+} from "../../../src/producer/task-wait-reasons.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 

@@ -3,7 +3,7 @@ import { within } from "../../shared/clock.ts";
 import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
 import { partsOf, type ReplyBody, type StopReason, statusOf } from "../../shared/protocol/reply.ts";
-import { withHint } from "../../shared/redis/hint.ts";
+import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import type { AgentHooks } from "../hooks/hooks.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
@@ -52,10 +52,10 @@ export async function settleRun(
       ...commitment.input,
     });
   const hint = () => deadlines.hint(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
-  const answer = await (stays ? withHint(hint, settle, { logger, uid: address.uid }) : settle());
+  const answer = await (stays ? withDeadlineHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
     await session.settled(commitment, answer);
-    // Nothing has announced the call that the message brings: its delivery goes ahead of it.
+    // Redis does not know yet of the call that the message brings: its delivery is committed before, with that call's id.
     session.isCommitDue = true;
     return undefined;
   }
@@ -64,7 +64,7 @@ export async function settleRun(
   // If the first answer was lost, the second says how the run ended: as this worker wanted, or otherwise.
   const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
   if (answer.status !== "settled" && !asWanted) {
-    lease.finish("taken");
+    lease.end("taken");
     return "lost";
   }
   await session.settled(commitment);
@@ -95,10 +95,10 @@ async function passesStopHooks(session: Session, hooks: AgentHooks, step: Settle
   }
   const status = statusOf(step.reason);
   const { summary } = session.body();
-  const why = await hooks.stop({ status, stopReason: step.reason, summary }, lease.ending);
-  if (lease.ending.isStopped) return false;
+  const why = await hooks.stop({ status, stopReason: step.reason, summary }, lease.workStop);
+  if (lease.workStop.isStopped) return false;
   if (why === undefined || status === "failed") return true;
-  session.add([newFailure(session.state.userMessage + 1, { v: 1, kind: "model_error", message: why })]);
+  session.add([newFailure(session.state.userMessageNumber + 1, { v: 1, kind: "model_error", message: why })]);
   return false;
 }
 

@@ -13,7 +13,7 @@ import { closeRedis, type RedisClient } from "../shared/redis/connection/connect
 import { onAbort } from "../shared/stop-signal.ts";
 import type { Readiness } from "./health/readiness.ts";
 import type { Watchdog } from "./health/watchdog.ts";
-import type { StopHints } from "./health/worker-hints.ts";
+import type { WorkerHints } from "./health/worker-hints.ts";
 import { type FromProcess, ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
@@ -29,7 +29,7 @@ const READINESS: Readiness = { ready: false, redis: "away", reasons: ["it runs s
 export interface IsolatedParts {
   context: Pick<RunContext, "clock" | "provider" | "toolTimers" | "wakes" | "leases">;
   redis: RedisClient;
-  hints: StopHints;
+  hints: WorkerHints;
   /** Of the connection. */
   heartbeat: { stop(): void };
   watchdog: Watchdog | undefined;

@@ -33,7 +33,7 @@ import { type Announcer, createAnnouncer } from "./health/announcer.ts";
 import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
 import type { Readiness } from "./health/readiness.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
-import { createStopHints, limiterHint, type StopHints } from "./health/worker-hints.ts";
+import { createWorkerHints, limiterHint, type WorkerHints } from "./health/worker-hints.ts";
 import { createIsolatedRuns, createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
 import { Metrics, type Scrape } from "./observe/metrics.ts";
 import { Observer } from "./observe/observer.ts";
@@ -145,7 +145,7 @@ const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the wor
 /** What a started worker holds. */
 interface Opened {
   redis: RedisClient;
-  hints: StopHints;
+  hints: WorkerHints;
   pool: Pool;
   sweeper: Sweeper;
   wakes: WakeQueue;
@@ -194,8 +194,8 @@ function open(options: OpenOptions): Opened {
 function openHints(
   { redisUrl, clock }: OpenOptions,
   { context: { leases, provider, logger }, keys, redis }: ReturnType<typeof openContext>,
-): StopHints {
-  return createStopHints({
+): WorkerHints {
+  return createWorkerHints({
     redis: openRedis(redisUrl, "subscriber", logger, clock),
     channel: keys.hints,
     leases,

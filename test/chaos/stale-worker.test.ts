@@ -18,7 +18,7 @@ import {
 } from "./stale-round.ts";
 
 const ROUNDS = Number(process.env.STALE_ROUNDS ?? 5);
-const GROUPS = 5;
+const GROUPS = 3;
 
 /** A victim of its own and `rounds` rounds, one after the other. */
 async function performGroup(server: RedisServer, rounds: number): Promise<StaleRound[]> {

@@ -1,6 +1,6 @@
 /** The test files that run once more on a real Redis Cluster of six nodes: everything that a cluster could change. */
 
-/** Run by `npm test` too: the verbs, the parent's calls on top of them, and workers from end to end. */
+/** Run by `npm run test:servers`: the verbs, the parent's calls on top of them, and workers from end to end. */
 export const CLUSTER_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",
   "test/integration/producer/{managing,replies,spawn,task,waiting}.test.ts",

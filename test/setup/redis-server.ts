@@ -8,13 +8,13 @@ import { findServerBinary } from "./server-binary.ts";
 
 /**
  * Makes what the programs of the tests share, starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`, in the
- * project `on-cluster` six of them, but in the project `on-embedded`, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
+ * project `on-cluster` six of them, but in the project of the embedded one, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
  * the one that users without any Redis get.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   // Here, once, and not by each process that comes to need them.
   await heavyPackages();
-  const wanted = project.name === "on-embedded" || process.env.SUBAGENT_TEST_REDIS === "embedded";
+  const wanted = project.name.endsWith("embedded") || process.env.SUBAGENT_TEST_REDIS === "embedded";
   if (wanted || findServerBinary() === undefined) {
     const embedded = await startEmbeddedRedis({ clock: systemClock, nodeArguments: ["--import", "tsx"] });
     project.provide("redisUrl", embedded.url);

@@ -24,7 +24,7 @@ test("a short soak under every fault tells each run once, leaves nothing in Redi
     durationMs: 12_000,
     faultEveryMs: 1_000,
     leastStrikes: FAULTS.length,
-    sampleEveryMs: 1_000,
+    sampleEveryMs: 750,
     seed: SEED,
     mortals: 1,
     paceMs: 1_000,

@@ -7,7 +7,7 @@
  *
  * 1. The doorbell carries its entry, so a waiter for that entry need not read the stream. It may be lost: the stream is also
  *    read after each other ring, each gap of the subscription and each slow tick. It may come after the ack: a waiter takes the
- *    entry of a ring only if it was unacked when the wait began, or is promised.
+ *    entry of a ring only if it was unacked when the wait began, or if the wait is `even_if_acked`.
  * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
  * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. If
  *    another reader acks the reply during the wait, the waiter gets it from the agent's record.

@@ -29,8 +29,8 @@ export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
  * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
- * entries need no look. Without a birth the waiter gets the reply of an
- * agent that there was before: one that was acked earlier, too, or only one that was unacked when the wait began.
+ * entries need no look. `even_if_acked`, `only_if_unacked`: the agent was
+ * there before; its reply serves also where it was acked earlier, or only where it was unacked when the wait began.
  */
 export type WaitKind = { bornAt: number } | "even_if_acked" | "only_if_unacked";
 
@@ -54,7 +54,7 @@ export interface Waiter {
   readonly run: number;
   /**
    * Whether a copy of the reply serves, the agent's record's or a ring's, which may be late: no reader had acked the reply when
-   * the wait began, or it is promised.
+   * the wait began, or the wait is `even_if_acked`.
    */
   mayTakeCopy: boolean;
   /** Offers it what stands in the channel from `cursor` on, and what comes; only the first call counts. */

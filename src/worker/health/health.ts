@@ -13,7 +13,7 @@ import { limiterNameOf } from "../run/provider-limit.ts";
 import type { Announcer } from "./announcer.ts";
 import { createReadinessWatch, type Readiness, type ReadinessProbe } from "./readiness.ts";
 import { createServerWatch } from "./server-watch.ts";
-import type { StopHints } from "./worker-hints.ts";
+import type { WorkerHints } from "./worker-hints.ts";
 
 /** See the module's header. */
 export interface Health {
@@ -29,7 +29,7 @@ export interface Health {
 /** What is watched. */
 export interface HealthOptions {
   redis: RedisClient;
-  hints: StopHints;
+  hints: WorkerHints;
   /** Which wakes are taken: what keeps the worker from taking any, in words. */
   pool: { troubles(): string[] };
   announcer: Announcer;

@@ -1,5 +1,6 @@
 /**
- * The line on which a worker hears that a run of its own must stop at once, e.g. because a parent destroyed the agent.
+ * The line on which a worker hears that a run of its own must stop at once, e.g. because a parent destroyed the agent, or that
+ * a provider's limit has changed.
  *
  * Owns: the subscriber connection, and when runs are asked about because a hint may have been missed. Its neighbour
  * `lease.ts` does the asking; Redis' answer decides, a hint only says that it is worth asking.
@@ -23,7 +24,7 @@ export function limiterHint(name: string): string {
 }
 
 /** See the module's header. */
-export interface StopHints {
+export interface WorkerHints {
   /** Resolves when hints are heard; waits for Redis as long as it takes, and rejects when stopped meanwhile. */
   start(): Promise<void>;
   /** Whether Redis answered on it a moment ago. */
@@ -32,7 +33,7 @@ export interface StopHints {
   stop(): void;
 }
 
-/** What {@link createStopHints} needs. */
+/** What {@link createWorkerHints} needs. */
 export interface StopHintsOptions {
   /** A subscriber connection of the line's own; closed by `stop`. */
   redis: RedisClient;
@@ -47,7 +48,7 @@ export interface StopHintsOptions {
 }
 
 /** A line on `redis`, not started. */
-export function createStopHints(options: StopHintsOptions): StopHints {
+export function createWorkerHints(options: StopHintsOptions): WorkerHints {
   const { redis, channel, leases, canAsk, clock } = options;
   const heartbeat = startHeartbeat(redis, clock);
   let timer: { cancel(): void } | undefined;

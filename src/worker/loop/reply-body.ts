@@ -164,10 +164,10 @@ function capOf(kind: Alert["kind"], limits: Limits): number | undefined {
   }
 }
 
-function countOf(kind: Alert["kind"], turns: number, { tokens, toolCalls, costUsd }: Tally): number {
+function countOf(kind: Alert["kind"], paidCalls: number, { tokens, toolCalls, costUsd }: Tally): number {
   switch (kind) {
     case "turns":
-      return turns;
+      return paidCalls;
     case "tokens":
       return tokens;
     case "tool_calls":

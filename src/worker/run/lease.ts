@@ -48,7 +48,7 @@ export class Lease {
   readonly claimId: string;
   /** Running time of the run before this claim, ms. */
   readonly earlierMs: number;
-  /** Stops what is under way when the lease ends. */
+  /** Stops what is under way: when the lease ends, a step broke, or the process cannot wait. */
   readonly workStop = new StopSignal();
   /** Takes what a renewal brings along. */
   onStatus: (news: HolderStatus) => void = ignore;

@@ -2,9 +2,11 @@
  * What the record says of the run's next purchase (`begun`), so that the next worker knows of a call that was under way. The
  * commit of an answer with tool calls already names the call that follows their results; the commit of the results need not.
  *
- * `begun` is `<message>.<epoch>`, or `<message>.<epoch>@<entries>`: under way once the log has so many entries. A claim and every
- * commit write it (`UpcomingPurchase.begun`), the commit behind which no call follows clears it (`no_purchase`), and the next
- * claim reads it (`include/purchase.lua`): that call is charged to the parent if its answer is not in the log (`cost.ts`).
+ * `begun` is the claim's id after a claim, then `<message>.<epoch>@<entries>` (of a summary `<message>-<before>.<epoch>@<entries>`): the
+ * call is under way once the log has so many entries, until its message stands there. A commit writes it where another call is
+ * to begin (`UpcomingPurchase.begun`). `no_purchase` clears it, and so do a release and a commit that moves the progress on and
+ * neither names nor answers a call (`include/commit.lua`). The next claim reads it (`include/purchase.lua`): a call that is under
+ * way then is charged to the parent (`cost.ts`).
  *
  * A purchase may take several requests, of the same bytes or of others: `RequestKeys` says by which key the provider knows each.
  */
@@ -109,7 +111,7 @@ export class NextPurchase {
     return `${this.#uid}.${compactBefore === undefined ? message : `${message}-${compactBefore}`}.${this.#epoch}`;
   }
 
-  /** The `begun` to send with a commit. `entries`: those of the log behind it, `last`: the last answer. Undefined: it stays as it is. */
+  /** The `begun` to send with a commit. `entries`: those of the log behind it, `last`: the last answer. Undefined: the commit names none. */
   updateFor(
     last: LastAnswer | undefined,
     entries: number,

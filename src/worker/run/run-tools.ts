@@ -232,8 +232,8 @@ class ResultCommitter {
 }
 
 /**
- * Adds the `turn_started` of the next turn to the commit at hand, and answers the id of that turn's call. A message that the
- * parent has sent meanwhile goes into the same call, and needs no commit of its own.
+ * The id of the next turn's call; undefined where no call follows. Its `turn_started` goes into the commit at hand, unless a
+ * message of the parent is to be delivered first: that goes into the same call, and needs no commit of its own.
  */
 function announceCall(session: Session): string | undefined {
   const step = session.next();

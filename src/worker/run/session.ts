@@ -180,8 +180,8 @@ export class Session {
   }
 
   /**
-   * Adds entries that the next commit takes along: before tools run, before the next call or a question, or in the verb that
-   * releases or settles the run. `isDue`: what they stand for must not be done again.
+   * Adds entries that the next commit takes along: before tools run, before the next call, a question or a release; the last ones
+   * go with `settle`. `isDue`: what they stand for must not be done again.
    */
   add(entries: readonly NewEntry[], isDue = true): void {
     for (const entry of entries) {

@@ -55,7 +55,7 @@ export async function settleRun(
   const answer = await (stays ? withDeadlineHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
     await session.settled(commitment, answer);
-    // Redis does not know yet of the call that the message brings: its delivery is committed before, with that call's id.
+    // Redis does not know yet of the call that the message brings: the delivery is committed before that call, and names it.
     session.isCommitDue = true;
     return undefined;
   }

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { createStopHints } from "../../../src/worker/health/worker-hints.ts";
+import { createWorkerHints } from "../../../src/worker/health/worker-hints.ts";
 import { claimRun } from "../../../src/worker/run/claim.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { run } from "../../../src/worker/run/run.ts";
@@ -173,7 +173,7 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
   const hints = openRedis(redisUrl(), "subscriber");
   const heard = latch<string>();
   hints.on("message", (_channel, uid: string) => heard.open(uid));
-  const line = createStopHints({
+  const line = createWorkerHints({
     redis: hints,
     channel: keys.hints,
     leases,
@@ -204,7 +204,7 @@ test("when the line is back every run is asked about: a destroy may have fallen 
   const { keys, store } = installation;
   const leases = new LeaseKeeper({ store, clock: systemClock });
   const hints = openRedis(redisUrl(), "subscriber");
-  const line = createStopHints({
+  const line = createWorkerHints({
     redis: hints,
     channel: keys.hints,
     leases,

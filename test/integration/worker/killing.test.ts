@@ -118,6 +118,6 @@ test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and 
   );
   expect(bought).toBe(0);
   expect(logs.written.size).toBeGreaterThanOrEqual(ROUNDS * TURNS * 2);
-  // Of ten rounds the slowest says more of the machine than of us.
+  // Of few rounds the slowest says more of the machine than of us.
   reportTime("redispatch", ROUNDS < FEWEST_FOR_P95 ? p50 : p95, timing.leaseMs + 3_000);
 });

@@ -2,7 +2,7 @@
  * The Anthropic model: the only user of the SDK's client; one client and one connection pool per instance.
  *
  * Owns: the client, and how a call ends. Neighbours: `transport.ts` owns connections and time limits, `stream.ts` and
- * `answer.ts` what comes back, `failure.ts` what an error means, the worker all retries.
+ * `answer-draft.ts` what comes back, `failure.ts` what an error means, the worker all retries.
  *
  * Invariants
  * 1. `call` never rejects and never outlives its control, `timeoutMs`, or `stop`.

@@ -2,7 +2,7 @@
  * Reads the body of a response into an {@link AnswerDraft}: server-sent events or one JSON message, on the socket's own
  * chunks. No decoder, no iterator, no parse of a delta that is spelled as the API spells it.
  *
- * Owns: what of the body is not read yet. Its neighbour `transport.ts` owns the connection, `answer.ts` the message.
+ * Owns: what of the body is not read yet. Its neighbour `transport.ts` owns the connection, `answer-draft.ts` the message.
  *
  * Invariants
  * 1. A chunk may end anywhere, within a character too: text is one character a byte until its block is finished.

@@ -266,9 +266,9 @@ describe("a channel", () => {
     for (const waiter of checked) waiter.mayTakeCopy = true;
     channel.offer(late);
     expect(await waited).toBe(late);
-    const promised = channel.reserve("u").wait(1, "even_if_acked");
+    const acked = channel.reserve("u").wait(1, "even_if_acked");
     channel.offer(late);
-    expect(await promised).toBe(late);
+    expect(await acked).toBe(late);
   });
 
   test("ends a wait for a later run with the end of its agent, and not with an earlier run's reply", async () => {

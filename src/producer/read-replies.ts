@@ -93,8 +93,8 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const upTo = record?.status === "ended" ? record.reply?.entry_id : undefined;
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
-  const take = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
-  return handOver(entries, () => Promise.all(entries.map(take)));
+  const tryAck = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
+  return handOver(entries, () => Promise.all(entries.map(tryAck)));
 }
 
 /** Unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */

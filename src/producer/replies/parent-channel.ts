@@ -29,8 +29,8 @@ export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
  * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
- * entries need no look. `even_if_acked`, `only_if_unacked`: the agent was
- * there before; its reply serves also where it was acked earlier, or only where it was unacked when the wait began.
+ * entries need no look. For an agent that was there before: `even_if_acked`: its reply serves although it was acked earlier;
+ * `only_if_unacked`: only where it was unacked when the wait began.
  */
 export type WaitKind = { bornAt: number } | "even_if_acked" | "only_if_unacked";
 

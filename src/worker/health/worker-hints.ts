@@ -34,7 +34,7 @@ export interface WorkerHints {
 }
 
 /** What {@link createWorkerHints} needs. */
-export interface StopHintsOptions {
+export interface WorkerHintsOptions {
   /** A subscriber connection of the line's own; closed by `stop`. */
   redis: RedisClient;
   channel: string;
@@ -48,7 +48,7 @@ export interface StopHintsOptions {
 }
 
 /** A line on `redis`, not started. */
-export function createWorkerHints(options: StopHintsOptions): WorkerHints {
+export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   const { redis, channel, leases, canAsk, clock } = options;
   const heartbeat = startHeartbeat(redis, clock);
   let timer: { cancel(): void } | undefined;
@@ -93,7 +93,7 @@ export function createWorkerHints(options: StopHintsOptions): WorkerHints {
   };
 }
 
-function applyHint(hint: string, { leases, onLimiter }: StopHintsOptions): void {
+function applyHint(hint: string, { leases, onLimiter }: WorkerHintsOptions): void {
   if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));
   else leases.askAbout(hint);
 }

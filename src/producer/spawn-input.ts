@@ -10,6 +10,7 @@ import type { JsonObject } from "../shared/protocol/content.ts";
 import { AgentName, newRequestKey, RequestKey, slugOf, Traceparent } from "../shared/protocol/ids.ts";
 import {
   AlertThresholds,
+  isCappedInUsd,
   LimitsInput,
   narrowedBudgets,
   SPAWN_LIMITS,
@@ -141,8 +142,8 @@ export function prepareSpawn(
   const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
   if (model === undefined) throw noModel(kind);
   const budgets = narrowedBudgets(operator.budgets, profile.budgets);
-  const caps = [limits, ...Object.values(budgets)];
-  for (const each of [model, ...(rest.fallback_models ?? [])]) requirePrice(each, caps, operator);
+  if (isCappedInUsd(limits, budgets))
+    for (const each of [model, ...(rest.fallback_models ?? [])]) requirePrice(each, operator);
   const alerts = { ...profile.alerts, ...args.alerts };
   const attached = attachedText(args);
   return {
@@ -244,8 +245,8 @@ function isAboutModel(error: unknown): boolean {
   return error.code === "unknown_price" || error.details.field === "model";
 }
 
-function requirePrice(model: string, caps: readonly LimitsInput[], { prices }: OperatorDefaults): void {
-  if (caps.every(({ max_cost_usd }) => max_cost_usd === undefined) || priceOf(model, prices)) return;
+function requirePrice(model: string, { prices }: OperatorDefaults): void {
+  if (priceOf(model, prices)) return;
   throw new SubagentError(
     "unknown_price",
     `The price of model "${model}" is not known, so max_cost_usd cannot be kept: add its price, or cap tokens instead.`,

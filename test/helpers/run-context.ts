@@ -54,7 +54,13 @@ export function providerLimitOf(
 
 /** The kinds of a worker that has these tools. */
 export function kindsWith(tools: readonly Tool[]): SpecCache {
-  return new SpecCache({ toolbox: createToolbox(tools), roots: [], permissions: [], skills: undefined });
+  return new SpecCache({
+    toolbox: createToolbox(tools),
+    roots: [],
+    permissions: [],
+    skills: undefined,
+    prices: {},
+  });
 }
 
 /** The context of one run of the installation's agents; `more` takes the place of what stands here. */

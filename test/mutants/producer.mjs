@@ -822,7 +822,7 @@ export default [
     id: "arguments-cost-without-price",
     promise: "A cost cap needs a price.",
     file: "src/producer/spawn-input.ts",
-    find: "if (caps.every(({ max_cost_usd }) => max_cost_usd === undefined) || priceOf(model, prices)) return;",
+    find: "if (priceOf(model, prices)) return;",
     replace: "return;",
     tests: ["test/unit/producer/spawn.spawn-arguments.test.ts"],
   },

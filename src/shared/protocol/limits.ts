@@ -194,6 +194,11 @@ export const Budgets = z.strictObject({
 /** See {@link Budgets}. */
 export type Budgets = z.infer<typeof Budgets>;
 
+/** Whether a cap in USD binds an agent: it takes effect only where the prices of its models are known. */
+export function isCappedInUsd(limits: LimitsInput, budgets: Budgets = {}): boolean {
+  return [limits, ...Object.values(budgets)].some((caps) => caps?.max_cost_usd !== undefined);
+}
+
 /** The tighter of two: each cap the lower one, the operator's window. */
 export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): Budgets {
   const least = (a?: number, b?: number) => (a === undefined ? b : Math.min(a, b ?? a));

@@ -6,11 +6,11 @@ import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
 import { goOn, ordinaryTimeMs } from "../loop/caps.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
-import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
+import type { CallControl, CallOutcome, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
 import { BILL_GRACE_MS, costOf, reserveCall, settleReservation, withUsage } from "./cost.ts";
-import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
+import { afterModelFailure, afterModelStopped, afterWait, endUnpriced } from "./failure.ts";
 import { type CallPermit, limiterNameOf } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 import { tellTextOf } from "./text-feed.ts";
@@ -21,6 +21,7 @@ export async function callModel(
   session: Session,
   step: CallStep,
 ): Promise<RunOutcome | "lost" | undefined> {
+  if (session.equipment.unpriced !== undefined) return endUnpriced(context, session, step);
   session.tellTurnStarted(step.turn);
   // What was bought or done must never be bought or done again. A watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
@@ -125,11 +126,13 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
     if (lease.endReason === "taken") grace = clock.timeout(BILL_GRACE_MS, abort);
     else abort();
   });
-  const request = requestOf(session, step, text !== undefined);
+  const request = requestOf(session, step, text !== undefined || equipment.isStreamed);
   if (context.sendsTraceparent) request.traceparent = equipment.observer.traceparent;
   const key = session.purchase.requestKeys.keyOf(request.purchaseId, request);
   if (key !== request.purchaseId) request.idempotencyKey = key;
+  const startedMs = clock.monotonicMs();
   const ended = await model.call(request, control);
+  if (maySilenceBeTheCause(ended, clock.monotonicMs() - startedMs)) equipment.isStreamed = true;
   if (ended.status !== "answer") session.purchase.requestKeys.broughtNothing(request.purchaseId, request);
   grace?.cancel();
   forget();
@@ -138,6 +141,16 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   // What the provider had begun to answer it has ended itself, whatever it says that it cost.
   const isCutOff = ended.status === "aborted" || (ended.status === "failed" && ended.usage === undefined);
   return { outcome, isCutOff };
+}
+
+/** A gateway that ends connections which stand silent does so after 30 s or more. */
+const SHORTEST_SILENCE_MS = 20_000;
+
+/** Whether the connection may have been cut off for its silence: an answer that comes piece by piece is let through. */
+function maySilenceBeTheCause(ended: CallOutcome, durationMs: number): boolean {
+  const isCutOff =
+    ended.status === "failed" && (ended.failure.kind === "timeout" || ended.failure.kind === "network");
+  return isCutOff && durationMs >= SHORTEST_SILENCE_MS;
 }
 
 function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequest {

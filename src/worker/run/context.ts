@@ -85,6 +85,8 @@ export interface Equipment extends PreparedSpec {
   /** What the worker's hooks say of this agent; absent: it has none. */
   hooks?: AgentHooks | undefined;
   observer: RunObserver;
+  /** Whether answers are asked for piece by piece also while no parent watches: one that came at once may have been cut off. */
+  isStreamed: boolean;
 }
 
 /**

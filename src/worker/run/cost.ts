@@ -32,6 +32,11 @@ type Booking = Pick<RunContext, "store" | "logger">;
 export const BILL_GRACE_MS = 250;
 /** Bytes of JSON that make a token, about. */
 const BYTES_PER_TOKEN = 4;
+/** Tokens that an image counts for: its bytes say nothing of them, and providers make large ones smaller. */
+const TOKENS_PER_IMAGE = 5_000;
+/** Between these stand the bytes of an image. No JSON string holds either: its quotes would be escaped there. */
+const IMAGE_BEGINS = '{"type":"image","source":{"type":"base64",';
+const IMAGE_ENDS = '"}}';
 
 /** USD for the usage of the call made now, or made last, by the price of the model that was asked; 0 where that is unknown. */
 export function costOf({ prices }: RunContext, { model }: Session, usage: Usage): number {
@@ -76,11 +81,14 @@ function withBill(
 ): CallOutcome {
   const { answer } = outcome;
   if (promptTokens(answer.usage) > 0) return outcome;
-  const output_tokens = answer.usage.output_tokens || Math.ceil(answer.contentJson.length / BYTES_PER_TOKEN);
+  const output_tokens = answer.usage.output_tokens || Math.ceil(tokensIn(answer.contentJson));
   return { status: "answer", answer: { ...answer, usage: { ...promptOf(session, request), output_tokens } } };
 }
 
-/** The tokens of a prompt: where it goes on from the previous call's, these are known, and were cached; the rest is counted by its bytes. */
+/**
+ * The tokens of a prompt: where it goes on from the previous call's, these are known, and were cached; the rest is counted by its
+ * bytes and its images.
+ */
 function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
@@ -89,8 +97,22 @@ function promptOf(
   const before = last
     ? last.usage.input_tokens + last.usage.cache_read_input_tokens + last.usage.cache_creation_input_tokens
     : 0;
-  const bytes = last ? messages.length - cachedLength : head.length + messages.length;
-  return { ...ZERO_USAGE, input_tokens: Math.ceil(bytes / BYTES_PER_TOKEN), cache_read_input_tokens: before };
+  const tokens = last ? tokensIn(messages.slice(cachedLength)) : tokensIn(head) + tokensIn(messages);
+  return { ...ZERO_USAGE, input_tokens: Math.ceil(tokens), cache_read_input_tokens: before };
+}
+
+function tokensIn(json: string): number {
+  let [bytes, images, from] = [0, 0, 0];
+  for (;;) {
+    const begin = json.indexOf(IMAGE_BEGINS, from);
+    const end = begin < 0 ? -1 : json.indexOf(IMAGE_ENDS, begin);
+    if (end < 0) break;
+    bytes += Buffer.byteLength(json.slice(from, begin));
+    images += 1;
+    from = end + IMAGE_ENDS.length;
+  }
+  bytes += Buffer.byteLength(json.slice(from));
+  return bytes / BYTES_PER_TOKEN + images * TOKENS_PER_IMAGE;
 }
 
 /**

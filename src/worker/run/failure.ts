@@ -7,6 +7,7 @@
  * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
  * | the conversation is too long for the model, and old tool results can be left out, or what is old summed up | the same call without them |
  * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
+ * | a cap in USD binds the run, and this worker knows no price of its model | the run ends `model_error`, nothing is bought |
  * | the limiter says wait, the installation is paused | again later; a long wait frees the slot |
  * | the model of this process was stopped | handed on |
  * | the lease ran out, or Redis lost a part of the log | handed on, unless the run was taken: at once, and without progress with a growing delay |
@@ -83,6 +84,14 @@ export async function afterModelFailure(
   return waitOrRelease(context, session, failure.kind, delayMs);
 }
 
+/** A cap that is never reached would be none: the run ends before its next call. */
+export function endUnpriced({ logger }: RunContext, session: Session, step: CallStep): undefined {
+  const { unpriced: model } = session.equipment;
+  const message = `This worker does not know the price of model "${model}", so max_cost_usd cannot be kept: give all workers the prices that spawns are checked with (SUBAGENT_PRICES, or prices of createWorker).`;
+  logger.error({ uid: session.address.uid, model }, "The price of a model with a cap in USD is not known");
+  session.add([newFailure(step.message, failureEntry({ kind: "model_error", message }, step))]);
+}
+
 /** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
 function canShorten({ state, rules }: Session, { compactBefore }: CallStep): boolean {
   if (compactBefore === undefined) state.tooLongAtMessage = state.userMessageNumber;
@@ -98,7 +107,7 @@ function withoutModel({ equipment, model }: Session): boolean {
   return true;
 }
 
-function failureEntry(failure: ModelFailure, { finalCall }: CallStep) {
+function failureEntry(failure: { kind: string; message: string }, { finalCall }: CallStep) {
   const kind: "context_window" | "model_error" =
     failure.kind === "context_window" ? "context_window" : "model_error";
   return { v: 1 as const, kind, message: failure.message, ...(finalCall && { hand_back: finalCall }) };

@@ -55,6 +55,7 @@ export async function openSession(
       ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
       : undefined,
     observer: context.observer.observe(observedRun(address, record)),
+    isStreamed: record.attempts > 0,
     ...kind,
   });
   // First of all: what fails from here on gives the run back, and Redis then knows of no call.

@@ -3,9 +3,10 @@
  * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open-session.ts` gives each its own parts.
  */
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
-import type { Pace } from "../../shared/protocol/limits.ts";
+import { isCappedInUsd, type Pace } from "../../shared/protocol/limits.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
+import { type PriceOverrides, priceOf } from "../../shared/protocol/usage.ts";
 import type { RunRules } from "../loop/reply-body.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
 import { outputFormat } from "../model/output-format.ts";
@@ -24,6 +25,7 @@ export interface SpecSources {
   /** What tools of every agent may do, before what its specification says. */
   permissions: readonly PermissionRules[];
   skills: SkillLibrary | undefined;
+  prices: PriceOverrides;
 }
 
 /** See the module's header. */
@@ -35,6 +37,8 @@ export interface PreparedSpec {
   toolNames: readonly string[];
   /** The chain of models, the one that was asked for first. */
   models: readonly string[];
+  /** One of them without a known price, where a cap in USD binds the agent and could not be kept. */
+  unpriced: string | undefined;
   /** What stays the same in every request of the run. */
   requestHead: string;
   /** What its models are told about how much to do, each as far as it takes it. */
@@ -64,7 +68,8 @@ export class SpecCache {
 }
 
 function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
-  const { toolbox, roots, skills } = sources;
+  const { toolbox, roots, skills, prices } = sources;
+  const models = [spec.model, ...(spec.fallback_models ?? [])];
   const tools = toolsOf(spec, sources);
   const offered = [...tools.values()];
   const canAsk = tools.has(ASK_TOOL);
@@ -84,7 +89,10 @@ function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
     toolNames: [...tools.keys()],
     pace: { effort: spec.effort, task_budget: spec.task_budget },
     outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : "",
-    models: [spec.model, ...(spec.fallback_models ?? [])],
+    models,
+    unpriced: isCappedInUsd(spec.limits, spec.budgets)
+      ? models.find((model) => !priceOf(model, prices))
+      : undefined,
     requestHead: requestHead({
       maxTokens: spec.limits.max_tokens,
       system: systemPrompt(

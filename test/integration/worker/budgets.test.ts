@@ -205,6 +205,51 @@ test("a call is reserved at the price of the dearest model of its chain", async 
   expect(chained).toMatchObject({ status: "partial", stop_reason: "max_cost" });
 });
 
+test.each([
+  ["of its own", { limits: { max_cost_usd: 1 } }, {}],
+  ["of its tenant", {}, { tenant: { max_cost_usd: 1, window_ms: 3_600_000 } }],
+  ["of its own, by a model to fall back on", { limits: { max_cost_usd: 1 }, fallback_models: ["dear"] }, {}],
+])(
+  "a cap in USD %s ends a run before it buys anything where the worker knows no price",
+  async (_, spawn, budgets) => {
+    const stage = await openStage({ scenario: { turns: [text("done")], repeat: true } });
+    await stage.startWorker();
+    const prices = { dear: DEAR };
+    const model = "fallback_models" in spawn ? "claude-haiku-4-5" : "dear";
+    const parent = testParent(stage.client({ prices, budgets }), { parentId: "unpriced", model });
+    const reply = await parent.task({ prompt: "look", ...spawn });
+    expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error", turns: 0 });
+    expect(reply.error).toMatch(/price of model "dear".*SUBAGENT_PRICES/);
+    expect(stage.offline.ledger).toEqual([]);
+    // Without a cap the price is not needed.
+    const free = testParent(stage.client({ prices }), { parentId: "free", model: "dear" });
+    expect(await free.task("look")).toMatchObject({ status: "succeeded" });
+  },
+);
+
+test("an image takes a fixed part of a budget, whatever its bytes", async () => {
+  const stage = await openStage({ scenario: { turns: [text("seen")], repeat: true } });
+  await stage.startWorker();
+  const png = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(1_000_000, 7)]);
+  const images = [{ base64: png.toString("base64") }, { base64: png.toString("base64") }];
+  const look = (max_total_tokens: number) =>
+    stage
+      .parent(`seeing-${max_total_tokens}`, { budgets: { parent: { max_total_tokens } } })
+      .task({ prompt: "look", images });
+  expect(await look(20_000)).toMatchObject({ status: "succeeded", summary: "seen" });
+  expect(await look(10_000)).toMatchObject({ status: "partial", stop_reason: "max_total_tokens", turns: 0 });
+});
+
+test("a prompt is counted by its bytes: a character of Chinese has three", async () => {
+  const stage = await openStage({ scenario: { turns: [text("read")], repeat: true } });
+  await stage.startWorker();
+  const budgets = { parent: { max_total_tokens: 20_000 } };
+  const read = (prompt: string) =>
+    stage.parent(prompt.slice(0, 1).codePointAt(0)?.toString(), { budgets }).task(prompt);
+  expect(await read("a".repeat(40_000))).toMatchObject({ status: "succeeded" });
+  expect(await read("\u8bfb".repeat(40_000))).toMatchObject({ status: "partial", turns: 0 });
+});
+
 test("what is spent of a budget can be read, and is what its runs cost", async () => {
   const stage = await openStage({ scenario: { turns: [{ ...text("done"), usage }] } });
   await stage.startWorker();

@@ -1,9 +1,19 @@
 /** Guarantee: what may succeed later is tried again without repeating a committed turn; the rest ends the run at once. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
 import { addUsage } from "../../../src/shared/protocol/content.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, type SpawnOptions, type StageOptions } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage, type SpawnOptions, type StageOptions } from "../../stage/stage.ts";
+import {
+  connect,
+  messageEnd,
+  messageStart,
+  send,
+  startProvider,
+  stream,
+  textBlock,
+} from "../../unit/worker/model/scripted-provider.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
@@ -164,4 +174,51 @@ test.for([
   const { reply, ledger } = await runOf({ turns: [{ ...done, failures: [refusal] }] });
   expect(reply).toMatchObject({ status: "failed" });
   expect(ledger).toHaveLength(1);
+});
+
+/** What a worker sends whose first call a gateway ends with `status` when it has been silent for `silentMs` by its clock. */
+async function callsBehindGateway(silentMs: number, status: number) {
+  let aheadMs = 0;
+  const provider = await startProvider((response, { json }) => {
+    if (provider.received.length === 1) {
+      aheadMs += silentMs;
+      response.writeHead(status).end();
+    } else if (json?.stream === true) {
+      stream(response, messageStart() + textBlock(0, "done") + messageEnd("end_turn"));
+    } else {
+      send(response, done.content, { stop_reason: "end_turn" });
+    }
+  });
+  // Its lease outlives the silence.
+  const installation = await openStage({ timing: LONG_TIMING });
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs };
+  await installation.startWorker({ model: connect(provider, { clock }), clock, random: () => 0.1 });
+  const reply = await installation.parent().task("work");
+  return {
+    reply,
+    calls: provider.received.map(({ headers, json }) => [json?.stream === true, headers["idempotency-key"]]),
+  };
+}
+
+test("a call that a gateway ended after a silence is made again as a stream, which it lets through", async () => {
+  const { reply, calls } = await callsBehindGateway(60_000, 504);
+  expect(reply).toMatchObject({ status: "succeeded", summary: "done", turns: 1 });
+  expect(calls.map(([isStreamed]) => isStreamed)).toEqual([false, true]);
+});
+
+test.each([
+  ["a 504 at once", 0, 504],
+  ["an overload after a while", 60_000, 529],
+])("after %s the same bytes are sent again, under the same key", async (_, silentMs, status) => {
+  const { reply, calls } = await callsBehindGateway(silentMs, status);
+  expect(reply).toMatchObject({ status: "succeeded", summary: "done", turns: 1 });
+  expect(calls).toEqual([calls[0], calls[0]]);
+});
+
+test("a run whose last holder met a failure asks for a stream at once", async () => {
+  const limited = { status: 529, headers: { "retry-after": "3" } };
+  const installation = await openStage({ scenario: { turns: [{ ...done, failures: [limited] }] } });
+  await installation.startWorker({ random: () => 0.1 });
+  expect(await installation.parent().task("work")).toMatchObject({ status: "succeeded", turns: 1 });
+  expect(installation.offline.ledger.map((call) => call.stream)).toEqual([false, true]);
 });

@@ -112,6 +112,8 @@ function equipmentOf(
     toolNames: [],
     models: [SPEC.model],
     requestHead: "",
+    unpriced: undefined,
+    isStreamed: false,
     outputFormat: "",
     pace: {},
     workspace: new RunWorkspace({

@@ -21,7 +21,7 @@ const toolNamed = (name: string) =>
 test("agents of one specification share one kind, and a tool that becomes known to the worker makes it anew", () => {
   let later = [toolNamed("other")];
   const toolbox = createToolbox([toolNamed("early")], () => later);
-  const kinds = new SpecCache({ toolbox, roots: [], permissions: [], skills: undefined });
+  const kinds = new SpecCache({ toolbox, roots: [], permissions: [], skills: undefined, prices: {} });
   const before = kinds.of(spec);
   expect(kinds.of(spec)).toBe(before);
   expect(kinds.of({ ...spec })).not.toBe(before);
@@ -36,7 +36,7 @@ test("agents of one specification share one kind, and a tool that becomes known 
 test("the worker's rules stand before those of the specification", () => {
   const permissions = [{ deny: ["early"] }];
   const toolbox = createToolbox([toolNamed("early")]);
-  const kinds = new SpecCache({ toolbox, roots: [], permissions, skills: undefined });
+  const kinds = new SpecCache({ toolbox, roots: [], permissions, skills: undefined, prices: {} });
   const own = { allow: ["early"] };
   expect(kinds.of({ ...spec, permissions: [own] }).rules.permissions).toEqual([...permissions, own]);
 });

@@ -20,18 +20,22 @@ export interface DueTask {
 
 const SINGLE = /^at-[0-9a-f]{32}$/;
 
-/** Asks for the job `jobId` of `parent`; undefined: no schedule has put it there. Rejects with `redis_unavailable`. */
+/**
+ * Asks for the job `jobId` of `parent`; `said`: the `schedule_id` in its data. Undefined: no schedule has put it there. Rejects with
+ * `redis_unavailable`.
+ */
 export async function askSchedule(
   client: Client,
   parent: ParentAddress,
   jobId: string,
+  said: string | undefined,
 ): Promise<DueTask | undefined> {
   const scheduleId = repeatedOf(parent, jobId);
   if (scheduleId === undefined && !SINGLE.test(jobId)) return undefined;
   const opened = await internalsOf(client).open();
   return opened.call((redisCall) => {
     const call = { client: opened, parent, ...redisCall };
-    return scheduleId === undefined ? askSingle(call, jobId) : askRepeated(call, scheduleId);
+    return scheduleId === undefined ? askSingle(call, jobId, said) : askRepeated(call, scheduleId);
   });
 }
 
@@ -55,10 +59,21 @@ async function askRepeated(call: ParentCall, schedule_id: string): Promise<DueTa
   return { isWanted, ...(nextMs !== undefined && { nextMs }) };
 }
 
-/** The id of a single one is a digest: it is compared with those of all schedules, at most a hundred. */
-async function askSingle({ read, parent, client }: ParentCall, jobId: string): Promise<DueTask> {
-  const texts = await read(() => client.redis.hvals(client.keys.parent(parent).schedules));
+/**
+ * The id of a single one is a digest of its schedule, which stands in the hash under `said`. A job that says none is compared with
+ * all schedules, at most a hundred of up to 768 KB.
+ */
+async function askSingle(
+  { read, parent, client: { redis, keys } }: ParentCall,
+  jobId: string,
+  said: string | undefined,
+): Promise<DueTask> {
+  const { schedules } = keys.parent(parent);
+  const texts = await read<(string | null)[]>(() =>
+    said === undefined ? redis.hvals(schedules) : redis.hmget(schedules, said),
+  );
   const isWanted = texts.some((text) => {
+    if (text === null) return false;
     const stands = readSchedule(text);
     // Of what another version wrote it cannot be said that the job is not its.
     return !stands || (!stands.paused && jobOf(stands) === jobId);

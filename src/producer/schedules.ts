@@ -203,8 +203,10 @@ function isTimeZone(name: string): boolean {
 }
 
 /** The job's data each time the schedule comes due. */
-function wishOf({ tenant, parent_id, task }: Schedule) {
-  return { ...task, tenant, parent_id, reply: "channel" };
+function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
+  // The id of a single one's job does not say which it is.
+  const named = at === undefined ? {} : { schedule_id };
+  return { ...task, ...named, tenant, parent_id, reply: "channel" };
 }
 
 /** Before anything is written. */

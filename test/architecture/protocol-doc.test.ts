@@ -37,6 +37,7 @@ test("every key and channel stands in the table with its spelling, and nothing e
       if (name === "parent" || name === "agent") continue;
       const own = {
         budget: "<budget>",
+        reservation: "<budget>/<purchase>",
         callback: "<thread_id>",
         request: "<request_key>",
         message: "<message_id>",
@@ -83,6 +84,7 @@ test("a key's row names the scripts that are handed the key, and no others", () 
     reply_id: "sa-1.1",
     run: 1,
     name: "n",
+    purchase_id: "sa-1.1.1",
     job_id: "sa-1.1",
   };
   const given = { ...words, tenant: "acme", lock: keys.callbackLock };
@@ -133,8 +135,9 @@ function writeTable(heading: string, rows: readonly string[][]): void {
 }
 
 test("every duration stands in the table with its value, and nothing else does", () => {
-  const { TIMING, IDLE_MS, ANSWER_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } = timing;
-  const durations = { ...TIMING, IDLE_MS, ANSWER_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS, WORKER_TTL_MS };
+  const { TIMING, IDLE_MS, ANSWER_MS, RESERVATION_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } = timing;
+  const kept = { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS, WORKER_TTL_MS };
+  const durations = { ...TIMING, IDLE_MS, ANSWER_MS, RESERVATION_MS, ...kept };
   const constants = Object.keys(timing).filter((name) => name.endsWith("_MS"));
   expect(Object.keys(durations)).toEqual(expect.arrayContaining(constants));
   const expected = Object.entries(durations).map(([name, ms]) => [name, inWords(ms)]);

@@ -8,6 +8,7 @@ import { createLogger } from "../../src/shared/logger.ts";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import {
   IDLE_MS,
+  RESERVATION_MS,
   TIMING,
   type Timing,
   WAKE_DONE_KEPT_MS,
@@ -173,7 +174,13 @@ const UNITS: Readonly<Record<string, number>> = { s: 1_000, h: 3_600_000, d: 86_
 function durationsIn(stays: string): number[] {
   const named: Readonly<Record<string, number>> = {
     ...DISTINCT,
-    ...{ WORKER_TTL_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS, transcript_ms: TRANSCRIPT_MS },
+    ...{
+      WORKER_TTL_MS,
+      RESERVATION_MS,
+      WAKE_DONE_KEPT_MS,
+      WAKE_FAILED_KEPT_MS,
+      transcript_ms: TRANSCRIPT_MS,
+    },
   };
   const found = codeIn(stays).flatMap((name) => named[name] ?? []);
   for (const [, n, unit = ""] of stays.matchAll(/\b(\d+) ([shd])\b/g))

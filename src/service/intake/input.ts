@@ -13,6 +13,7 @@ import {
 } from "../../shared/protocol/intake.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
+import { ScheduleId } from "../../shared/protocol/schedule.ts";
 import { clip, nestsDeeper, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
@@ -27,10 +28,13 @@ export interface Sender {
  * in any process do. They give nothing that the fields beside them could not ask for.
  */
 const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
+/** What the job of a single schedule may say besides: which one it is of. */
+const SingleJobInput = IntakeJobInput.extend({ schedule_id: ScheduleId.optional() });
 /** One wish, of an entry or a job. */
 export type JobInput = z.output<typeof IntakeJobInput>;
 
 const TOO_DEEP = `it nests deeper than ${JSON_MAX_DEPTH} levels`;
+const IntakeSchedule = z.object({ schedule_id: ScheduleId });
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
 
@@ -46,17 +50,27 @@ export function inputOfEntry(flat: readonly string[]): IntakeInput {
   return readInput(IntakeInput, { ...wish, reply: "channel" }, "intake");
 }
 
-/** The wish in the data of a job; `unread` says why it was not read. Throws `invalid_input`. */
-export function inputOfJob({ data, unread }: { data: unknown; unread?: string }): JobInput {
+/** The wish in the data of a job; `unread` says why it was not read, `isScheduled`: a schedule has put it there. Throws `invalid_input`. */
+export function inputOfJob(
+  { data, unread }: { data: unknown; unread?: string },
+  isScheduled: boolean,
+): JobInput {
   if (unread !== undefined) throw refused(unread);
   // First of all: what is nested deeply can be read, but not written.
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(TOO_DEEP);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
-  const unknown = fields.find((name) => !Object.hasOwn(IntakeJobInput.shape, name));
+  const form = isScheduled ? SingleJobInput : IntakeJobInput;
+  const unknown = fields.find((name) => !Object.hasOwn(form.shape, name));
   if (unknown !== undefined) throw unknownField(unknown);
   requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
-  return readInput(IntakeJobInput, data, "intake");
+  const { schedule_id: _, ...wish }: z.output<typeof SingleJobInput> = readInput(form, data, "intake");
+  return wish;
+}
+
+/** The `schedule_id` in the data of a job, as far as that can be read. */
+export function scheduleIdIn(data: unknown): string | undefined {
+  return IntakeSchedule.safeParse(data).data?.schedule_id;
 }
 
 /** Whose wish it is, as far as that can be read; undefined: there is no parent to tell. */

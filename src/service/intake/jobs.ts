@@ -21,7 +21,7 @@ import type { Logger } from "../../shared/logger.ts";
 import { IntakeInput } from "../../shared/protocol/intake.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import type { IntakeJob, JobEnd, JobStep, RepliedJob } from "../../shared/redis/intake-jobs.ts";
-import { inputOfJob, senderOf } from "./input.ts";
+import { inputOfJob, scheduleIdIn, senderOf } from "./input.ts";
 import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, tellRefusal } from "./spawn.ts";
 import { hasNoRoom } from "./stream.ts";
@@ -68,7 +68,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
       try {
         due = await dueOf(client, job);
         if (due && !(due.isWanted && isFirst(job, clock))) return { status: "done", value: NOTHING_BEGUN };
-        const { receipt, awaited } = await begin(parts, job, waits);
+        const { receipt, awaited } = await begin(parts, job, due !== undefined, waits);
         if (!awaited) return { status: "done", value: receipt };
         const reply = waits.hold(awaited.tenant, waitForReply(awaited, leaving.signal));
         return { status: "waits", end: reply.catch(failed) };
@@ -145,7 +145,7 @@ function isOfTenant({ details }: SubagentError): boolean {
 /** What the parent's schedules say of a job; undefined: it is of none. */
 async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask | undefined> {
   const sender = senderOf(data);
-  return sender && askSchedule(client, sender.parent, id);
+  return sender && askSchedule(client, sender.parent, id, scheduleIdIn(data));
 }
 
 /** Whether no later job of its schedule has come due since it found no room. */
@@ -166,9 +166,10 @@ function explained(error: unknown): SubagentError {
 async function begin(
   { client, quota }: JobTakerParts,
   job: IntakeJob,
+  isScheduled: boolean,
   waits: ReturnType<typeof createWaits>,
 ) {
-  const wish = inputOfJob(job);
+  const wish = inputOfJob(job, isScheduled);
   const isAwaited = wish.reply === "return";
   const requirePlace = () => {
     if (isAwaited) waits.requireRoom(wish.tenant);

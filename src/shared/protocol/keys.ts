@@ -146,8 +146,10 @@ export interface Keys {
   limiterHolders(name: string): string;
   /** sorted set: run → when it asks again (epoch ms). */
   limiterWaiting(name: string): string;
-  /** hash: what has been spent of a budget, and what is reserved for calls under way. */
+  /** hash: what has been spent of a budget, calls under way included at what is reserved for them. */
   budget(name: string): string;
+  /** string: what a budget has reserved for a call under way. `call`: `<budget>/<purchase>`. */
+  reservation(call: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
@@ -185,6 +187,7 @@ export function keysUnder(prefix = "saq"): Keys {
     limiterHolders: (name) => `{${prefix}}:limiter-holders:${name}`,
     limiterWaiting: (name) => `{${prefix}}:limiter-waiting:${name}`,
     budget: (name) => `{${prefix}}:budget:${name}`,
+    reservation: (call) => `{${prefix}}:reservation:${call}`,
     parent: (address) => parentKeys(tagged(address)),
     agent: (address) => agentKeys(`${tagged(address)}:agent:${address.uid}`),
   };

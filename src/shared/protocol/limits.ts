@@ -153,6 +153,8 @@ export function isTiming(value: unknown): value is Timing {
 export const IDLE_MS = 600 * SECOND;
 /** A sub-agent's question waits this long for its answer, unless its parent set another time. */
 export const ANSWER_MS = HOUR;
+/** A call's reservation in a budget lives this long unless the call is settled: twice as long as the longest run. */
+export const RESERVATION_MS = 2 * CEILING.max_duration_ms;
 /** The job of a wake that was taken stays visible this long. */
 export const WAKE_DONE_KEPT_MS = HOUR;
 /** The job of a wake whose run failed stays visible this long. */

@@ -3,8 +3,10 @@
  * budgets bind an agent.
  *
  * 1. A call counts from its reservation on, at its estimate; settling replaces the estimate by what it cost.
- * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for.
+ * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for. Nothing else is kept of it
+ *    after {@link RESERVATION_MS}; a settling that comes later changes nothing.
  * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
+ * 4. A reservation and its settling cost Redis the same however many calls are under way: all share its slot.
  */
 import { SubagentError } from "../errors.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";

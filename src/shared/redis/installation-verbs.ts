@@ -122,10 +122,9 @@ export const INSTALLATION_VERBS = {
   },
   /** Takes what a call may cost out of the budget `name`. `used_permille`: how much of it is used then. */
   "budget-reserve": {
-    keys: ["budget"],
-    context: ["registry_ttl_ms"],
+    keys: ["budget", "reservation"],
+    context: ["registry_ttl_ms", "reservation_ms"],
     args: {
-      purchase_id: text,
       tokens: int,
       micro_usd: int,
       max_tokens: optional(int),
@@ -139,9 +138,9 @@ export const INSTALLATION_VERBS = {
   },
   /** What the call took after all. */
   "budget-settle": {
-    keys: ["budget"],
+    keys: ["budget", "reservation"],
     context: [],
-    args: { purchase_id: text, tokens: int, micro_usd: int },
+    args: { tokens: int, micro_usd: int },
     answers: { settled: {}, same: {} },
   },
   /** What has been spent of the budget in its window. */

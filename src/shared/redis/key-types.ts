@@ -37,7 +37,7 @@ const PART = /^\{[^{}]+\}:(?:(agent):[^:]+(?::([a-z]+).*)?|([a-z]+).*)$/s;
 /** Every key that the whole installation shares, by its type; a name that ends in `:` is the beginning of several. */
 function sharedKeys(keys: Keys): Readonly<Record<string, readonly string[]>> {
   return {
-    string: [keys.paused, keys.callbackLock, keys.fairPeriod, keys.worker("")],
+    string: [keys.paused, keys.callbackLock, keys.fairPeriod, keys.worker(""), keys.reservation("")],
     set: [keys.workers, keys.limiters, keys.webhooks],
     hash: [keys.hintGrace, keys.apiKeys, keys.webhookHolders, keys.limiter(""), keys.budget("")],
     stream: [keys.intake, keys.intakeRefused],

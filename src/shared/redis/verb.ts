@@ -13,7 +13,7 @@ import {
   type ParentKeys,
   replyIdOf,
 } from "../protocol/keys.ts";
-import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/limits.ts";
+import { IDLE_MS, MAX_LIVE_AGENTS, RESERVATION_MS, type Timing } from "../protocol/limits.ts";
 import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES, INBOX_MAX_MESSAGES } from "../protocol/message.ts";
 import { MAX_SCHEDULES } from "../protocol/schedule.ts";
 import type { Codec, ListCodec } from "./codec.ts";
@@ -55,6 +55,7 @@ export const KEY_PARAMETER = {
   resumed: "resumes",
   limiter: "name",
   budget: "name",
+  reservation: "purchase_id",
   holders: "name",
   waiting: "name",
   wake_job: "job_id",
@@ -72,6 +73,8 @@ export interface KeyParameters {
   /** The uid of the agent whose conversation goes on in a new one. */
   resumes?: string | undefined;
   name: string;
+  /** The purchase of the call that the budget `name` reserves for. */
+  purchase_id: string;
   job_id: string;
   tenant: string;
   /** The key of the lock. */
@@ -113,6 +116,7 @@ const KEYS = {
   limiters: ({ keys }) => keys.limiters,
   limiter: ({ keys }, { name = "" }) => keys.limiter(name),
   budget: ({ keys }, { name = "" }) => keys.budget(name),
+  reservation: ({ keys }, { name = "", purchase_id = "" }) => keys.reservation(`${name}/${purchase_id}`),
   holders: ({ keys }, { name = "" }) => keys.limiterHolders(name),
   waiting: ({ keys }, { name = "" }) => keys.limiterWaiting(name),
   ranked_wakes: ({ keys }) => keys.rankedWakes,
@@ -152,6 +156,7 @@ const CONTEXT = {
   request_ttl_ms: ({ timing }) => timing.requestTtlMs,
   reply_ttl_ms: ({ timing }) => timing.replyTtlMs,
   kept_ms: ({ timing }) => timing.keptAfterAckMs,
+  reservation_ms: () => RESERVATION_MS,
   registry_ttl_ms: ({ timing }) => timing.registryTtlMs,
   usage_ttl_ms: ({ timing }) => timing.usageTtlMs,
   event_ttl_ms: ({ timing }) => timing.eventTtlMs,

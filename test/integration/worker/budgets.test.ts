@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
-import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { CEILING, SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { type BudgetBook, budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
 import { run } from "../../../src/worker/run/run.ts";
@@ -149,7 +149,7 @@ test("a reservation that is repeated counts once, one that is settled for what i
   expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 132, costUsd: 1.25 });
 });
 
-test("a rolling window forgets what is older, reservations too", async () => {
+test("a rolling window forgets what is older, reservations too: a call of then gives nothing back", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
   const budget = { name: "tenant/rolling", maxTokens: 100, windowMs: 600 };
@@ -157,7 +157,52 @@ test("a rolling window forgets what is older, reservations too", async () => {
   expect(await reserve("a")).toMatchObject({ status: "granted" });
   await until(async () => (await readSpent(stage.redis, stage.keys, budget)).tokens === 0);
   expect(await reserve("b")).toMatchObject({ status: "granted", used: 0.9 });
-  expect(await stage.redis.hlen(stage.keys.budget("tenant/rolling"))).toBe(3);
+  await book.settle([budget], "a", { tokens: 0, costUsd: 0 });
+  expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 90, costUsd: 0 });
+  expect(await stage.redis.hlen(stage.keys.budget("tenant/rolling"))).toBe(2);
+});
+
+test("a call that is never settled stays spent, its reservation ends by itself, and a settling after that changes nothing", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const budget = { name: "agent/t/p/u", maxTokens: 100 };
+  const reserve = (id: string) => book.reserve([budget], id, { tokens: 60, costUsd: 0.5 }, false);
+  expect(await reserve("crashed")).toMatchObject({ status: "granted" });
+  const reservation = stage.keys.reservation("agent/t/p/u/crashed");
+  const endsInMs = await stage.redis.pttl(reservation);
+  // No call that still runs loses its own.
+  expect(endsInMs).toBeGreaterThan(CEILING.max_duration_ms);
+  expect(endsInMs).toBeLessThanOrEqual(2 * CEILING.max_duration_ms);
+  await stage.redis.pexpire(reservation, 1);
+  await until(async () => (await stage.redis.exists(reservation)) === 0);
+  await book.settle([budget], "crashed", { tokens: 0, costUsd: 0 });
+  expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 60, costUsd: 0.5 });
+  expect(await reserve("next")).toEqual({ status: "refused", over: "max_total_tokens" });
+});
+
+test("a call that is settled leaves nothing but what is spent, and gives nothing back to a budget that an operator has emptied", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const budget = { name: "agent/t/p/u", maxTokens: 100 };
+  const reserve = (id: string) => book.reserve([budget], id, { tokens: 60, costUsd: 0 }, false);
+  await reserve("a");
+  await book.settle([budget], "a", { tokens: 10, costUsd: 0 });
+  expect(await stage.redis.exists(stage.keys.reservation("agent/t/p/u/a"))).toBe(0);
+  await reserve("b");
+  await stage.redis.del(stage.keys.budget(budget.name));
+  await book.settle([budget], "b", { tokens: 0, costUsd: 0 });
+  expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 0, costUsd: 0 });
+  expect(await reserve("b")).toEqual({ status: "granted", used: 0.6 });
+});
+
+test("what another version has written into a budget counts for nothing", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const budget = { name: "tenant/old", maxTokens: 100, windowMs: 3_600_000 };
+  const fields = Array.from({ length: 9_000 }, (_, i) => [`r/u.${i}`, "60 0 0"]);
+  await stage.redis.hset(stage.keys.budget(budget.name), ...fields.flat());
+  const amount = { tokens: 60, costUsd: 0 };
+  expect(await book.reserve([budget], "a", amount, false)).toEqual({ status: "granted", used: 0.6 });
 });
 
 test("a run whose answer takes all of a budget and does not fit its output schema ends: each call is reserved once", async () => {

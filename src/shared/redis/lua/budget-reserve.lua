@@ -1,19 +1,20 @@
 -- budget-reserve: takes what a call may cost out of a budget before the call begins.
--- Include budget.
+-- Include budget, reservation.
 -- Closes: two workers that both find room for the last call; a call of a crashed worker that counts for nothing.
 local slice, oldest = slices(window_ms)
 local tokens_used, usd_used, stale = spent_of(budget, oldest)
-if #stale > 0 then redis.call('HDEL', budget, unpack(stale, 1, math.min(#stale, 1000))) end
+if #stale > 0 then redis.call('HDEL', budget, unpack(stale)) end
 
-if redis.call('HEXISTS', budget, 'r/' .. purchase_id) == 0 then
+if not read_reservation(reservation, budget) then
   tokens_used, usd_used = tokens_used + tokens, usd_used + micro_usd
   if not forced and max_tokens and tokens_used > max_tokens then return answer('refused', { over = 'max_total_tokens' }) end
   if not forced and max_micro_usd and usd_used > max_micro_usd then return answer('refused', { over = 'max_cost' }) end
   write_hash_even_when_full(budget)
   redis.call('HINCRBY', budget, 't/' .. fmt(slice), fmt(tokens))
   redis.call('HINCRBY', budget, 'c/' .. fmt(slice), fmt(micro_usd))
-  redis.call('HSET', budget, 'r/' .. purchase_id, fmt(tokens) .. ' ' .. fmt(micro_usd) .. ' ' .. fmt(slice))
   redis.call('PEXPIRE', budget, registry_ttl_ms)
+  local reserved = fmt(tokens) .. ' ' .. fmt(micro_usd) .. ' ' .. fmt(slice)
+  redis.call('SET', reservation, reserved, 'PX', reservation_ms)
 end
 local used = math.max(max_tokens and tokens_used / max_tokens or 0, max_micro_usd and usd_used / max_micro_usd or 0)
 return answer('granted', { used_permille = math.min(1000000, math.floor(used * 1000)) })

@@ -26,6 +26,7 @@ test("every key of an installation has a type, so that a new one cannot be forgo
     limiterHolders: keys.limiterHolders("anthropic/m"),
     limiterWaiting: keys.limiterWaiting("anthropic/m"),
     budget: keys.budget("tenant/acme"),
+    reservation: keys.reservation(`tenant/acme/${agent.uid}.1.1`),
   };
   const untyped = names.filter((name) => typeOf(String(Reflect.get(spelled, name))) === undefined);
   expect(untyped).toEqual([]);

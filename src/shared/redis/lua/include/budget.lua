@@ -1,6 +1,6 @@
--- What has been spent of a budget: `t/<slice>` tokens and `c/<slice>` millionths of a USD. A rolling window is kept in slices;
--- what is older than the window is forgotten with its slice. Without a window there is one slice.
--- `r/<purchase>` is what a call under way has reserved: `<tokens> <millionths of a USD> <slice>`.
+-- What has been spent of a budget: `t/<slice>` tokens and `c/<slice>` millionths of a USD, calls under way included at what they
+-- reserved. A rolling window is kept in slices; what is older than the window is forgotten with its slice. Without a window there
+-- is one slice. So the hash has at most two fields a slice, however many calls are under way.
 local SLICES = 60
 
 -- The slice that a call of now belongs to, and the newest that the window has left behind.
@@ -15,10 +15,10 @@ local function spent_of(budget, oldest)
   local spent, stale = { t = 0, c = 0 }, {}
   local all = redis.call('HGETALL', budget)
   for i = 1, #all, 2 do
-    local kind, name = string.match(all[i], '^(%a)/(.*)$')
-    local slice = kind == 'r' and string.match(all[i + 1], '%S+$') or name
-    if num(slice) <= oldest then stale[#stale + 1] = all[i]
-    elseif spent[kind] then spent[kind] = spent[kind] + num(all[i + 1]) end
+    local kind, slice = string.match(all[i], '^([tc])/(%d+)$')
+    if not kind then -- Another version's: it counts for nothing.
+    elseif num(slice) <= oldest then stale[#stale + 1] = all[i]
+    else spent[kind] = spent[kind] + num(all[i + 1]) end
   end
   return spent.t, spent.c, stale
 end

@@ -154,6 +154,7 @@ const USAGE: readonly ErrorCode[] = [
   "unknown_schedule",
   "already_answered",
   "agent_ended",
+  "log_full",
   "conflict",
   "unknown_key",
   "unknown_webhook",

@@ -4,7 +4,7 @@ import { SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
 import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
-import { answerEntry } from "../shared/protocol/log.ts";
+import { answerEntry, LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
 import { quoted } from "../shared/protocol/text.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
@@ -69,6 +69,9 @@ export async function findAgent(call: ParentCall, agentId: unknown): Promise<Fou
   if (uid === undefined) throw unknownAgent(agentId);
   return { address: agentOf(parent, uid), agentId: id.data };
 }
+
+const NO_ROOM_FOR_MESSAGE =
+  "it takes no message of this length any more; spawn a new one and tell it what it needs to know";
 
 /** Sends a message to a parent's agent; see `Parent.send`. */
 export async function send(
@@ -147,7 +150,7 @@ export async function readFullText(context: ParentContext, replyId: string): Pro
 
 /**
  * Sends a message: first the deadline hint, then the verb, then the wake. Rejects with `agent_ended`, `unknown_agent`,
- * `conflict` (message id used with another text), `inbox_full`, `invalid_config` (a Redis that will not do in production),
+ * `conflict` (message id used with another text), `inbox_full`, `log_full`, `invalid_config` (a Redis that will not do in production),
  * `redis_unavailable`, `outcome_unknown`.
  */
 async function sendMessage(
@@ -192,7 +195,10 @@ async function sendMessage(
 }
 
 function sendRefusal(
-  answer: Extract<VerbAnswer<"send">, { status: "unknown" | "ended" | "conflict" | "inbox_full" }>,
+  answer: Extract<
+    VerbAnswer<"send">,
+    { status: "unknown" | "ended" | "conflict" | "inbox_full" | "log_full" }
+  >,
   agentId: string,
   messageId: string,
 ): SubagentError {
@@ -213,6 +219,8 @@ function sendRefusal(
         `The inbox of sub-agent "${agentId}" is full (${answer.messages} unread messages): wait until it has read some.`,
         { agent_id: agentId, unread: answer.messages },
       );
+    case "log_full":
+      return logFull(agentId, answer.log_bytes, NO_ROOM_FOR_MESSAGE);
   }
 }
 
@@ -334,6 +342,8 @@ export async function answerQuestion(
         `Question "${question_id}" of "${agentId}" has another answer already, from its parent or by default: send it a message instead.`,
         { agent_id: agentId, question_id },
       );
+    case "log_full":
+      throw logFull(agentId, answered.log_bytes, "give a shorter answer, or ask it to finish");
     case "ended":
       throw agentEnded(agentId, answered.reason);
     case "unknown":
@@ -358,6 +368,16 @@ function agentEnded(agentId: string, reason: string): SubagentError {
     agent_id: agentId,
     ended_reason: reason,
   });
+}
+
+/** The refusal of what would make the log of an agent longer than it may be. `instead`: what the caller does. */
+export function logFull(agentId: string, logBytes: number, instead: string): SubagentError {
+  const megabytes = (bytes: number) => `${Math.floor((bytes / 1024 ** 2) * 10) / 10} MB`;
+  return new SubagentError(
+    "log_full",
+    `The log of sub-agent "${agentId}" has ${megabytes(logBytes)}, of ${megabytes(LOG_MAX_BYTES)} that it may have: ${instead}.`,
+    { agent_id: agentId, log_bytes: logBytes, max_log_bytes: LOG_MAX_BYTES },
+  );
 }
 
 function unknownQuestion(agentId: string, questionId: string | undefined): SubagentError {

@@ -121,7 +121,7 @@ export interface Parent {
   spawn(input: SpawnInput): Promise<SpawnReceipt>;
   /**
    * Sends a message; a `message_id` makes the call repeatable. `files` stand in the agent's workspace, and its model sees
-   * `images`, when it reads the message. `unknown_agent`, `agent_ended`, `conflict`, `inbox_full`.
+   * `images`, when it reads the message. `unknown_agent`, `agent_ended`, `conflict`, `inbox_full`, `log_full`.
    */
   send(agentId: string, text: string, options?: MessageOptions): Promise<SendReceipt>;
   /** The live agents, oldest first. */
@@ -132,7 +132,7 @@ export interface Parent {
   destroy(agentId: string): Promise<DestroyReceipt>;
   /**
    * Answers a question of an agent that waits, the oldest one unless it is named; the agent goes on with the last answer.
-   * The same answer again is no mistake. `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`.
+   * The same answer again is no mistake. `unknown_question`, `already_answered`, `log_full`, `agent_ended`, `unknown_agent`.
    */
   answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;
   /** Asks a run to report what it has, also one that waits for an answer. `unknown_agent`. */
@@ -218,7 +218,7 @@ export interface Parent {
   /**
    * Goes on with the conversation of an agent that has ended: a new agent that begins with it, asked `text`. Its limits, cost and
    * workspace are its own; what it may do is what the old one was given, narrowed by what the parent's profile says now.
-   * `unknown_agent`, `unknown_transcript`, `conflict` (it lives: send it a message), and as `spawn` rejects.
+   * `unknown_agent`, `unknown_transcript`, `log_full`, `conflict` (it lives: send it a message), and as `spawn` rejects.
    */
   resume(agentId: string, text: string, options?: { request_key?: string }): Promise<ResumeReceipt>;
   /** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */

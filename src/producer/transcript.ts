@@ -7,6 +7,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
 import { RequestKey } from "../shared/protocol/ids.ts";
 import { type Limits, leastEffort, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import {
   pageOf,
@@ -15,7 +16,7 @@ import {
   transcriptOf,
   withinBytes,
 } from "../shared/protocol/transcript.ts";
-import { withAgent } from "./agents.ts";
+import { logFull, withAgent } from "./agents.ts";
 import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
 import { digestOf, readInput } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
@@ -97,6 +98,9 @@ export async function resume(
         "conflict",
         `Sub-agent "${agent.agentId}" has not ended: send it a message instead.`,
       );
+    // An ended log changes no more: what is read of it here still holds when it is copied.
+    if (record.log_bytes + Buffer.byteLength(wish.text) >= LOG_MAX_BYTES)
+      throw logFull(agent.agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");
     const { profile } = context;
     const { request_key: requestKey } = wish;
     const { receipt } = await spawnAgent(call, {

@@ -34,6 +34,7 @@ export const ERRORS = {
   agent_ended: { retryable: false, httpStatus: 409 },
   conflict: { retryable: false, httpStatus: 409 },
   quota_exceeded: { retryable: true, httpStatus: 429 },
+  log_full: { retryable: false, httpStatus: 409 },
   inbox_full: { retryable: true, httpStatus: 429 },
   redis_unavailable: { retryable: true, httpStatus: 503 },
   outcome_unknown: { retryable: true, httpStatus: 503 },

@@ -1779,4 +1779,20 @@ export default [
     replace: "",
     tests: ["test/integration/worker/claim-hint.test.ts"],
   },
+  {
+    id: "session-length-untold",
+    promise: "The record knows how long the log is when a message comes.",
+    file: "src/worker/run/session.ts",
+    find: "      log_bytes: told && this.state.logBytes,\n",
+    replace: "",
+    tests: ["test/integration/worker/log-bound.test.ts"],
+  },
+  {
+    id: "question-mark-uncounted",
+    promise: "The marks of questions count in the length of the log.",
+    file: "src/worker/run/session.ts",
+    find: "log_bytes: marks.reduce((sum, { entry }) => sum + entry.bytes, this.state.logBytes)",
+    replace: "log_bytes: this.state.logBytes",
+    tests: ["test/integration/worker/log-bound.test.ts"],
+  },
 ];

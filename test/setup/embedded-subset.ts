@@ -13,6 +13,7 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/ack.test.ts",
   "test/integration/verbs/claim.test.ts",
   "test/integration/verbs/deadline-set.test.ts",
+  "test/integration/verbs/log-bytes.test.ts",
   "test/integration/verbs/look.test.ts",
   "test/integration/verbs/provider-limiter.test.ts",
   "test/integration/verbs/repair.test.ts",

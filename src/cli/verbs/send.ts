@@ -39,7 +39,7 @@ interface SendFlags extends ActingFlags {
 }
 
 /**
- * Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`, `conflict`
+ * Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`, `log_full`, `conflict`
  * for a message id that was used with another text.
  */
 function send(context: CommandContext, agentId: string, message: string, flags: SendFlags): Promise<number> {

@@ -166,6 +166,8 @@ export const RecordFields = z.object({
   wake: count,
   deadline: count,
   inbox_read: count,
+  /** How many bytes of the log its last holder knew of: all but those of the results that a turn under way has committed. */
+  log_bytes: count.default(0),
   /** Running time of the current run that is already accounted for, ms. */
   running_ms: count.default(0),
   /** Provider failures since the run last advanced. */

@@ -128,6 +128,19 @@ export type CompactedEntry = z.infer<typeof CompactedEntry>;
 /** See {@link PurchaseEntry}. */
 export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 
+/**
+ * A log with so many bytes is full: its run makes its final call, and its agent takes no further message. The turn that reaches
+ * the bound stays whole, so a log may be longer by what one turn brings. Every claim reads the whole log.
+ */
+export const LOG_MAX_BYTES = 32 * 1024 * 1024;
+/** What an entry counts beside its key and its JSON: a claim of many small entries costs Redis and the worker more than one of a few large ones. */
+export const ENTRY_OVERHEAD_BYTES = 512;
+
+/** How many bytes of a log an entry counts for. */
+export function entryBytes(key: string, json: string): number {
+  return Buffer.byteLength(key) + Buffer.byteLength(json) + ENTRY_OVERHEAD_BYTES;
+}
+
 /** The log entry that `text` as the answer to a question becomes. The same text gives the same bytes: a repetition is known by them. */
 export function answerEntry(text: string): string {
   return JSON.stringify({ v: 1, content: text } satisfies z.input<typeof ToolResultEntry>);

@@ -14,6 +14,7 @@ import {
   replyIdOf,
 } from "../protocol/keys.ts";
 import { IDLE_MS, MAX_LIVE_AGENTS, RESERVATION_MS, type Timing } from "../protocol/limits.ts";
+import { ENTRY_OVERHEAD_BYTES, LOG_MAX_BYTES } from "../protocol/log.ts";
 import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES, INBOX_MAX_MESSAGES } from "../protocol/message.ts";
 import { MAX_SCHEDULES } from "../protocol/schedule.ts";
 import type { Codec, ListCodec } from "./codec.ts";
@@ -147,6 +148,8 @@ const CONTEXT = {
   max_messages: () => INBOX_MAX_MESSAGES,
   max_bytes: () => INBOX_MAX_BYTES,
   max_attached: () => ATTACHED_MAX_WAITING,
+  max_log_bytes: () => LOG_MAX_BYTES,
+  entry_overhead: () => ENTRY_OVERHEAD_BYTES,
   max_schedules: () => MAX_SCHEDULES,
   lease_ms: ({ timing }) => timing.leaseMs,
   look_ms: ({ timing }) => timing.lookMs,

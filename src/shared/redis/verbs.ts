@@ -51,6 +51,8 @@ const COMMIT = {
   taken: optional(names),
   /** Counters of the run, absolute; absent: as they were. */
   progress: optional(progress),
+  /** {@link RecordFields} `log_bytes`, with these entries; absent: as it was. */
+  log_bytes: optional(int),
   ...TEXT,
   /** {@link RecordFields} `begun`, where another purchase is to begin. */
   begun: optional(text),
@@ -70,7 +72,7 @@ const COMMIT_KEYS = [
   "watching",
 ] as const;
 const COMMIT_CONTEXT = ["tenant", "reply_ttl_ms", "doorbell", "webhook_doorbell", "events_channel"] as const;
-const INBOX_BOUNDS = ["max_messages", "max_bytes", "max_attached"] as const;
+const INBOX_BOUNDS = ["max_messages", "max_bytes", "max_attached", "max_log_bytes"] as const;
 /** Log entries: key and JSON, each written once. */
 const ENTRIES = list("key", "value");
 
@@ -106,6 +108,7 @@ export const AGENT_VERBS = {
       "version",
       "look_ms",
       "max_age_ms",
+      "entry_overhead",
     ],
     args: {
       stem: text,
@@ -152,7 +155,8 @@ export const AGENT_VERBS = {
   },
   /**
    * Puts a message into the inbox. `queued`: a run begins, add the job; `delivered`: a run that is queued or going on
-   * will read it; `same`: it was accepted before (with status `queued`: add the job again).
+   * will read it; `same`: it was accepted before (with status `queued`: add the job again). `log_full`: with this message and those
+   * that wait the log would have no room for a turn.
    */
   send: {
     keys: ["record", "inbox", "attachments", "life", "message", "registry"],
@@ -172,6 +176,7 @@ export const AGENT_VERBS = {
       conflict: {},
       ended: { reason: endedReason },
       inbox_full: { messages: int },
+      log_full: { log_bytes: int },
       unknown: {},
     },
   },
@@ -282,6 +287,8 @@ export const AGENT_VERBS = {
       /** How long the questions wait. */
       answer_ms: int,
       progress: optional(progress),
+      /** {@link RecordFields} `log_bytes`, with the marks. */
+      log_bytes: optional(int),
       ...TEXT,
       events: optional(text),
     },
@@ -292,11 +299,11 @@ export const AGENT_VERBS = {
   /**
    * Writes the answer to an open question into the log, once: `waiting`, others are open; `queued`, that was the last, add
    * the job; `same`, this very answer stands (with status `queued`: add the job again); `answered`, another one does. A
-   * sweeper's answer is the default, `not_due` before the deadline.
+   * sweeper's answer is the default, `not_due` before the deadline. `log_full`: the log has no room for the parent's.
    */
   answer: {
     keys: ["record", "log"],
-    context: ["look_ms"],
+    context: ["look_ms", "max_log_bytes", "entry_overhead"],
     args: {
       authority: word("parent", "sweeper"),
       question_id: text,
@@ -307,6 +314,7 @@ export const AGENT_VERBS = {
       waiting: { open: int },
       same: { run: int, wake: int, agent_status: agentStatus },
       answered: {},
+      log_full: { log_bytes: int },
       not_due: { deadline: int },
       unknown_question: {},
       ended: { reason: endedReason },

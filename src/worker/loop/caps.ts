@@ -1,10 +1,13 @@
 /**
- * What the caps and the context window leave of a run.
+ * What the caps, the log and the context window leave of a run.
  *
  * The caps say whether the next model call may be an ordinary one, must be the final call (which asks for what has been found), or
  * cannot be made at all. Time, tokens and money trigger early, so that a final call still fits. A cap takes effect at three places:
  * `next` asks here before each call; a call under way ends at its `deadlineMs` (`call-model.ts`), and tools are stopped when
  * only the time of the final call is left (`run-tools.ts`).
+ *
+ * The log has a bound of its own, since every claim reads all of it, also what requests leave out: a full one is a cap, under which
+ * its last turn's calls are not begun (`next.ts`).
  *
  * In the context window old tool results are left out of requests, and where that is not enough, what was said before is summed up.
  * How large the window is the provider knows: a summary is bought only after its refusal or a cut-off answer.
@@ -55,6 +58,7 @@ function finalCallCause(state: RunState, limits: Limits): PartialReason | undefi
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
   const costOfTwo = last ? 2 * last.costUsd : 0;
   if (state.finish) return "finished_by_parent";
+  if (state.isLogFull) return "context_window";
   if (state.overBudget) return state.overBudget;
   if (state.repetition.isOver) return "loop_detected";
   if (paidCalls + 1 >= limits.max_turns) return "max_turns";

@@ -10,6 +10,7 @@ import {
   CompactedEntry,
   type DeliveredMessage,
   EntryKey,
+  entryBytes,
   entryKey,
   FailureEntry,
   NoticeEntry,
@@ -24,18 +25,22 @@ import {
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 
-/** One entry. `message` is the number it belongs to: even for the user, odd for the model. `…Json`: the same as JSON. */
-export type LogEntry =
-  | { kind: "delivery"; message: number; run: number; partsJson: readonly string[]; hasFiles: boolean }
-  | { kind: "notice"; message: number; textJson: string }
-  | ({ kind: "answer"; message: number } & LoggedAnswer)
-  | { kind: "started"; message: number; callId: string }
-  | ({ kind: "result"; message: number; callId: string; contentJson: string } & ResultMarks)
-  | { kind: "failure"; message: number; value: FailureEntry }
-  | { kind: "purchase"; message: number; value: PurchaseEntry }
-  | { kind: "verdict"; message: number; value: VerdictEntry }
-  | { kind: "cleared"; message: number; value: ClearedEntry }
-  | { kind: "compacted"; message: number; value: CompactedEntry };
+/**
+ * One entry. `message` is the number it belongs to: even for the user, odd for the model; `bytes`: what it counts for in the log.
+ * `…Json`: the same as JSON.
+ */
+export type LogEntry = { message: number; bytes: number } & (
+  | { kind: "delivery"; run: number; partsJson: readonly string[]; hasFiles: boolean }
+  | { kind: "notice"; textJson: string }
+  | ({ kind: "answer" } & LoggedAnswer)
+  | { kind: "started"; callId: string }
+  | ({ kind: "result"; callId: string; contentJson: string } & ResultMarks)
+  | { kind: "failure"; value: FailureEntry }
+  | { kind: "purchase"; value: PurchaseEntry }
+  | { kind: "verdict"; value: VerdictEntry }
+  | { kind: "cleared"; value: ClearedEntry }
+  | { kind: "compacted"; value: CompactedEntry }
+);
 
 /** A model's answer as the log holds it. */
 export interface LoggedAnswer {
@@ -98,41 +103,49 @@ const ORDER: Readonly<Record<LogEntry["kind"], number>> = {
 /** A stored entry. Throws a zod error for a key or a shape that this version does not know. */
 export function readEntry(key: string, json: string): LogEntry {
   const { message, kind, callId } = EntryKey.parse(key);
+  const bytes = entryBytes(key, json);
   const value = storedJson(json, ["log", key]);
   switch (kind) {
     case "started":
       ToolStartedEntry.parse(value);
-      return { kind, message, callId };
+      return { kind, message, bytes, callId };
     case "result": {
       const { content, is_error: isError, refused = false, denied = false } = ToolResultEntry.parse(value);
       const marks = { isError, isRefused: refused, isDenied: denied };
-      return { kind, message, callId, contentJson: JSON.stringify(content), ...marks };
+      return { kind, message, bytes, callId, contentJson: JSON.stringify(content), ...marks };
     }
     case "failure":
-      return { kind, message, value: FailureEntry.parse(value) };
+      return { kind, message, bytes, value: FailureEntry.parse(value) };
     case "notice":
-      return { kind, message, textJson: JSON.stringify(NoticeEntry.parse(value).text) };
+      return { kind, message, bytes, textJson: JSON.stringify(NoticeEntry.parse(value).text) };
     case "purchase":
-      return { kind, message, value: PurchaseEntry.parse(value) };
+      return { kind, message, bytes, value: PurchaseEntry.parse(value) };
     case "verdict":
-      return { kind, message, value: VerdictEntry.parse(value) };
+      return { kind, message, bytes, value: VerdictEntry.parse(value) };
     case "cleared":
-      return { kind, message, value: ClearedEntry.parse(value) };
+      return { kind, message, bytes, value: ClearedEntry.parse(value) };
     case "compacted":
-      return { kind, message, value: CompactedEntry.parse(value) };
+      return { kind, message, bytes, value: CompactedEntry.parse(value) };
     default:
-      return message % 2 === 0 ? readDelivery(message, value) : readAnswer(message, value, json);
+      return message % 2 === 0
+        ? readDelivery(message, bytes, value)
+        : readAnswer(message, bytes, value, json);
   }
 }
 
-function readDelivery(message: number, value: unknown): LogEntry {
+function readDelivery(message: number, bytes: number, value: unknown): LogEntry {
   const { run, messages } = UserEntry.parse(value);
-  return deliveryOf(message, run, messages);
+  return deliveryOf(message, bytes, run, messages);
 }
 
-function deliveryOf(message: number, run: number, messages: readonly DeliveredMessage[]): LogEntry {
+function deliveryOf(
+  message: number,
+  bytes: number,
+  run: number,
+  messages: readonly DeliveredMessage[],
+): LogEntry {
   const hasFiles = messages.some(({ note }) => note !== undefined);
-  return { kind: "delivery", message, run, partsJson: messages.flatMap(partsOf), hasFiles };
+  return { kind: "delivery", message, bytes, run, partsJson: messages.flatMap(partsOf), hasFiles };
 }
 
 function partsOf({ text, note, images = [] }: DeliveredMessage): string[] {
@@ -148,7 +161,7 @@ function partsOf({ text, note, images = [] }: DeliveredMessage): string[] {
 const BEFORE_CONTENT = ',"content":';
 const OPENING = '{"v":1,"model":';
 
-function readAnswer(message: number, value: unknown, json: string): LogEntry {
+function readAnswer(message: number, bytes: number, value: unknown, json: string): LogEntry {
   const entry = AssistantEntry.parse(value);
   // The content goes back to the provider in the very bytes in which it came, whichever process sends it.
   const contentJson = json.startsWith(OPENING)
@@ -157,6 +170,7 @@ function readAnswer(message: number, value: unknown, json: string): LogEntry {
   return {
     kind: "answer",
     message,
+    bytes,
     content: entry.content,
     contentJson,
     stopReason: entry.stop_reason,
@@ -172,21 +186,17 @@ export function newDelivery(message: number, run: number, messages: readonly Del
   const list = messages.map(({ message_id, text, note, images }) =>
     JSON.stringify({ v: 1, message_id, text, note, images }),
   );
-  return {
-    key: entryKey.message(message),
-    json: `{"v":1,"run":${run},"messages":[${list.join(",")}]}`,
-    entry: deliveryOf(message, run, messages),
-  };
+  const json = `{"v":1,"run":${run},"messages":[${list.join(",")}]}`;
+  const key = entryKey.message(message);
+  return { key, json, entry: deliveryOf(message, entryBytes(key, json), run, messages) };
 }
 
 /** A word of the runtime to the model, delivered with message `message`. */
 export function newNotice(message: number, text: string): NewEntry {
   const textJson = JSON.stringify(text);
-  return {
-    key: entryKey.notice(message),
-    json: `{"v":1,"text":${textJson}}`,
-    entry: { kind: "notice", message, textJson },
-  };
+  const key = entryKey.notice(message);
+  const json = `{"v":1,"text":${textJson}}`;
+  return { key, json, entry: { kind: "notice", message, bytes: entryBytes(key, json), textJson } };
 }
 
 /** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
@@ -197,9 +207,12 @@ export function newAnswer(message: number, answer: LoggedAnswer, durationMs: num
   if (finalCall !== undefined) more += `,"hand_back":"${finalCall}"`;
   const head = `${OPENING}${JSON.stringify(model)},"usage":${usageText(usage)},"duration_ms":${Math.round(durationMs)}${more}${BEFORE_CONTENT}`;
   const { content } = answer;
+  const key = entryKey.message(message);
+  const json = `${head}${contentJson}}`;
   const entry = {
     kind: "answer",
     message,
+    bytes: entryBytes(key, json),
     content,
     contentJson,
     stopReason,
@@ -208,22 +221,22 @@ export function newAnswer(message: number, answer: LoggedAnswer, durationMs: num
     costUsd,
     finalCall,
   } as const;
-  return { key: entryKey.message(message), json: `${head}${contentJson}}`, head, entry };
+  return { key, json, head, entry };
 }
 
 /** The call `callId` of message `message` begins. */
 export function newStarted(message: number, callId: string, name: string): NewEntry {
-  return {
-    key: entryKey.started(message, callId),
-    json: `{"v":1,"name":${JSON.stringify(name)}}`,
-    entry: { kind: "started", message, callId },
-  };
+  return startedAt(entryKey.started(message, callId), message, callId, name);
+}
+
+function startedAt(key: string, message: number, callId: string, name: string): NewEntry {
+  const json = `{"v":1,"name":${JSON.stringify(name)}}`;
+  return { key, json, entry: { kind: "started", message, bytes: entryBytes(key, json), callId } };
 }
 
 /** The mark of a question that is put: that of the call which puts it. */
 export function newQuestionMark(questionId: string): NewEntry {
-  const { key, ...mark } = newStarted(0, "", ASK_TOOL);
-  return { ...mark, key: entryKey.startedOf(questionId) };
+  return startedAt(entryKey.startedOf(questionId), 0, "", ASK_TOOL);
 }
 
 /** What a call gave back; `isInterrupted`: a crash cut it off. */
@@ -247,59 +260,51 @@ export function newResult(
   if (isInterrupted) more += ',"interrupted":true';
   if (isRefused) more += ',"refused":true';
   if (isDenied) more += ',"denied":true';
+  const key = entryKey.result(message, callId);
+  const json = `{"v":1,"content":${contentJson}${more}}`;
+  const bytes = entryBytes(key, json);
   return {
-    key: entryKey.result(message, callId),
-    json: `{"v":1,"content":${contentJson}${more}}`,
-    entry: { kind: "result", message, callId, contentJson, isError, isRefused, isDenied },
+    key,
+    json,
+    entry: { kind: "result", message, bytes, callId, contentJson, isError, isRefused, isDenied },
   };
 }
 
 /** Message `message` will never come. */
 export function newFailure(message: number, value: FailureEntry): NewEntry {
-  return {
-    key: entryKey.failure(message),
-    json: JSON.stringify(value),
-    entry: { kind: "failure", message, value },
-  };
+  const key = entryKey.failure(message);
+  const json = JSON.stringify(value);
+  return { key, json, entry: { kind: "failure", message, bytes: entryBytes(key, json), value } };
 }
 
 /** Whether message `message` fits the output schema. */
 export function newVerdict(message: number, value: VerdictEntry): NewEntry {
-  return {
-    key: entryKey.verdict(message),
-    json: JSON.stringify(value),
-    entry: { kind: "verdict", message, value },
-  };
+  const key = entryKey.verdict(message);
+  const json = JSON.stringify(value);
+  return { key, json, entry: { kind: "verdict", message, bytes: entryBytes(key, json), value } };
 }
 
 /** From message `message` on requests leave out old results. */
 export function newCleared(message: number, value: ClearedEntry): NewEntry {
-  return {
-    key: entryKey.cleared(message, value.through),
-    json: JSON.stringify(value),
-    entry: { kind: "cleared", message, value },
-  };
+  const key = entryKey.cleared(message, value.through);
+  const json = JSON.stringify(value);
+  return { key, json, entry: { kind: "cleared", message, bytes: entryBytes(key, json), value } };
 }
 
 /** From message `message` on a summary stands for what was said before. */
 export function newCompacted(message: number, value: CompactedEntry): NewEntry {
   const json = priced(value);
-  return {
-    key: entryKey.compacted(message, value.before),
-    json,
-    // A copy: a slice would keep the whole summary for as long as the run.
-    head: Array.from(json.slice(0, json.indexOf('"summary"'))).join(""),
-    entry: { kind: "compacted", message, value },
-  };
+  // A copy: a slice would keep the whole summary for as long as the run.
+  const head = Array.from(json.slice(0, json.indexOf('"summary"'))).join("");
+  const key = entryKey.compacted(message, value.before);
+  return { key, json, head, entry: { kind: "compacted", message, bytes: entryBytes(key, json), value } };
 }
 
 /** A call for message `message` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
 export function newPurchase(message: number, epoch: number, k: number, value: PurchaseEntry): NewEntry {
-  return {
-    key: entryKey.purchase(message, epoch, k),
-    json: priced(value),
-    entry: { kind: "purchase", message, value },
-  };
+  const key = entryKey.purchase(message, epoch, k);
+  const json = priced(value);
+  return { key, json, entry: { kind: "purchase", message, bytes: entryBytes(key, json), value } };
 }
 
 /** An entry as JSON, its usage in the spelling of {@link StoredUsage}. */

@@ -55,6 +55,9 @@ export interface CallStep {
   compactBefore?: number;
 }
 
+/** The result of a call for which the log has no room. */
+const NO_ROOM = "Not executed: the conversation has become too long to take another result.";
+
 /** A final answer that does not fit the output schema is asked for once more with the schema enforced, then repaired twice. */
 const MOST_MISMATCHES = 3;
 
@@ -169,10 +172,7 @@ function answerCalls(last: LastAnswer, state: RunState, rules: RunRules): Step |
   const work = workOfAnswer();
   for (const call of last.calls) {
     if (call.isAnswered) continue;
-    const question = questionOf(call, message, rules);
-    const planned = question
-      ? planQuestion(question, { call, work }, state, rules)
-      : planCall({ call, work }, state, rules);
+    const planned = planOpen({ call, work }, message, state, rules);
     if ("question_id" in planned) questions.push(planned);
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
@@ -187,6 +187,14 @@ type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
 interface Judged {
   call: CallState;
   work: Work;
+}
+
+/** A call that has no result yet. Where the log is full none begins: the final call comes next. */
+function planOpen(judged: Judged, message: number, state: RunState, rules: RunRules): Planned {
+  const { call } = judged;
+  if (state.isLogFull && !call.isStarted) return { how: "denied", reason: NO_ROOM };
+  const question = questionOf(call, message, rules);
+  return question ? planQuestion(question, judged, state, rules) : planCall(judged, state, rules);
 }
 
 /** A rule that asks is kept by the question itself: it is the parent's to answer. */

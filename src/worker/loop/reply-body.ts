@@ -5,6 +5,7 @@
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
+import { LOG_MAX_BYTES } from "../../shared/protocol/log.ts";
 import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
@@ -40,7 +41,8 @@ export interface RunRules {
 /** The reply's body, if the run ended here. */
 export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   const { tally, failure } = state;
-  const error = failure?.message ?? (state.hasWastedTooManyCalls ? PAID_IN_VAIN : mismatchOf(state));
+  const error =
+    failure?.message ?? (state.hasWastedTooManyCalls ? PAID_IN_VAIN : logFullOf(state)) ?? mismatchOf(state);
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;
@@ -121,6 +123,13 @@ export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[
   if (put === 0) return body;
   const asked = (body.tools_called[ASK_TOOL] ?? 0) + put;
   return { ...body, tools_called: { ...body.tools_called, [ASK_TOOL]: asked } };
+}
+
+/** What the reply says of a run whose final call a full log has called for. */
+const LOG_FULL = `The log of this sub-agent has reached ${LOG_MAX_BYTES / 1024 ** 2} MB, the most that it may have: it takes no further message. Spawn a new one and tell it what it needs to know.`;
+
+function logFullOf({ last }: RunState): string | undefined {
+  return last?.finalCall === "context_window" ? LOG_FULL : undefined;
 }
 
 /** Why there is no output although it was asked for. */

@@ -7,7 +7,7 @@
  *    acknowledged (`run/`).
  */
 import { isToolUse, type Usage } from "../../shared/protocol/content.ts";
-import type { FailureEntry, VerdictEntry } from "../../shared/protocol/log.ts";
+import { type FailureEntry, LOG_MAX_BYTES, type VerdictEntry } from "../../shared/protocol/log.ts";
 import { type InboxMessage, permittedCallOf } from "../../shared/protocol/message.ts";
 import { readOutput } from "../../shared/protocol/output.ts";
 import { calledTool } from "../../shared/protocol/permissions.ts";
@@ -58,8 +58,9 @@ export class RunState {
   /** Number of the run. */
   readonly run: number;
   readonly conversation = new Conversation();
-  /** How many entries the log has. */
+  /** How many entries the log has, and how many bytes they count for. */
   entries = 0;
+  logBytes = 0;
   /** Whether a message of this run has been delivered. */
   isBegun = false;
   /** Whether the parent's words of the pending user message have been delivered. */
@@ -135,6 +136,11 @@ export class RunState {
     return this.#barrenCalls >= MOST_BARREN_CALLS;
   }
 
+  /** Whether the log takes no turn any more. */
+  get isLogFull(): boolean {
+    return this.logBytes >= LOG_MAX_BYTES;
+  }
+
   /** The JSON value of the last answer, where it was found to fit; null is a value. */
   get output(): unknown {
     if (this.verdict?.fits !== true) return undefined;
@@ -145,6 +151,7 @@ export class RunState {
   /** Moves the state on by an entry that was committed, or is about to be. */
   fold(entry: LogEntry): void {
     this.entries += 1;
+    this.logBytes += entry.bytes;
     this.#place(entry);
     while (this.#later && this.#later.size > 0 && this.#catchUp());
   }
@@ -249,8 +256,10 @@ export class RunState {
       return true;
     }
     // A call that is made again has its mark already.
-    if (call.isStarted) this.entries -= 1;
-    else this.tally.call(call.name);
+    if (call.isStarted) {
+      this.entries -= 1;
+      this.logBytes -= entry.bytes;
+    } else this.tally.call(call.name);
     call.isStarted = true;
     return true;
   }

@@ -174,8 +174,7 @@ export class Session {
 
   /** Reads the unread messages again. */
   async refreshInbox(): Promise<void> {
-    const all = await this.#store.inbox(this.address);
-    this.state.unread = all.slice(this.#consumedHere);
+    this.state.unread = (await this.#store.inbox(this.address)).slice(this.#consumedHere);
     this.#inboxInRedis = this.state.unread.length;
   }
 
@@ -267,6 +266,7 @@ export class Session {
       running_ms: this.lease.runningMs(),
       run: this.record.run,
       answer_ms: answerMs,
+      log_bytes: marks.reduce((sum, { entry }) => sum + entry.bytes, this.state.logBytes),
       questions: questions.map(
         ({ question_id, text, default_answer = "" }, i) =>
           [question_id, marks[i]?.json ?? "", text, default_answer] as const,
@@ -326,6 +326,7 @@ export class Session {
       taken: consumed?.taken,
       events: events.length > 0 ? eventLine(events) : undefined,
       progress: told?.args.progress,
+      log_bytes: told && this.state.logBytes,
       summary: told?.args.summary,
       whole_text: told?.args.whole_text,
       forgets_summary: told?.args.forgets_summary,

@@ -13,6 +13,7 @@ const CODES: Record<ErrorCode, number> = {
   unknown_schedule: 2,
   already_answered: 2,
   agent_ended: 2,
+  log_full: 2,
   conflict: 2,
   unknown_key: 2,
   unknown_webhook: 2,

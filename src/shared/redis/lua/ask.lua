@@ -26,7 +26,7 @@ for _, question in ipairs(questions) do
 end
 -- No lease is left whose end would tell that the run has come further: its crashes go here.
 local fields = advance({ status = 'waiting', asked_epoch = epoch, questions = cjson.encode(waiting_for), deadline = deadline,
-  running_ms = running_ms, progress = progress, crashes_without_progress = '0' })
+  running_ms = running_ms, progress = progress, log_bytes = log_bytes, crashes_without_progress = '0' })
 commit_text(fields)
 write(record, fields)
 redis.call('HDEL', record, 'lease_until', 'claim_id')

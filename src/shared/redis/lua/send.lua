@@ -1,8 +1,8 @@
 -- send: puts a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
 -- Include live, queue.
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
--- still gets messages running out.
-local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')
+-- still gets messages running out; a message to an agent whose log has no room for it and a turn.
+local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since', 'log_bytes')
 if not agent.status then return refused(agent) end
 
 local seen = redis.call('GET', message)
@@ -17,11 +17,15 @@ local bytes = #payload
 for _, waiting in ipairs(unread) do bytes = bytes + #waiting end
 if #unread >= max_messages or bytes > max_bytes then return answer('inbox_full', { messages = #unread }) end
 
+local chars = 0
 if attached then
-  local chars = #attached
+  chars = #attached
   for _, name in ipairs(redis.call('HKEYS', attachments)) do chars = chars + redis.call('HSTRLEN', attachments, name) end
   if chars > max_attached then return answer('inbox_full', { messages = #unread }) end
 end
+
+local log_bytes = num(agent.log_bytes)
+if log_bytes + bytes + chars >= max_log_bytes then return answer('log_full', { log_bytes = log_bytes }) end
 
 local now = now_ms()
 if attached then redis.call('HSET', attachments, attached_to, attached) end

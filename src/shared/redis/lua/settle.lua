@@ -56,7 +56,7 @@ write_even_when_full(record)
 local has_run = agent.status ~= 'idle'
 local kind, reply_id = 'reply', uid .. '.' .. fmt(run)
 if is_workers then
-  local fields = { progress = progress }
+  local fields = { progress = progress, log_bytes = log_bytes }
   if word == 'new' then
     commit(agent, entries, now, fields)
     agent.message_ids = fields.message_ids or agent.message_ids

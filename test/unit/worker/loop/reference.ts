@@ -297,6 +297,11 @@ export function sumsOf(filed: Filed, run: number) {
   };
 }
 
+/** What the entries of a log count for. */
+export function bytesOf(stored: Iterable<readonly [string, string]>): number {
+  return [...stored].reduce((sum, [key, json]) => sum + Buffer.from(key + json).length + 512, 0);
+}
+
 function barrenCallsAtEnd(
   turns: readonly ReferenceTurn[],
   barrenAnswers: readonly boolean[],

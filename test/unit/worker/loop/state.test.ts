@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { newStarted } from "../../../../src/worker/loop/log.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
 import { cases } from "../../../helpers/cases.ts";
-import { conversationJson, fileAll, sumsOf } from "./reference.ts";
+import { bytesOf, conversationJson, fileAll, sumsOf } from "./reference.ts";
 import { asked, call, rules, Story, text } from "./story.ts";
 import { again, fillingScripts, lifeFrom, liveOn, logOf, narrowScripts, scripts } from "./world.ts";
 
@@ -88,6 +88,8 @@ test("the state that moves on by one entry is the one computed from the whole lo
         const filed = fileAll(life.entries);
         expect(JSON.stringify(sumsIn(held))).toBe(JSON.stringify(sumsOf(filed, held.run)));
         expect(held.entries).toBe(life.entries.length);
+        expect(held.logBytes).toBe(bytesOf(life.entries));
+        expect(logOf(script, life).logBytes).toBe(held.logBytes);
         const opened = logOf(script, life);
         expect(JSON.stringify(sumsIn(opened))).toBe(JSON.stringify(sumsIn(held)));
         expect(opened.isAfterNudge).toBe(held.isAfterNudge);
@@ -188,9 +190,9 @@ describe("a run's state", () => {
 
   test("a call that is made again has one mark: the log grows by nothing", () => {
     const state = asked().asks(call("a", "look")).started("a", "look").log();
-    const before = state.entries;
+    const { entries, logBytes } = state;
     state.fold(newStarted(1, "a", "look").entry);
-    expect(state.entries).toBe(before);
+    expect(state).toMatchObject({ entries, logBytes });
     expect(state.tally.toolCalls).toBe(1);
   });
 

@@ -60,7 +60,7 @@ local function commit(agent, entries, now, fields)
     fields.inbox_read, fields.inbox_since = consume_to, now
     fields.message_ids = (redis.call('HGET', record, 'message_ids') or '') .. (consume_ids or '')
   end
-  fields.progress, fields.begun = progress, begun or fields.begun
+  fields.progress, fields.log_bytes, fields.begun = progress, log_bytes, begun or fields.begun
   if progress then
     fields.running_ms = running_ms
     local before = agent.begun or ''

@@ -201,7 +201,8 @@ export function pageLimit(what: string) {
 
 /** The replies that a parent has taken. */
 export const AckInput = z.strictObject({
-  reply_ids: z.array(z.string().min(1).max(256)).min(1).max(MOST_ENTRIES),
+  // Uid, message and the id of a call: a provider may give that 256 characters.
+  reply_ids: z.array(z.string().min(1).max(512)).min(1).max(MOST_ENTRIES),
 });
 
 /**

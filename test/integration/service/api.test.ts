@@ -133,10 +133,11 @@ describe("the channel", () => {
     await api.ask("POST", `${path}/tasks`, { body: { prompt: "Say hello" } });
     const { replies, cursor } = (await api.ask("GET", `${path}/replies?wait=30`)).body;
     const [{ reply_id }] = replies;
-    const ack = () =>
-      api.ask("POST", `${path}/replies/ack`, { body: { reply_ids: [reply_id, "unheard-of"] } });
-    expect((await ack()).body).toEqual({ acked: [reply_id], already: ["unheard-of"] });
-    expect((await ack()).body).toEqual({ acked: [], already: [reply_id, "unheard-of"] });
+    // The longest id that a question can have.
+    const unheardOf = `sa-${"0".repeat(24)}.100/${"x".repeat(256)}/permission`;
+    const ack = () => api.ask("POST", `${path}/replies/ack`, { body: { reply_ids: [reply_id, unheardOf] } });
+    expect((await ack()).body).toEqual({ acked: [reply_id], already: [unheardOf] });
+    expect((await ack()).body).toEqual({ acked: [], already: [reply_id, unheardOf] });
     expect((await stage.parent(parentId).newReplies()).entries).toEqual([]);
     expect((await api.ask("GET", `${path}/replies?after=${cursor}`)).body).toEqual({ replies: [], cursor });
   });

@@ -1040,4 +1040,23 @@ export default [
     replace: "\\u009f\\u200e\\u200f\\u202a",
     tests: ["test/unit/cli/terminal/text.test.ts"],
   },
+  {
+    id: "resume-drops-budgets",
+    promise: "The budgets of an ended agent bind the one that goes on from it.",
+    file: "src/producer/transcript.ts",
+    find: ", budgets: spec.budgets };",
+    replace: " };",
+    tests: ["test/integration/producer/transcript.test.ts"],
+    title: "budget",
+  },
+  {
+    id: "resume-drops-tenant-budget",
+    promise:
+      "The tenant's budget of an ended agent binds the one that goes on from it, where its operator names none.",
+    file: "src/shared/protocol/limits.ts",
+    find: "const tenant = operator.tenant ?? wished.tenant;",
+    replace: "const { tenant } = operator;",
+    tests: ["test/integration/producer/transcript.test.ts"],
+    title: "tenant",
+  },
 ];

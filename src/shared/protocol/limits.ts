@@ -194,7 +194,7 @@ export const Budgets = z.strictObject({
 /** See {@link Budgets}. */
 export type Budgets = z.infer<typeof Budgets>;
 
-/** The tighter of two: each cap the lower one, the operator's window. */
+/** The tighter of two: each cap the lower one. The tenant's budget is the operator's; where it has none, the other's holds. */
 export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): Budgets {
   const least = (a?: number, b?: number) => (a === undefined ? b : Math.min(a, b ?? a));
   const both = (a: Budgets["agent"], b: Budgets["agent"]) => {
@@ -207,10 +207,11 @@ export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): B
   };
   const agent = both(operator.agent, wished.agent);
   const parent = both(operator.parent, wished.parent);
+  const tenant = operator.tenant ?? wished.tenant;
   return {
     ...(Object.keys(agent).length > 0 && { agent }),
     ...(Object.keys(parent).length > 0 && { parent }),
-    ...(operator.tenant && { tenant: operator.tenant }),
+    ...(tenant && { tenant }),
   };
 }
 

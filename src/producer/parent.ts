@@ -217,7 +217,8 @@ export interface Parent {
   transcript(agentId: string, options?: TranscriptOptions): Promise<Transcript>;
   /**
    * Goes on with the conversation of an agent that has ended: a new agent that begins with it, asked `text`. Its limits, cost and
-   * workspace are its own; what it may do is what the old one was given, narrowed by what the parent's profile says now.
+   * workspace are its own; what it may do, and the budgets that bind it, are what the old one was given, narrowed by what the
+   * parent's profile says now.
    * `unknown_agent`, `unknown_transcript`, `log_full`, `conflict` (it lives: send it a message), and as `spawn` rejects.
    */
   resume(agentId: string, text: string, options?: { request_key?: string }): Promise<ResumeReceipt>;

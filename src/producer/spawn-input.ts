@@ -10,6 +10,7 @@ import type { JsonObject } from "../shared/protocol/content.ts";
 import { AgentName, newRequestKey, RequestKey, slugOf, Traceparent } from "../shared/protocol/ids.ts";
 import {
   AlertThresholds,
+  type Budgets,
   isCappedInUsd,
   LimitsInput,
   narrowedBudgets,
@@ -123,12 +124,13 @@ export interface PreparedSpawn {
 /**
  * A checked spawn. Throws `invalid_input` (malformed, or wider than allowed), or `unknown_price` for a cost cap on a
  * model whose price is not known. `answersTask`: the caller answers what a task asks; a managed agent may always ask.
+ * `budgets` bind the agent beside those of the profile and the operator.
  */
 export function prepareSpawn(
   kind: keyof typeof KINDS,
   input: unknown,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
-  { answersTask = false }: { answersTask?: boolean } = {},
+  { answersTask = false, budgets: others }: { answersTask?: boolean; budgets?: Budgets | undefined } = {},
 ): PreparedSpawn {
   const { request_key, traceparent, args, digest } = readCall(kind, input);
   const {
@@ -141,7 +143,7 @@ export function prepareSpawn(
     throw widerError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
   const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
   if (model === undefined) throw noModel(kind);
-  const budgets = narrowedBudgets(operator.budgets, profile.budgets);
+  const budgets = narrowedBudgets(narrowedBudgets(operator.budgets, profile.budgets), others);
   if (isCappedInUsd(limits, budgets))
     for (const each of [model, ...(rest.fallback_models ?? [])]) requirePrice(each, operator);
   const alerts = { ...profile.alerts, ...args.alerts };

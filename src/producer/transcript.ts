@@ -130,7 +130,7 @@ function prepareResumed(
     limits: atMost(spec.limits, baseLimits(TASK_LIMITS, operator, profile.limits)),
     request_key,
   };
-  const options = { answersTask: spec.answer_ms !== undefined };
+  const options = { answersTask: spec.answer_ms !== undefined, budgets: spec.budgets };
   const prepared = prepareSpawn("task", input, { profile, operator }, options);
   const permissions = distinct([...(prepared.spec.permissions ?? []), ...(spec.permissions ?? [])]);
   return {

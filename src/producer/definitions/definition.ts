@@ -10,15 +10,18 @@ import { PermissionRules, SPAWNING_TOOLS, ToolNames, toolNameOf } from "../../sh
 import { ModelChain, Names } from "../input.ts";
 import { type LineProblem, readFrontMatter } from "./front-matter.ts";
 
-/** A file as a definition, or what is wrong with it. */
-export type ReadDefinition = { ok: true; definition: AgentDefinition } | { ok: false; problem: LineProblem };
+/** A file as a definition, or what is wrong with it; `tokens`: how many of its front matter were parsed. */
+export type ReadDefinition = { tokens: number } & (
+  | { ok: true; definition: AgentDefinition }
+  | { ok: false; problem: LineProblem }
+);
 
-/** `a, b(c, d)` as a list: a comma within parentheses is no end. */
-const ENTRY = /(?:[^,(]|\([^)]*\))+/g;
 const commaSeparated = z.preprocess(
   (value) =>
     typeof value === "string"
-      ? (value.match(ENTRY) ?? []).map((entry) => entry.trim()).filter(Boolean)
+      ? entriesOf(value)
+          .map((entry) => entry.trim())
+          .filter(Boolean)
       : value,
   z.array(z.string().trim().min(1)).max(256),
 );
@@ -55,6 +58,7 @@ const KNOWN: ReadonlySet<string> = new Set(Object.keys(Fields.shape));
 export function readDefinition(text: string, stem: string): ReadDefinition {
   const matter = readFrontMatter(text);
   if (!matter.ok) return matter;
+  const { tokens } = matter;
   const spelled = new Map(Object.keys(matter.fields).map((key) => [snakeCase(key), key]));
   // Two spellings of one key: whichever were taken, a bound of the other would be lost.
   const twice = Object.keys(matter.fields).find((key) => spelled.get(snakeCase(key)) !== key);
@@ -62,6 +66,7 @@ export function readDefinition(text: string, stem: string): ReadDefinition {
     const other = spelled.get(snakeCase(twice)) ?? "";
     return {
       ok: false,
+      tokens,
       problem: { line: matter.lineOf(other), message: `${other}: stands here as ${twice}, too` },
     };
   }
@@ -74,10 +79,11 @@ export function readDefinition(text: string, stem: string): ReadDefinition {
     const line = matter.lineOf(spelled.get(key) ?? key);
     return {
       ok: false,
+      tokens,
       problem: { line, message: `${spelled.get(key) ?? key}: ${wordingOf(key, fields)}${issue?.message}` },
     };
   }
-  return { ok: true, definition: definitionOf(read.data, matter.body) };
+  return { ok: true, tokens, definition: definitionOf(read.data, matter.body) };
 }
 
 /** Commands as hooks are a guard that would be missing: such a file is refused rather than run without it. */
@@ -120,6 +126,21 @@ function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefin
       .filter((key) => !KNOWN.has(key))
       .slice(0, 32),
   };
+}
+
+/** `a, b(c, d)` as a list: a comma within parentheses is no end, and a parenthesis that is never closed is one. */
+function entriesOf(text: string): string[] {
+  const lastClosing = text.lastIndexOf(")");
+  const entries: string[] = [];
+  let begin = 0;
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === "(" && at < lastClosing) at = text.indexOf(")", at);
+    else if (text[at] === "," || text[at] === "(") {
+      entries.push(text.slice(begin, at));
+      begin = at + 1;
+    }
+  }
+  return [...entries, text.slice(begin)];
 }
 
 function snakeCase(key: string): string {

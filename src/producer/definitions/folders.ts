@@ -21,8 +21,16 @@ const CHECKED_EVERY_MS = 1_000;
 const MOST_FILES = 256;
 const MOST_BYTES = 320 * 1024;
 const DEEPEST = 3;
+/** What one look reads of all folders together: it is done in one go, and nothing else runs meanwhile. */
+const MOST_OF_ALL: Cost = { bytes: 16 * 1024 * 1024, tokens: 100_000 };
 
-type Loaded = { file: string; mark: string } & (
+/** What reading a file costs: its size, and the tokens of its front matter. */
+interface Cost {
+  bytes: number;
+  tokens: number;
+}
+
+type Loaded = { file: string; mark: string; cost: Cost } & (
   | { definition: FoundDefinition }
   | { problem: DefinitionProblem }
 );
@@ -40,7 +48,7 @@ export function openDefinitions(
       checkedAtMs = clock.monotonicMs();
       const problems: DefinitionProblem[] = [];
       const files = folders.flatMap((folder) => filesUnder(folder, problems));
-      loaded = new Map(files.map((file) => [file, load(file, loaded.get(file))]));
+      loaded = new Map(loadAll(files, loaded).map((each) => [each.file, each]));
       now = combined(shippedDefinitions(), [...loaded.values()], problems);
     }
     now ??= combined(shippedDefinitions(), [], []);
@@ -85,25 +93,45 @@ function filesUnder(folder: string, problems: DefinitionProblem[], depth = 1): s
   }
 }
 
+/** The files in their order; from the first one on for which there is no room left, none is read. */
+function loadAll(files: readonly string[], before: ReadonlyMap<string, Loaded>): Loaded[] {
+  const room = { ...MOST_OF_ALL };
+  let isFull = false;
+  return files.map((file) => {
+    const found = isFull ? undefined : load(file, before.get(file));
+    isFull ||= !found || found.cost.bytes > room.bytes || found.cost.tokens > room.tokens;
+    if (!found || isFull)
+      return refused(file, "is not read: the files before it are as much as is read of all");
+    room.bytes -= found.cost.bytes;
+    room.tokens -= found.cost.tokens;
+    return found;
+  });
+}
+
 /** What stands in the file; read again where it is another than `before`. */
 function load(file: string, before: Loaded | undefined): Loaded {
-  const refused = (message: string, line = 1, mark = "") => ({
-    file,
-    mark,
-    problem: { file, line, message },
-  });
   try {
     const { mtimeMs, size, ino, isFile } = statOf(file);
     const mark = `${mtimeMs} ${size} ${ino}`;
     if (before?.mark === mark) return before;
-    if (!isFile) return refused("is no regular file", 1, mark);
-    if (size > MOST_BYTES) return refused(`is larger than ${MOST_BYTES / 1024} KB`, 1, mark);
+    if (!isFile) return refused(file, "is no regular file", { mark });
+    if (size > MOST_BYTES) return refused(file, `is larger than ${MOST_BYTES / 1024} KB`, { mark });
     const read = readDefinition(readFileSync(file, "utf8"), stemOf(file));
-    if (!read.ok) return refused(read.problem.message, read.problem.line, mark);
-    return { file, mark, definition: { ...read.definition, file } };
+    const cost = { bytes: size, tokens: read.tokens };
+    if (!read.ok) return refused(file, read.problem.message, { mark, cost, line: read.problem.line });
+    return { file, mark, cost, definition: { ...read.definition, file } };
   } catch (error) {
-    return refused(messageOf(error));
+    return refused(file, messageOf(error));
   }
+}
+
+/** Without a mark it is read again at the next look. */
+function refused(
+  file: string,
+  message: string,
+  { line = 1, mark = "", cost = { bytes: 0, tokens: 0 } } = {},
+): Loaded {
+  return { file, mark, cost, problem: { file, line, message } };
 }
 
 function statOf(file: string) {

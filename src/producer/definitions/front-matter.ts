@@ -12,16 +12,23 @@ export interface LineProblem {
   message: string;
 }
 
-/** A file in two parts; `lineOf`: where a key of the front matter stands. */
-export type FrontMatter =
+/** A file in two parts; `lineOf`: where a key of the front matter stands; `tokens`: how many were parsed. */
+export type FrontMatter = { tokens: number } & (
   | { ok: true; fields: Record<string, unknown>; body: string; lineOf(key: string): number }
-  | { ok: false; problem: LineProblem };
+  | { ok: false; problem: LineProblem }
+);
 
-/** Brackets that may stand open in one front matter: a parser's time grows with the square of them. */
-const MOST_BRACKETS = 1_000;
+/**
+ * Tokens of one front matter, of which a line `key: value` has 7. The parser's time is bounded by them, never by characters: it
+ * grows with the square of what nests and of lines in brackets. A text is one token, however long it is.
+ */
+const MOST_TOKENS = 4_000;
+const MOST_OPEN_BRACKETS = 64;
+/** How far to the right a list's mark may stand: a line of marks nests once a mark, two columns each. */
+const LAST_MARK_COLUMN = 128;
 const FENCE = /^---[ \t]*$/;
 const MOST_CHARS = 64 * 1024;
-const PLAIN_FIELD = /^([A-Za-z][\w-]*):[ \t]+(?!["'[{|>&*!])(.*\S)[ \t]*$/;
+const PLAIN_FIELD = /^([A-Za-z][\w-]*):[ \t]+(?=[^\s"'[{|>&*!])(.*)$/;
 
 /** The parser, loaded with the first definition that is read: a parent that names none does not pay for it. */
 function yamlParser(): typeof Yaml {
@@ -31,25 +38,26 @@ function yamlParser(): typeof Yaml {
 /** Reads `text`. Aliases are refused: a few of them can spell gigabytes. */
 export function readFrontMatter(text: string): FrontMatter {
   const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n|\r/);
+  const unparsed = (line: number, message: string) => ({ ...refused(line, message), tokens: 0 });
   if (!FENCE.test(lines[0] ?? ""))
-    return refused(1, "the file must begin with a line --- and its front matter");
+    return unparsed(1, "the file must begin with a line --- and its front matter");
   const end = lines.findIndex((line, at) => at > 0 && FENCE.test(line));
-  if (end < 0) return refused(1, "the front matter has no closing line ---");
+  if (end < 0) return unparsed(1, "the front matter has no closing line ---");
   const matter = lines.slice(1, end);
   if (matter.join("\n").length > MOST_CHARS)
-    return refused(2, `the front matter is longer than ${MOST_CHARS} characters`);
-  if ((matter.join("").match(/[[{]/g)?.length ?? 0) > MOST_BRACKETS)
-    return refused(2, `the front matter has more than ${MOST_BRACKETS} brackets`);
+    return unparsed(2, `the front matter is longer than ${MOST_CHARS} characters`);
   const strict = parsed(matter);
   const found = strict.ok ? strict : parsed(matter.map(quoted));
+  const tokens = strict === found ? strict.tokens : strict.tokens + found.tokens;
   // What is wrong is told of the file as it stands.
-  if (!found.ok) return strict.ok ? found : strict;
+  if (!found.ok) return { ok: false, problem: (strict.ok ? found : strict).problem, tokens };
   const lineOf = (key: string) => {
     const at = matter.findIndex((line) => line.startsWith(`${key}:`));
     return at < 0 ? 1 : at + 2;
   };
   return {
     ok: true,
+    tokens,
     fields: found.fields,
     body: lines
       .slice(end + 1)
@@ -61,19 +69,50 @@ export function readFrontMatter(text: string): FrontMatter {
 
 type Parsed = { ok: true; fields: Record<string, unknown> } | { ok: false; problem: LineProblem };
 
-function parsed(matter: readonly string[]): Parsed {
+/** Splits the text into tokens, in time that grows with its length alone, and stops where they are too much for the parser. */
+function sizeOf(matter: string): { ok: true; tokens: number } | { ok: false; problem: string } {
+  const { Lexer } = yamlParser();
+  let tokens = 0;
+  let openBrackets = 0;
+  let column = 0;
+  for (const token of new Lexer().lex(matter)) {
+    tokens += 1;
+    if (tokens > MOST_TOKENS)
+      return { ok: false, problem: `has more than ${MOST_TOKENS} keys, values and marks` };
+    if (token === "[" || token === "{") openBrackets += 1;
+    else if (token === "]" || token === "}") openBrackets = Math.max(0, openBrackets - 1);
+    const isMark = openBrackets === 0 && (token === "-" || token === "?");
+    if (openBrackets > MOST_OPEN_BRACKETS || (isMark && column > LAST_MARK_COLUMN))
+      return { ok: false, problem: "nests too deep" };
+    const lineEnd = token.lastIndexOf("\n");
+    column = lineEnd < 0 ? column + token.length : token.length - lineEnd - 1;
+  }
+  return { ok: true, tokens };
+}
+
+function parsed(matter: readonly string[]): Parsed & { tokens: number } {
+  const size = sizeOf(matter.join("\n"));
+  if (!size.ok) return { ...refused(2, `the front matter ${size.problem}`), tokens: 0 };
+  const { stackTraceLimit } = Error;
+  // A text may have an error a token, and one that records its stack costs more than the token.
+  Error.stackTraceLimit = 0;
+  try {
+    return { ...parsedYaml(matter), tokens: size.tokens };
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+function parsedYaml(matter: readonly string[]): Parsed {
   const { LineCounter, parseDocument } = yamlParser();
   const lineCounter = new LineCounter();
+  const at = (offset: number, message: string) => refused(lineCounter.linePos(offset).line + 1, message);
   try {
-    const document = parseDocument(matter.join("\n"), { lineCounter, stringKeys: true });
+    // A pretty error copies its line, which may be the whole text.
+    const options = { lineCounter, stringKeys: true, prettyErrors: false };
+    const document = parseDocument(matter.join("\n"), options);
     const error = document.errors[0];
-    if (error) {
-      const { line } = lineCounter.linePos(error.pos[0]);
-      return refused(
-        line + 1,
-        (error.message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, ""),
-      );
-    }
+    if (error) return at(error.pos[0], error.message.split("\n")[0] ?? "");
     const value: unknown = document.toJS({ maxAliasCount: 0 });
     if (value === null) return { ok: true, fields: {} };
     if (typeof value !== "object" || Array.isArray(value))
@@ -86,7 +125,8 @@ function parsed(matter: readonly string[]): Parsed {
 
 /** `key: words` with the words as one text, whatever stands in them. */
 function quoted(line: string): string {
-  const [, key, words] = PLAIN_FIELD.exec(line) ?? [];
+  const [, key, rest] = PLAIN_FIELD.exec(line) ?? [];
+  const words = rest?.trimEnd();
   return key === undefined || words === undefined || !/: |:$| #/.test(words)
     ? line
     : `${key}: ${JSON.stringify(words)}`;

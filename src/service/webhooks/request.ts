@@ -8,7 +8,10 @@ import { clip } from "../../shared/protocol/text.ts";
 import type { StoredWebhook } from "../../shared/redis/webhooks.ts";
 import { lookupFor, type Reach, requireReachable } from "./address.ts";
 
-/** What an answer means: `taken` (2xx), `gone` (410: stop pushing), `refused` (any other), or `failed`: there was none. */
+/**
+ * What an answer means: `taken` (2xx), `gone` (410: stop pushing), `refused` (any other, and an entry of which no request can be
+ * made), or `failed`: there was none.
+ */
 export type PushAnswer = { status: "taken" } | { status: "gone" | "refused" | "failed"; problem: string };
 
 /** Sends webhook requests. */
@@ -31,28 +34,19 @@ export function createSender(reach: Reach, clock: Clock): WebhookSender {
     async send({ url, secret }, entry) {
       const over = new AbortController();
       const timer = clock.timeout(ANSWER_MS, () => over.abort(tooSlow()));
+      let isMade = false;
       try {
+        const signed = signedRequest(secret, entry, Math.floor(clock.now() / 1_000));
+        isMade = true;
         requireReachable(url, reach);
-        const body = JSON.stringify({
-          type: `sub_agent.${entry.kind}`,
-          timestamp: entry.created_at,
-          data: entry,
-        });
         const { origin, pathname, search } = new URL(url);
-        const headers = signedHeaders(secret, entry.reply_id, Math.floor(clock.now() / 1_000), body);
-        const answer = await agent.request({
-          origin,
-          path: pathname + search,
-          method: "POST",
-          headers,
-          body,
-          signal: over.signal,
-        });
+        const to = { origin, path: pathname + search, method: "POST" } as const;
+        const answer = await agent.request({ ...to, ...signed, signal: over.signal });
         // What ends the body early, the receiver or one of the bounds, takes nothing from the status.
         await answer.body.dump({ limit: MOST_ANSWER_BYTES }).catch(() => {});
         return meaningOf(answer.statusCode);
       } catch (error) {
-        return { status: "failed", problem: clip(messageOf(error), 200) };
+        return { status: isMade ? "failed" : "refused", problem: clip(messageOf(error), 200) };
       } finally {
         timer.cancel();
       }
@@ -72,15 +66,25 @@ function meaningOf(status: number): PushAnswer {
   return { status: "refused", problem: `The receiver answered ${status}.` };
 }
 
-/** The headers of Standard Webhooks; `seconds`: epoch seconds of this attempt. */
-function signedHeaders(secret: string, id: string, seconds: number, body: string): Record<string, string> {
+/** Body and headers after Standard Webhooks; `seconds`: epoch seconds of this attempt. Throws for an entry that is no JSON. */
+function signedRequest(secret: string, entry: ChannelEntry, seconds: number) {
+  const body = JSON.stringify({ type: `sub_agent.${entry.kind}`, timestamp: entry.created_at, data: entry });
+  const id = headerSafe(entry.reply_id);
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   const signature = createHmac("sha256", key).update(`${id}.${seconds}.${body}`).digest("base64");
-  return {
+  const headers = {
     "content-type": "application/json",
     "user-agent": "subagent-queue",
     "webhook-id": id,
     "webhook-timestamp": String(seconds),
     "webhook-signature": `v1,${signature}`,
   };
+  return { body, headers };
+}
+
+/** An id as a header can carry it: what its provider spelled with other characters is percent-encoded, and so is `%`. */
+function headerSafe(id: string): string {
+  return id.replace(/[^!-~]|%/gu, (character) =>
+    Buffer.from(character).toString("hex").replace(/../g, "%$&"),
+  );
 }

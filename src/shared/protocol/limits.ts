@@ -201,7 +201,7 @@ export function isCappedInUsd(limits: LimitsInput, budgets: Budgets = {}): boole
   return [limits, ...Object.values(budgets)].some((caps) => caps?.max_cost_usd !== undefined);
 }
 
-/** The tighter of two: each cap the lower one, the operator's window. */
+/** The tighter of two: each cap the lower one. The tenant's budget is the operator's; where it has none, the other's holds. */
 export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): Budgets {
   const least = (a?: number, b?: number) => (a === undefined ? b : Math.min(a, b ?? a));
   const both = (a: Budgets["agent"], b: Budgets["agent"]) => {
@@ -214,10 +214,11 @@ export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): B
   };
   const agent = both(operator.agent, wished.agent);
   const parent = both(operator.parent, wished.parent);
+  const tenant = operator.tenant ?? wished.tenant;
   return {
     ...(Object.keys(agent).length > 0 && { agent }),
     ...(Object.keys(parent).length > 0 && { parent }),
-    ...(operator.tenant && { tenant: operator.tenant }),
+    ...(tenant && { tenant }),
   };
 }
 

@@ -1,10 +1,12 @@
 /** What an agent said stays readable until the ack or as its profile says, and a new agent goes on from it. */
+import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import type { Parent } from "../../../src/producer/parent.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { replay } from "../../../src/worker/loop/replay.ts";
 import { startApi } from "../../helpers/api.ts";
 import { refusal } from "../../helpers/parents.ts";
+import { runHere } from "../../helpers/program.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
@@ -29,6 +31,13 @@ async function nextReply(parent: Parent, acks = true): Promise<Reply> {
     if (acks) await entry.ack();
     return entry;
   }
+  throw new Error("the channel was closed");
+}
+
+/** The reply of this agent, whatever else is in the channel. */
+async function endOf(parent: Parent, agentId: string): Promise<Reply> {
+  for await (const entry of parent.replies())
+    if (entry.kind === "reply" && entry.agent_id === agentId) return entry;
   throw new Error("the channel was closed");
 }
 
@@ -151,6 +160,74 @@ test("what was narrowed since binds the resumed agent as well", async () => {
   expect(resumed).toMatchObject({
     limits: { max_turns: 3 },
     in_force: { tools: ["grep"], profile_version: 1, permissions: [{ deny: ["grep(secret*)"] }] },
+  });
+});
+
+/** Runs whose every call counts 1,000 tokens, and never ends by itself. */
+const endless = {
+  turns: Array.from({ length: 20 }, (_, i) => ({
+    ...look,
+    content: [{ type: "tool_use" as const, name: "glob", input: { pattern: `${i}*` } }],
+    usage: {
+      input_tokens: 900,
+      output_tokens: 100,
+      cache_read_input_tokens: 0,
+      cache_creation_input_tokens: 0,
+    },
+  })),
+};
+
+test("the budget that an agent has spent binds who goes on from it without one: over library, API and command line it buys nothing more", async () => {
+  const stage = await openStage({ scenario: endless });
+  await stage.startWorker();
+  const bounded = stage.parent("planner-7", { budgets: { parent: { max_total_tokens: 4_000 } } });
+  const old = await runTo(bounded, "start", {}, false);
+  expect(old).toMatchObject({ stop_reason: "max_total_tokens" });
+  const calls = stage.offline.ledger.length;
+  // A client and a parent of their own: neither has a budget.
+  const client = stage.client();
+  const unbounded = stage.parent("planner-7", { client });
+  const api = await startApi({ client });
+  const env = { REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix, SUBAGENT_PARENT: undefined };
+  const path = `/v1/parents/planner-7/agents/${old.agent_id}/resume`;
+  const byLibrary = await unbounded.resume(old.agent_id, "go on");
+  const { body: byApi } = await api.ask("POST", path, { body: { text: "go on" } });
+  const args = ["continue", old.agent_id, "go on", "--parent", "planner-7"];
+  const { stdout } = await runHere(args, { cwd: tmpdir(), env });
+  const { agent_id: again } = await unbounded.resume(
+    (await endOf(unbounded, byLibrary.agent_id)).agent_id,
+    "go on",
+  );
+  for (const agentId of [byLibrary.agent_id, byApi.agent_id, stdout[0] ?? "", again])
+    expect(await endOf(unbounded, agentId)).toMatchObject({ stop_reason: "max_total_tokens", tokens: 0 });
+  expect(stage.offline.ledger.length).toBe(calls);
+});
+
+test("of the old agent's budgets and those in force now the tighter caps bind, and the tenant's of the operator who has one", async () => {
+  const stage = await open();
+  const tenant = { max_total_tokens: 50_000, window_ms: 60_000 };
+  const before = stage.client({ budgets: { tenant, agent: { max_total_tokens: 9_000 } } });
+  const old = stage.parent("planner-7", { client: before, budgets: { parent: { max_cost_usd: 5 } } });
+  const { agent_id } = await runTo(old, "start", {}, false);
+  const resumedBy = async (parent: Parent) => {
+    const { agent_id: resumed } = await parent.resume(agent_id, "go on");
+    const address = { tenant: "default", parentId: "planner-7" };
+    const uid = (await stage.store.uidOf(address, resumed)) ?? "";
+    return (await stage.store.record({ ...address, uid }))?.spec.budgets;
+  };
+  const agent = { max_total_tokens: 9_000 };
+  expect(await resumedBy(stage.parent("planner-7", { client: stage.client() }))).toEqual({
+    ...{ agent, tenant },
+    parent: { max_cost_usd: 5 },
+  });
+  const now = { max_total_tokens: 70_000, window_ms: 30_000 };
+  const narrower = stage.parent("planner-7", {
+    client: stage.client({ budgets: { tenant: now } }),
+    budgets: { agent: { max_total_tokens: 20_000 }, parent: { max_cost_usd: 2, max_total_tokens: 8_000 } },
+  });
+  expect(await resumedBy(narrower)).toEqual({
+    ...{ agent, tenant: now },
+    parent: { max_cost_usd: 2, max_total_tokens: 8_000 },
   });
 });
 

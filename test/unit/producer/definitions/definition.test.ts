@@ -120,6 +120,13 @@ describe("a file that cannot be used", () => {
       4,
       /disallowed_tools: stands here as disallowedTools, too/,
     ],
+    ["with one key twice", ["---", "description: b", "name: a", "name: b", "---"], 4, /keys must be unique/],
+    [
+      "with one key twice further in",
+      ["---", "description: b", "output_schema: {type: object,", " type: string}", "---"],
+      4,
+      /keys must be unique/,
+    ],
     ["with broken YAML", ["---", "description: b", "tools: [Read", "---"], 3, /./],
     ["with a list for front matter", ["---", "- a", "---"], 2, /no list of keys/],
     [
@@ -145,4 +152,74 @@ describe("a file that cannot be used", () => {
     if (matter.includes("!!js")) expect(problem).toBeUndefined();
     else expect(problem).toBeDefined();
   });
+});
+
+/** Front matter that a parser reads in more than linear time, or that has an error in each token. */
+const COSTLY: Record<string, (size: number) => string> = {
+  "keys of one map": (n) => Array.from({ length: n }, (_, i) => `k${i}:`).join("\n"),
+  "keys on one line": (n) => `a: {${Array.from({ length: n }, (_, i) => i).join(",")}}`,
+  "quoted keys": (n) => `z: b: c\na: {${Array.from({ length: n }, (_, i) => `"${i}",`).join("")}}`,
+  "pairs in a list": (n) => `a: [${"b: c,".repeat(n)}]`,
+  "open brackets": (n) => `a: ${"[".repeat(n)}`,
+  "open brackets that become some by quoting": (n) => `z: b: c\n ${'[""'.repeat(n)}`,
+  "groups of brackets": (n) => `a: [${`${"[".repeat(60)}${"]".repeat(60)},`.repeat(n)}]`,
+  "closing brackets": (n) => `a: ${"]".repeat(n)}`,
+  "empty texts": (n) => `a: ${'""'.repeat(n)}`,
+  "list marks on one line": (n) => "- ".repeat(n),
+  "list marks further and further in": (n) =>
+    Array.from({ length: n }, (_, i) => " ".repeat(Math.min(120 * i, 4_000)) + "- ".repeat(60)).join("\n"),
+  "keys further and further in": (n) =>
+    Array.from({ length: n }, (_, i) => `${" ".repeat(Math.min(i, 500))}a:`).join("\n"),
+  "keys with question marks": (n) => "? ".repeat(n),
+  "lines in brackets": (n) => `a: [\n${"b\n".repeat(n)}`,
+  "anchors and tags": (n) => "&a !b ".repeat(n),
+  "anchors and aliases": (n) => `a: &a b\n${"- *a\n".repeat(n)}`,
+  "merge keys": (n) => `a: {${"<<: *b,".repeat(n)}}`,
+  directives: (n) => "%\n".repeat(n),
+  documents: (n) => "--- a\n".repeat(n),
+  comments: (n) => "#\n".repeat(n),
+  "empty lines": (n) => `a: b${"\n".repeat(n)}c: [`,
+  "block texts": (n) => "- |\n".repeat(n),
+  "spaces after a key": (n) => `z: [\na: ${" ".repeat(n)}`,
+  "parentheses that are never closed": (n) => `description: b\ntools: ${"(".repeat(n)}`,
+};
+
+/** Least CPU or time of some reads, ms: what else runs on the machine, or in other threads, is no part of it. */
+function costOf(matter: string): number {
+  const costs = Array.from({ length: 4 }, () => {
+    const [beforeMs, before] = [performance.now(), process.cpuUsage()];
+    readDefinition(`---\n${matter}\n---\n`, "a");
+    return Math.min(performance.now() - beforeMs, process.cpuUsage(before).user / 1_000);
+  });
+  return Math.min(...costs);
+}
+
+test.for(Object.entries(COSTLY))("%s cost a few hundredths of a second at most", ([, matterOf]) => {
+  const isParsed = (n: number) =>
+    !/more than|longer than/.test(problemOf(`---\n${matterOf(n)}\n---\n`)?.message ?? "");
+  const isShort = (n: number) => matterOf(n).length <= 64 * 1024;
+  const largest = (fits: (n: number) => boolean) => {
+    let [low, high] = [1, 64 * 1024];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (fits(middle)) low = middle;
+      else high = middle;
+    }
+    return low;
+  };
+  const most = largest(isShort);
+  expect(costOf(matterOf(most))).toBeLessThan(75);
+  expect(costOf(matterOf(largest((n) => n <= most && isParsed(n))))).toBeLessThan(75);
+});
+
+test("what a large definition has is read: 256 tools, a schema of 250 fields, and long texts", () => {
+  const tools = Array.from({ length: 256 }, (_, i) => `  - tool_${i}`);
+  const fields = Array.from({ length: 250 }, (_, i) => `field_${i}: {type: string}`);
+  const description = "Use it: ".repeat(1_000);
+  expect(defined(file("---", `description: ${description}`, "tools:", ...tools, "---")).tools).toHaveLength(
+    256,
+  );
+  const schema = `output_schema: {type: object, properties: {${fields.join(", ")}}}`;
+  const properties = defined(file("---", "description: b", schema, "---")).output_schema?.properties ?? {};
+  expect(Object.keys(properties)).toHaveLength(250);
 });

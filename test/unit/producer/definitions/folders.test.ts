@@ -80,3 +80,37 @@ test("a file that is too large is not read", async () => {
     { message: "is larger than 320 KB" },
   ]);
 });
+
+test("one look reads so much of all folders together: what comes behind is not read, and says so", async () => {
+  for (let n = 0; n < 60; n++) await write(`${n + 100}.md`, text(`large-${n}`, "x".repeat(300 * 1024)));
+  const { definitions, problems } = openDefinitions([folder], clock).list();
+  const read = definitions.filter(({ name }) => name.startsWith("large-"));
+  expect(read.length).toBeGreaterThan(50);
+  expect(read.length).toBeLessThan(56);
+  expect(problems).toHaveLength(60 - read.length);
+  expect(problems[0]).toMatchObject({
+    line: 1,
+    message: expect.stringMatching(/^is not read: the files before it/),
+  });
+});
+
+test("a folder of files that cost the parser most is looked at in a time that a worker has", async () => {
+  const costly = `---\ndescription: b\nx: ${"]".repeat(3_900)}\n---\n`;
+  for (let n = 0; n < 256; n++) await write(`${n}.md`, costly);
+  const source = openDefinitions([folder], clock);
+  const before = performance.now();
+  const { problems } = source.list();
+  expect(performance.now() - before).toBeLessThan(4_000);
+  expect(problems).toHaveLength(256);
+  expect(problems.filter(({ message }) => message.startsWith("is not read")).length).toBeGreaterThan(220);
+});
+
+test("a file is read as soon as there is room for it", async () => {
+  for (let n = 0; n < 60; n++) await write(`${n + 100}.md`, text(`large-${n}`, "x".repeat(300 * 1024)));
+  const source = openDefinitions([folder], clock);
+  expect(() => source.find("159")).toThrow(/is not read/);
+  for (let n = 0; n < 10; n++) await rm(join(folder, `${n + 100}.md`));
+  nowMs += 1_000;
+  expect(source.find("large-59")).toBeDefined();
+  expect(source.list().problems).toEqual([]);
+});

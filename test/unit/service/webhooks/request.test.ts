@@ -1,4 +1,5 @@
 import { createServer, type ServerResponse } from "node:http";
+import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { createSender } from "../../../../src/service/webhooks/request.ts";
 import { OLDEST } from "../../../../src/shared/protocol/reply.ts";
@@ -13,10 +14,17 @@ const ANSWER_MS = 15_000;
 
 /** A receiver that answers as `answer` does, and a sender whose time stands still until the test moves it. */
 async function scene(answer: (response: ServerResponse) => void) {
-  const seen = { requests: 0, connections: 0, cut: 0 };
+  const seen = { requests: 0, connections: 0, cut: 0, ids: [] as unknown[] };
   const server = createServer((request, response) => {
-    request.resume().on("end", () => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
       seen.requests += 1;
+      const headers = Object.entries(request.headers).map(([name, value]) => [name, String(value)]);
+      new Webhook(webhook.secret).verify(body, Object.fromEntries(headers));
+      seen.ids.push(request.headers["webhook-id"]);
       response.on("close", () => {
         if (!response.writableFinished) seen.cut += 1;
       });
@@ -35,9 +43,11 @@ async function scene(answer: (response: ServerResponse) => void) {
     after: OLDEST,
   };
   const clock = handClock();
+  // A receiver takes no signature of long ago.
+  clock.advance(Date.now());
   const sender = createSender("any", clock);
   closeAtEnd(() => sender.close());
-  return { seen, clock, send: () => sender.send(webhook, sampleReply()) };
+  return { seen, clock, send: (entry = sampleReply()) => sender.send(webhook, entry) };
 }
 
 test("a receiver that answers 200 and goes on with a byte now and then is left when its time is up; its 200 counts", async () => {
@@ -85,4 +95,28 @@ test("an answer that ends leaves its connection to later requests, and no timer"
   // The next one may come a moment before the connection is given back.
   expect(seen.connections).toBeLessThanOrEqual(2);
   expect(clock.pending).toBe(0);
+});
+
+test("whatever id its provider gave a tool call, the entry is sent under it, signed, and two ids stay two", async () => {
+  const { seen, send } = await scene((response) => response.writeHead(200).end());
+  const uid = "sa-000000000000000000000001";
+  const usual = `${uid}.1.3/toolu_01A-b_c`;
+  const ids = [usual, `${uid}.1/a\nb`, `${uid}.1/a%0Ab`, `${uid}.1/\u20ac \u{1F600}\u007f`, "x".repeat(256)];
+  for (const reply_id of ids) expect(await send(sampleReply({ reply_id }))).toEqual({ status: "taken" });
+  expect(seen.ids).toEqual([
+    ...[usual, `${uid}.1/a%0ab`, `${uid}.1/a%250Ab`, `${uid}.1/%e2%82%ac%20%f0%9f%98%80%7f`],
+    "x".repeat(256),
+  ]);
+  expect(seen.ids.map((id) => decodeURIComponent(String(id)))).toEqual(ids);
+});
+
+test("an entry of which no request can be made is refused: its receiver was not asked", async () => {
+  const { seen, send } = await scene((response) => response.writeHead(200).end());
+  const output: Record<string, unknown> = {};
+  output.itself = output;
+  expect(await send(sampleReply({ output }))).toEqual({
+    status: "refused",
+    problem: expect.stringMatching(/circular/),
+  });
+  expect(seen.requests).toBe(0);
 });

@@ -1114,4 +1114,13 @@ export default [
     tests: ["test/unit/producer/definitions/folders.test.ts"],
     title: "so much of all folders",
   },
+  {
+    id: "thread-goes-on-from-before-the-end",
+    promise: "A message that meets the end of a run begins the next one with what that run said last.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "last = (await records()).at(-1);\n      if (last && last.uid !== uid) continue;",
+    replace: "if (last.uid !== uid) continue;",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "meets the end",
+  },
 ];

@@ -15,7 +15,9 @@ import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
-import { refusal } from "../../helpers/parents.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
+import { refusal, started, testClient } from "../../helpers/parents.ts";
+import { startProxy } from "../../helpers/proxy.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -220,6 +222,47 @@ test("messages that come to a thread at rest at once begin one run, which gets t
   expect(new Set(runs.map(({ run_id }) => run_id))).toEqual(new Set([`${threadId}.1`]));
   const inbox = await stage.store.inbox({ tenant: "default", parentId: "planner-7", uid: threadId });
   expect(inbox.map(({ text }) => text).sort()).toEqual(["message 0", "message 1", "message 2"]);
+});
+
+test("a message that meets the end of a run begins the next one with what that run said last", async () => {
+  const said = "The whole report.";
+  const stage = await openStage({
+    scenario: [{ turns: [{ content: [{ type: "text", text: said }], latencyMs: 300 }] }],
+  });
+  const { keys, store } = stage;
+  const address = { tenant: "default", parentId: "planner-7" };
+  const threadId = newThreadId();
+  const first = openThread(stage.client(), "default", "planner-7", threadId);
+  await first.begin({ assistantId: "researcher", text: "go" });
+  // Its time stands still: no call is given up while its requests wait.
+  const proxy = await startProxy(Number(new URL(stage.url).port));
+  const redisUrl = `redis://127.0.0.1:${proxy.port}`;
+  const client = await started(testClient({ redisUrl, prefix: stage.prefix, clock: handClock() }));
+  proxy.setLatency(50);
+  const { record } = keys.agent({ ...address, uid: threadId });
+  let isRead = false;
+  const monitor = await openMonitor(stage.url, (_at, [command = "", ...args], source) => {
+    if (isRead || source === "lua" || !/^h/i.test(command) || !args.includes(record)) return;
+    isRead = true;
+    // The record is on its way; the message behind it waits until the run is over.
+    proxy.pause();
+  });
+  closeAtEnd(() => monitor.stop());
+  const begun = openThread(client, "default", "planner-7", threadId).begin({
+    assistantId: "researcher",
+    text: "more",
+  });
+  await until(() => isRead);
+  await stage.startWorker();
+  await until(async () => (await store.record({ ...address, uid: threadId }))?.status === "ended");
+  proxy.resume();
+  expect(await begun).toMatchObject({ run_id: `${uidIn(threadId, 1)}.1` });
+  const next = await store.record({ ...address, uid: uidIn(threadId, 1) });
+  const { entries } = await until(async () => {
+    const found = await stage.parent().transcript(next?.agent_id ?? "");
+    return found.entries.length > 0 && found;
+  });
+  expect(JSON.stringify(entries)).toContain(`Your earlier report in this conversation:\\n\\n${said}`);
 });
 
 test("cancelling a run that is over leaves the one that its thread has now alone", async () => {

@@ -1123,4 +1123,22 @@ export default [
     tests: ["test/integration/service/agent-protocol.test.ts"],
     title: "meets the end",
   },
+  {
+    id: "callbacks-ask-every-second",
+    promise: "A callback asks about an agent at work after a tenth of its age, every ten seconds at least.",
+    file: "src/service/agent-protocol/callback.ts",
+    find: "inMs: pauseAt(ageMs)",
+    replace: "inMs: LOOK_MS",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "tenth of its age",
+  },
+  {
+    id: "callbacks-ask-ever-later",
+    promise: "The end of a run is called back ten seconds late at most.",
+    file: "src/service/agent-protocol/callback.ts",
+    find: "Math.min(LONGEST_LOOK_MS, Math.max(LOOK_MS, ageMs / 10))",
+    replace: "Math.max(LOOK_MS, ageMs / 10)",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "tenth of its age",
+  },
 ];

@@ -54,6 +54,8 @@ export interface CallbackSender {
 }
 
 const LOOK_MS = 1_000;
+/** An agent at work is asked after a tenth of its age, within {@link LOOK_MS} and this: 30,000 cost 3,000 questions a second. */
+const LONGEST_LOOK_MS = 10_000;
 const RETRY_MS = 30_000;
 const ANSWER_MS = 15_000;
 const MOST_REQUESTS = 64;
@@ -111,22 +113,30 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
   let page: CallbackNote[];
   do {
     page = await read(() => callbacks.due(token, untilMs));
-    const that = (status: CallbackNote["status"]) =>
-      page.filter((note) => note.status === status).map(({ agent }) => agent);
+    const that = (status: CallbackNote["status"]) => page.filter((note) => note.status === status);
     const ended = that("ended");
     const told = ended.splice(0, MOST_REQUESTS - requests.size);
-    await read(() => callbacks.forget(that("unknown")));
-    await read(() => callbacks.later([...that("at_work"), ...ended], LOOK_MS));
-    await read(() => callbacks.later(told, TOLD_WITHIN_MS));
-    for (const agent of told) {
+    const postponed = [
+      ...that("at_work").map(({ agent, ageMs }) => ({ agent, inMs: pauseAt(ageMs) })),
+      ...ended.map(({ agent }) => ({ agent, inMs: LOOK_MS })),
+      ...told.map(({ agent }) => ({ agent, inMs: TOLD_WITHIN_MS })),
+    ];
+    await read(() => callbacks.forget(that("unknown").map(({ agent }) => agent)));
+    await read(() => callbacks.later(postponed));
+    for (const { agent } of told) {
       // One that cannot be read, or not by this version, must not keep the others from it.
       const request = tellEnd(options, { open, callbacks }, agent, signal)
-        .catch(() => callbacks.later([agent], options.retryMs ?? RETRY_MS))
+        .catch(() => callbacks.later([{ agent, inMs: options.retryMs ?? RETRY_MS }]))
         .catch(() => {})
         .finally(() => requests.delete(request));
       requests.add(request);
     }
   } while (page.length === NOTES_AT_A_TIME && !signal.aborted);
+}
+
+/** The pause of an agent at work: what comes late is late by a tenth of what it took, and by ten seconds at most. */
+function pauseAt(ageMs: number): number {
+  return Math.min(LONGEST_LOOK_MS, Math.max(LOOK_MS, ageMs / 10));
 }
 
 /** Tells the end of one agent, or has it looked at again later. */
@@ -144,10 +154,10 @@ async function tellEnd(
   if (!record || callbackThreadId === undefined || content === undefined) return callbacks.forget([agent]);
   const problem = await post(options, callbackThreadId, content, signal);
   if (problem === undefined) return callbacks.forget([agent]);
-  if (signal.aborted) return callbacks.later([agent], 0);
+  if (signal.aborted) return callbacks.later([{ agent, inMs: 0 }]);
   const isGivenUp = clock.now() - (record.ended_at ?? record.created_at) > GIVEN_UP_MS;
   logger?.warn({ thread: threadId, problem, given_up: isGivenUp }, "A thread could not be called back");
-  await (isGivenUp ? callbacks.forget([agent]) : callbacks.later([agent], retryMs));
+  await (isGivenUp ? callbacks.forget([agent]) : callbacks.later([{ agent, inMs: retryMs }]));
 }
 
 /** The message about a run that is over; undefined for one that was cancelled, as its client knows. */

@@ -208,13 +208,17 @@ async function beginRun(
 ): Promise<ProtocolRun> {
   const noteEnd = await callbackNotes(context, threadId, message.callbackThreadId);
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
-    const last = (await records()).at(-1);
+    let last = (await records()).at(-1);
     if (last && last.status !== "ended") {
       const sent = await send(context, last.agent_id, message.text).catch(unless("agent_ended"));
       if (sent) {
         await noteEnd(last.uid, 0);
         return runOf(last, threadId);
       }
+      // It ended in between: only now its record has its last word.
+      const { uid } = last;
+      last = (await records()).at(-1);
+      if (last && last.uid !== uid) continue;
     }
     const uid = nextUid(threadId, last);
     const prompt = last ? followUp(await textOf(context, last), message.text) : message.text;

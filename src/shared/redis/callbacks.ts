@@ -29,6 +29,14 @@ export const NOTES_AT_A_TIME = 100;
 export interface CallbackNote {
   agent: AgentAddress;
   status: "at_work" | "ended" | "unknown";
+  /** Since its spawn, ms; 0 where that cannot be read. */
+  ageMs: number;
+}
+
+/** A note that is looked at again in so long. */
+export interface PostponedNote {
+  agent: AgentAddress;
+  inMs: number;
 }
 
 /** See the module's header. Commands reject as the connection does. */
@@ -46,8 +54,8 @@ export interface Callbacks {
    * most. Empty while another process has the turn.
    */
   due(token: string, untilMs: number): Promise<CallbackNote[]>;
-  /** Looks at notes again in so long; does not bring back those that are gone. */
-  later(agents: readonly AgentAddress[], inMs: number): Promise<void>;
+  /** Looks at notes again in so long each, in one command; does not bring back those that are gone. */
+  later(notes: readonly PostponedNote[]): Promise<void>;
   forget(agents: readonly AgentAddress[]): Promise<void>;
   /** Lets another process see to the notes. */
   giveUp(token: string): Promise<void>;
@@ -57,11 +65,12 @@ export interface Callbacks {
 export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
   const { callbacks, callbackLock: lock } = keys;
   const scripts = loadScripts(redis, keys, TIMING);
-  const inFuture = async (inMs: number) => (await redisNowMs(redis)) + inMs;
   /** One that cannot be read now is looked at again: it keeps no other end from being told. */
-  const look = async (agent: AgentAddress): Promise<CallbackNote> => {
-    const status = await redis.hget(keys.agent(agent).record, "status").catch(() => "");
-    return { agent, status: status === null ? "unknown" : status === "ended" ? "ended" : "at_work" };
+  const look = async (agent: AgentAddress, nowMs: number): Promise<CallbackNote> => {
+    const fields = redis.hmget(keys.agent(agent).record, "status", "created_at");
+    const [status = null, createdAt] = await fields.catch(() => [""]);
+    const ageMs = Math.max(0, nowMs - Number.parseInt(createdAt ?? "", 10)) || 0;
+    return { agent, status: status === null ? "unknown" : status === "ended" ? "ended" : "at_work", ageMs };
   };
   return {
     async set(parent, threadId, callbackThreadId) {
@@ -74,7 +83,7 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
       return found ?? undefined;
     },
     async note(agent, inMs) {
-      await redis.zadd(callbacks, await inFuture(inMs), deadlineMember(agent));
+      await redis.zadd(callbacks, (await redisNowMs(redis)) + inMs, deadlineMember(agent));
     },
     nowMs: () => redisNowMs(redis),
     async due(token, untilMs) {
@@ -85,12 +94,13 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
       const own = new Set(agents.map(deadlineMember));
       const strays = members.filter((member) => !own.has(member));
       if (strays.length > 0) await redis.zrem(callbacks, ...strays);
-      return Promise.all(agents.map(look));
+      return Promise.all(agents.map((agent) => look(agent, untilMs)));
     },
-    async later(agents, inMs) {
-      if (agents.length === 0) return;
-      const at = await inFuture(inMs);
-      await redis.zadd(callbacks, "XX", ...agents.flatMap((agent) => [at, deadlineMember(agent)]));
+    async later(notes) {
+      if (notes.length === 0) return;
+      const nowMs = await redisNowMs(redis);
+      const scores = notes.flatMap(({ agent, inMs }) => [nowMs + inMs, deadlineMember(agent)]);
+      await redis.zadd(callbacks, "XX", ...scores);
     },
     async forget(agents) {
       if (agents.length > 0) await redis.zrem(callbacks, ...agents.map(deadlineMember));

@@ -15,7 +15,9 @@ import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
-import { refusal } from "../../helpers/parents.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
+import { refusal, started, testClient } from "../../helpers/parents.ts";
+import { startProxy } from "../../helpers/proxy.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -222,6 +224,47 @@ test("messages that come to a thread at rest at once begin one run, which gets t
   expect(inbox.map(({ text }) => text).sort()).toEqual(["message 0", "message 1", "message 2"]);
 });
 
+test("a message that meets the end of a run begins the next one with what that run said last", async () => {
+  const said = "The whole report.";
+  const stage = await openStage({
+    scenario: [{ turns: [{ content: [{ type: "text", text: said }], latencyMs: 300 }] }],
+  });
+  const { keys, store } = stage;
+  const address = { tenant: "default", parentId: "planner-7" };
+  const threadId = newThreadId();
+  const first = openThread(stage.client(), "default", "planner-7", threadId);
+  await first.begin({ assistantId: "researcher", text: "go" });
+  // Its time stands still: no call is given up while its requests wait.
+  const proxy = await startProxy(Number(new URL(stage.url).port));
+  const redisUrl = `redis://127.0.0.1:${proxy.port}`;
+  const client = await started(testClient({ redisUrl, prefix: stage.prefix, clock: handClock() }));
+  proxy.setLatency(50);
+  const { record } = keys.agent({ ...address, uid: threadId });
+  let isRead = false;
+  const monitor = await openMonitor(stage.url, (_at, [command = "", ...args], source) => {
+    if (isRead || source === "lua" || !/^h/i.test(command) || !args.includes(record)) return;
+    isRead = true;
+    // The record is on its way; the message behind it waits until the run is over.
+    proxy.pause();
+  });
+  closeAtEnd(() => monitor.stop());
+  const begun = openThread(client, "default", "planner-7", threadId).begin({
+    assistantId: "researcher",
+    text: "more",
+  });
+  await until(() => isRead);
+  await stage.startWorker();
+  await until(async () => (await store.record({ ...address, uid: threadId }))?.status === "ended");
+  proxy.resume();
+  expect(await begun).toMatchObject({ run_id: `${uidIn(threadId, 1)}.1` });
+  const next = await store.record({ ...address, uid: uidIn(threadId, 1) });
+  const { entries } = await until(async () => {
+    const found = await stage.parent().transcript(next?.agent_id ?? "");
+    return found.entries.length > 0 && found;
+  });
+  expect(JSON.stringify(entries)).toContain(`Your earlier report in this conversation:\\n\\n${said}`);
+});
+
 test("cancelling a run that is over leaves the one that its thread has now alone", async () => {
   const quiet = await openStage();
   const { ask } = await startApi({ client: quiet.client(), mounts: [agentProtocol()] });
@@ -297,7 +340,8 @@ test("records that cannot be read, and notes about nobody, keep no thread from b
   // As many as are looked at together, all due before the thread.
   for (let i = 0; i < 20; i++) {
     const agent = { tenant: "default", parentId: "planner-7", uid: newUid() };
-    await redis.hset(keys.agent(agent).record, { v: "1", uid: agent.uid, status: "unheard of" });
+    const record = { v: "1", uid: agent.uid, status: "unheard of", created_at: "never" };
+    await redis.hset(keys.agent(agent).record, record);
     await redis.zadd(keys.callbacks, 1, deadlineMember(agent));
   }
   await redis.zadd(keys.callbacks, 0, "nobody");
@@ -350,6 +394,49 @@ test("an end is told at the first look, however many agents are at work, also wh
   await until(() => runs.length === 1);
   expect(runs[0]?.body.input.messages[0]?.content).toContain(`[task_id=${threadId}]The agent failed`);
   await until(async () => (await redis.zcard(keys.callbacks)) === 501);
+});
+
+test("an agent at work is asked after a tenth of its age, every second at most and every ten seconds at least", async () => {
+  const busy = await openStage();
+  const { redis, keys, url } = busy;
+  const nowMs = await redisNowMs(redis);
+  const asked = new Map<string, number>();
+  const note = async (ageMs: number) => {
+    const agent = { tenant: "default", parentId: "planner-7", uid: newUid() };
+    const { record } = keys.agent(agent);
+    await redis.hset(record, { v: "1", uid: agent.uid, status: "running", created_at: nowMs - ageMs });
+    await redis.zadd(keys.callbacks, 1, deadlineMember(agent));
+    asked.set(record, 0);
+    return { record, agent };
+  };
+  const old = await Promise.all(Array.from({ length: 100 }, () => note(3_600_000)));
+  const young = await note(-60_000);
+  const middle = await note(80_000);
+  let later = 0;
+  const monitor = await openMonitor(url, (_at, [command = "", key = ""], source) => {
+    const before = asked.get(key);
+    if (source !== "lua" && before !== undefined) asked.set(key, before + 1);
+    if (/^zadd$/i.test(command) && key === keys.callbacks) later += 1;
+  });
+  closeAtEnd(() => monitor.stop());
+  const sender = createCallbackSender({ client: busy.client(), url: "http://127.0.0.1:1" });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  // Three seconds behind the first look.
+  const looks = await until(() => Number(asked.get(young.record)) >= 4 && asked.get(young.record));
+  expect(old.map(({ record }) => asked.get(record))).toEqual(old.map(() => 1));
+  expect(asked.get(middle.record)).toBe(1);
+  // One for a page of notes, whatever each waits for; the first look has two pages.
+  expect(later).toBeLessThanOrEqual(looks + 1);
+  const dueAtMs = async ({ agent }: typeof young) =>
+    Number(await redis.zscore(keys.callbacks, deadlineMember(agent)));
+  for (const each of old) {
+    expect(await dueAtMs(each)).toBeGreaterThanOrEqual(nowMs + 10_000);
+    expect(await dueAtMs(each)).toBeGreaterThan(await dueAtMs(middle));
+    // A tenth of its age would be six minutes.
+    expect(await dueAtMs(each)).toBeLessThan(nowMs + 120_000);
+  }
+  expect(await dueAtMs(middle)).toBeGreaterThanOrEqual(nowMs + 8_000);
 });
 
 test("a request that its server does not answer holds up no other end", async () => {

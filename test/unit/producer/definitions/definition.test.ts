@@ -194,7 +194,12 @@ function costOf(matter: string): number {
   return Math.min(...costs);
 }
 
-test.for(Object.entries(COSTLY))("%s cost a few hundredths of a second at most", ([, matterOf]) => {
+/** As many keys as front matter may have. */
+const ORDINARY = Array.from({ length: 500 }, (_, i) => `field_${i}: value`).join("\n");
+/** The bounds leave some three times; without them it is far more. */
+const MOST_TIMES_ORDINARY = 8;
+
+test.for(Object.entries(COSTLY))("%s cost little more than as many ordinary keys", ([, matterOf]) => {
   const isParsed = (n: number) =>
     !/more than|longer than/.test(problemOf(`---\n${matterOf(n)}\n---\n`)?.message ?? "");
   const isShort = (n: number) => matterOf(n).length <= 64 * 1024;
@@ -208,8 +213,19 @@ test.for(Object.entries(COSTLY))("%s cost a few hundredths of a second at most",
     return low;
   };
   const most = largest(isShort);
-  expect(costOf(matterOf(most))).toBeLessThan(75);
-  expect(costOf(matterOf(largest((n) => n <= most && isParsed(n))))).toBeLessThan(75);
+  const ordinary = costOf(ORDINARY);
+  expect(costOf(matterOf(most)) / ordinary).toBeLessThan(MOST_TIMES_ORDINARY);
+  expect(costOf(matterOf(largest((n) => n <= most && isParsed(n)))) / ordinary).toBeLessThan(
+    MOST_TIMES_ORDINARY,
+  );
+});
+
+test.for([
+  ["open brackets", (n: number) => `tools: ${"[".repeat(n)}${"]".repeat(n)}`],
+  ["list marks", (n: number) => `${"- ".repeat(n)}a`],
+] as const)("many %s in one another are refused before they are parsed", ([, nested]) => {
+  expect(problemOf(`---\n${nested(70)}\n---\n`)?.message).toBe("the front matter nests too deep");
+  expect(problemOf(`---\n${nested(60)}\n---\n`)?.message).not.toMatch(/nests/);
 });
 
 test("what a large definition has is read: 256 tools, a schema of 250 fields, and long texts", () => {

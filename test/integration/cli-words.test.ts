@@ -1,6 +1,8 @@
 /** Guarantee: what a verb is asked for happens, or it says why not; what it shows of an agent is what stands there. */
 import { expect, test } from "vitest";
+import { openParentScene } from "../helpers/parent-scene.ts";
 import { runHere } from "../helpers/program.ts";
+import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
 const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
@@ -38,4 +40,39 @@ test("run refuses a tool that the definition does not have, as a spawn does", as
   expect(stderr.join("\n")).toMatch(
     /task refused, nothing was done: tools write_file is more than is allowed/,
   );
+});
+
+test("show says what a queued agent was asked, also when none of it was read yet", async () => {
+  const stage = await openStage();
+  const program = programOn(stage);
+  const agent = await stage.task("Count the files");
+  const { stdout } = await program("show", agent.agentId);
+  expect(stdout.join("\n")).toMatch(/\nAsked, not yet read\n {2}Count the files$/);
+  const queued = JSON.parse((await program("show", agent.agentId, "--json")).stdout.join(""));
+  expect(queued).toMatchObject({ status: "queued", messages: [], unread: ["Count the files"] });
+  await stage.startWorker();
+  await stage.reply(agent);
+  const ended = JSON.parse((await program("show", agent.agentId, "--json")).stdout.join(""));
+  expect(ended).toMatchObject({ messages: ["Count the files"], unread: [] });
+});
+
+test("replies tells a question that is open from one that was answered, and from one whose agent has ended", async () => {
+  const ask = { type: "tool_use" as const, name: "ask_parent", input: { question: "Which?" } };
+  const done = { content: [{ type: "text" as const, text: "done" }] };
+  const scene = await openParentScene({ scenario: { turns: [{ content: [ask] }, done] } });
+  const { parent, installation } = scene;
+  const { agent_id } = await parent.spawn({ name: "w", keep_alive: true });
+  await parent.send(agent_id, "paint");
+  const statusOf = async () => (await parent.get(agent_id)).status;
+  await until(async () => (await statusOf()) === "waiting");
+  const questions = async () => {
+    const { stdout } = await programOn(installation)("replies", "--parent", parent.parentId);
+    return stdout.filter((line) => line.includes("question "));
+  };
+  expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · answer by \S+$/)]);
+  await parent.answer(agent_id, "green");
+  await until(async () => (await statusOf()) === "idle");
+  expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · answered$/)]);
+  await parent.destroy(agent_id);
+  expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · over$/)]);
 });

@@ -1,7 +1,7 @@
 /** Guarantee: what a verb is asked for happens, or it says why not; what it shows of an agent is what stands there. */
 import { expect, test } from "vitest";
 import { openParentScene } from "../helpers/parent-scene.ts";
-import { runHere } from "../helpers/program.ts";
+import { runHere, startHere } from "../helpers/program.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
@@ -75,4 +75,32 @@ test("replies tells a question that is open from one that was answered, and from
   expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · answered$/)]);
   await parent.destroy(agent_id);
   expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · over$/)]);
+});
+
+test("logs of an agent that is not known is refused as show is, and says before it follows that nothing is kept", async () => {
+  const stage = await openStage();
+  const program = programOn(stage);
+  const [logs, show] = [await program("logs", "nope"), await program("show", "nope")];
+  expect(logs).toEqual(show);
+  expect(logs).toMatchObject({ code: 2, stderr: [expect.stringMatching(/No sub-agent "nope" is known/)] });
+  const agent = await stage.spawn();
+  await stage.redis.del(stage.keys.agent(agent).timeline);
+  expect(await program("logs", agent.agentId)).toMatchObject({
+    code: 0,
+    stderr: [`No event of ${agent.agentId} is kept; events expire after a day.`],
+  });
+  const following = startHere(["logs", "-f", "nope"], placeOn(stage));
+  await following.waitForLine("No event of nope is kept; events expire after a day.");
+  expect(await following.kill("SIGINT")).toMatchObject({ code: 0, stdout: [] });
+  expect(following.stderr).toHaveLength(1);
+});
+
+test("a cap in USD on a model without a price says where a price is given", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const { code, stderr } = await programOn(stage)(
+    ...["run", "a", "--model", "no-such-model", "--max-cost-usd", "1"],
+  );
+  expect(code).toBe(3);
+  expect(stderr.join("\n")).toMatch(/add its price \(SUBAGENT_PRICES, or prices in code\)/);
 });

@@ -1,5 +1,9 @@
 /** Guarantee: what a verb is asked for happens, or it says why not; what it shows of an agent is what stands there. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { closeAtEnd } from "../helpers/cleanup.ts";
 import { openParentScene } from "../helpers/parent-scene.ts";
 import { runHere, startHere } from "../helpers/program.ts";
 import { until } from "../helpers/until.ts";
@@ -103,4 +107,25 @@ test("a cap in USD on a model without a price says where a price is given", asyn
   );
   expect(code).toBe(3);
   expect(stderr.join("\n")).toMatch(/add its price \(SUBAGENT_PRICES, or prices in code\)/);
+});
+
+test("a scenario that cannot be played is refused with the places that are wrong and the form of one", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "scenario-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true, force: true }));
+  const file = join(directory, "wrong.json");
+  const refusalOf = async (scenario: unknown) => {
+    writeFileSync(file, JSON.stringify(scenario));
+    const { code, stderr } = await runHere(["offline-model", "--port", "0", "--scenario", file], {
+      cwd: directory,
+      env: CLEAN,
+    });
+    expect(code).toBe(2);
+    return stderr.join("\n");
+  };
+  expect(await refusalOf({ turns: [{ content: "hello" }] })).toMatch(
+    /wrong\.json" cannot be played: turns\.0\.content: .*expected array.*Write \{"turns":\[.*docs\/operations\.md/,
+  );
+  expect(await refusalOf([{ turns: [{ content: [] }] }, { responses: [] }])).toMatch(
+    /1\.turns: .*1: .*"responses"/,
+  );
 });

@@ -107,8 +107,15 @@ export const Scenario = z.union([Script, z.array(Script).min(1)]);
 /** A scenario as a test writes it. */
 export type Scenario = z.input<typeof Scenario>;
 
-/** Parses a scenario. Throws `OfflineModelError` `invalid_scenario` with every place that is wrong. */
-export function parseScenario(scenario: unknown): Script[] {
+/** The least that a scenario holds, for refusals; all of it stands in docs/operations.md. */
+const SCENARIO_FORM =
+  '{"turns":[{"content":[{"type":"text","text":"…"}]}]}, or a list of such (docs/operations.md)';
+
+/**
+ * Parses a scenario; `what` names it in the refusal. Throws `OfflineModelError` `invalid_scenario` with every place that is
+ * wrong, and the form.
+ */
+export function parseScenario(scenario: unknown, what = "The scenario"): Script[] {
   const parsed = Array.isArray(scenario)
     ? z.array(Script).min(1).safeParse(scenario)
     : Script.safeParse(scenario);
@@ -116,7 +123,10 @@ export function parseScenario(scenario: unknown): Script[] {
   const problems = parsed.error.issues.map(
     (issue) => `${issue.path.join(".") || "scenario"}: ${issue.message}`,
   );
-  throw new OfflineModelError("invalid_scenario", `The scenario cannot be played: ${problems.join("; ")}.`);
+  throw new OfflineModelError(
+    "invalid_scenario",
+    `${what} cannot be played: ${problems.join("; ")}. Write ${SCENARIO_FORM}.`,
+  );
 }
 
 function isPattern(source: string): boolean {

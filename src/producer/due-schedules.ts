@@ -12,6 +12,8 @@ import { follow, jobOf, nameOf, readSchedule } from "./schedules.ts";
 
 /** What the parent's schedules say of a job. */
 export interface DueTask {
+  /** Which schedule it is of; absent of a single one whose job does not say it. */
+  scheduleId?: string;
   /** False: its schedule was removed, is paused, or comes due in another way by now. */
   isWanted: boolean;
   /** When the schedule comes due next, epoch ms; absent of a single one. */
@@ -33,9 +35,13 @@ export async function askSchedule(
   const scheduleId = repeatedOf(parent, jobId);
   if (scheduleId === undefined && !SINGLE.test(jobId)) return undefined;
   const opened = await internalsOf(client).open();
-  return opened.call((redisCall) => {
+  const named = scheduleId ?? said;
+  return opened.call(async (redisCall) => {
     const call = { client: opened, parent, ...redisCall };
-    return scheduleId === undefined ? askSingle(call, jobId, said) : askRepeated(call, scheduleId);
+    const due = await (scheduleId === undefined
+      ? askSingle(call, jobId, said)
+      : askRepeated(call, scheduleId));
+    return { ...due, ...(named !== undefined && { scheduleId: named }) };
   });
 }
 

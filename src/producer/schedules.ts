@@ -35,7 +35,7 @@ export type ScheduleInput = TaskInput & {
   tz?: string | undefined;
   /** Every so many ms, at least 1,000; the first time after one such interval. */
   every_ms?: number | undefined;
-  /** Once, ISO 8601; a time that is past comes due at once. */
+  /** Once, ISO 8601; at most a minute ago, which comes due at once. */
   at?: string | undefined;
 };
 
@@ -50,8 +50,12 @@ export interface ScheduleView {
   /** ISO 8601; absent while it is paused. */
   next_at?: string;
   created_at: string;
-  prompt: string;
+  /** The task as it was given: its prompt, and what else was set, such as `name`, `tools` and `limits`. */
+  task: { prompt: string; [field: string]: unknown };
 }
+
+/** Clocks may be that far apart, and a call that late: so old a time is not taken for a mistake. */
+const LATEST_MS = 60_000;
 
 const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 
@@ -63,6 +67,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { parent } = context.profile;
   return withCall(context, async (call) => {
     const before = await standing(call, schedule_id);
+    // One that stands may be written again, as a call in doubt is, also when its time has come.
+    if (at !== before?.at) refusePast(at, call.client.clock.now());
     const made: Schedule = {
       v: PAYLOAD_VERSION,
       schedule_id,
@@ -156,6 +162,12 @@ function readWish(input: unknown): z.output<typeof When> {
   return wish;
 }
 
+/** A single time that is past is a mistake, of the year or the zone: what is to begin now is a task. */
+function refusePast(at: string | undefined, nowMs: number): void {
+  if (at === undefined || Date.parse(at) >= nowMs - LATEST_MS) return;
+  throw refused(`at: ${at} is past; write a time that is to come, or begin the task itself`);
+}
+
 /**
  * The parent's options, which the worker that begins the task does not know: it makes the same parent with them. What is
  * registered is worked in when the schedule comes due, so only where no model is registered the operator's goes along. A
@@ -202,11 +214,11 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** The job's data each time the schedule comes due. */
+/** The job's data each time the schedule comes due. Without a name of its own the agent has the schedule's. */
 function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
   // The id of a single one's job does not say which it is.
   const named = at === undefined ? {} : { schedule_id };
-  return { ...task, ...named, tenant, parent_id, reply: "channel" };
+  return { name: schedule_id, ...task, ...named, tenant, parent_id, reply: "channel" };
 }
 
 /** Before anything is written. */
@@ -336,7 +348,8 @@ export function unknownSchedule(scheduleId: unknown): SubagentError {
 }
 
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
-  const { schedule_id, cron, tz, every_ms, at, paused, created_at, task } = made;
+  const { schedule_id, cron, tz, every_ms, at, paused, created_at } = made;
+  const { profile: _, ...task } = made.task;
   const next = at ? Date.parse(at) : await read(() => client.intakeQueue.nextAt(nameOf(made)));
   return {
     schedule_id,
@@ -347,7 +360,7 @@ async function view({ read, client }: ParentCall, made: Schedule): Promise<Sched
     paused,
     ...(!paused && next !== undefined && { next_at: new Date(next).toISOString() }),
     created_at,
-    prompt: task.prompt,
+    task,
   };
 }
 

@@ -251,7 +251,7 @@ function requirePrice(model: string, { prices }: OperatorDefaults): void {
   if (priceOf(model, prices)) return;
   throw new SubagentError(
     "unknown_price",
-    `The price of model "${model}" is not known, so max_cost_usd cannot be kept: add its price, or cap tokens instead.`,
+    `The price of model "${model}" is not known, so max_cost_usd cannot be kept: add its price (SUBAGENT_PRICES, or prices in code), or cap tokens instead.`,
     { model },
   );
 }

@@ -74,6 +74,24 @@ export default [
     title: "in force for a task",
   },
   {
+    id: "schedule-of-the-past",
+    promise: "A single schedule of a time that is past is refused: it would begin its task at once.",
+    file: "src/producer/schedules.ts",
+    find: "if (at !== before?.at) refusePast(at, call.client.clock.now());",
+    replace: "",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "a time that is past",
+  },
+  {
+    id: "schedule-in-doubt-refused",
+    promise: "A single schedule that stands may be written again after its time.",
+    file: "src/producer/schedules.ts",
+    find: "if (at !== before?.at) refusePast",
+    replace: "refusePast",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "written again after its time",
+  },
+  {
     id: "schedule-too-long-for-a-job",
     promise: "A schedule whose job the intake would refuse is refused when it is made.",
     file: "src/producer/schedules.ts",
@@ -279,7 +297,7 @@ export default [
     find: 'if (state !== "unknown") return state === "over";',
     replace: 'if (state !== "waiting") return true;',
     tests: ["test/integration/service/schedules.test.ts"],
-    title: "of a time that is past",
+    title: "a single one whose time has come",
   },
   {
     id: "schedule-resumed-without-job",

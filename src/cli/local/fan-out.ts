@@ -42,10 +42,9 @@ export interface PromptOptions extends PromptFlags {
   /** Default: a parent of this command's own. */
   parentId?: string | undefined;
   /** What all its sub-agents are given. */
-  profile?: Pick<
-    ParentOptions,
-    "model" | "system" | "effort" | "task_budget" | "tools" | "limits" | "budgets"
-  >;
+  profile?: Pick<ParentOptions, "model" | "system" | "effort" | "task_budget" | "limits" | "budgets">;
+  /** Exactly these tools for each; default: those of the definition or the parent, which these may not exceed. */
+  tools?: readonly string[];
 }
 
 /**
@@ -54,7 +53,8 @@ export interface PromptOptions extends PromptFlags {
  */
 interface FanOut {
   json: boolean;
-  agent: string | undefined;
+  /** What each task says beside its name and prompt. */
+  taskOptions: { agent?: string; tools?: string[] };
   context: CommandContext;
   service: LocalService;
   parent: Parent;
@@ -91,7 +91,7 @@ export async function runPrompts(
   context: CommandContext,
   service: LocalService,
   questions: readonly NamedPrompt[],
-  { json, agent, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: PromptOptions,
+  { json, agent, tools, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: PromptOptions,
 ): Promise<number> {
   const { clock, config, output } = context;
   const startedAtMs = clock.monotonicMs();
@@ -105,7 +105,8 @@ export async function runPrompts(
   const progress = createProgress(output, clock, { rowOf: (event) => own.nameOf(event) ?? event.name });
   const own = new CommandAgents(progress.apply);
   const asking: FanOut = {
-    ...{ json, agent, context, service, parent, isOwnParent: parentId === undefined },
+    ...{ json, context, service, parent, isOwnParent: parentId === undefined },
+    taskOptions: { ...(agent !== undefined && { agent }), ...(tools && { tools: [...tools] }) },
     ...{ progress, own },
     waiting: [...questions],
     destroying: AbortSignal.any([service.signal, giveUp.signal]),
@@ -217,11 +218,11 @@ async function finishAll({ context, parent, waiting, replies, own, destroying }:
 }
 
 async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void> {
-  const { context, parent, progress, own, replies, errors, json, agent, destroying } = asking;
+  const { context, parent, progress, own, replies, errors, json, taskOptions, destroying } = asking;
   const { output } = context;
   try {
     const task = parent.task(
-      { name, prompt, ...(agent !== undefined && { agent }) },
+      { name, prompt, ...taskOptions },
       { signal: destroying, onWait: (wait) => tellWait(asking, wait) },
     );
     own.start(name, task.started);

@@ -38,7 +38,7 @@ export interface Progress {
   away(isAway: boolean): void;
   /** Replaces a row, or adds it; `change` gets the one that is shown. */
   put(name: string, change: (row: Row | undefined) => Row): void;
-  /** Takes a progress event; one of an agent without a row is ignored. */
+  /** Takes a progress event; one of an agent without a row, or after its reply, is ignored. */
   apply(event: ProgressEvent): void;
   /** Takes the reply with which a row ends; shown at once, so that the row never lags behind the reply above it. */
   finish(name: string, reply: Reply): void;
@@ -52,6 +52,8 @@ export interface Progress {
 export function createProgress(output: Output, clock: Clock, options: ProgressOptions = {}): Progress {
   const { rowOf = (event) => event.name, tell: say = (line) => output.note(line), empty } = options;
   const rows = new Map<string, Row>();
+  /** Rows whose reply has come: an event that is late tells nothing new. */
+  const finished = new Set<string>();
   const block = createBlock(output, clock, rows, empty);
   const teller = createTeller(rowOf, say);
   const put = (row: Row) => {
@@ -67,13 +69,14 @@ export function createProgress(output: Output, clock: Clock, options: ProgressOp
     put: (name, change) => put(change(rows.get(name))),
     apply(event) {
       const row = rows.get(rowOf(event));
-      if (!row) return;
+      if (!row || finished.has(row.name)) return;
       put(rowAfter(row, event));
       if (!output.isLive) teller.tell(event);
     },
     finish(name, reply) {
       const row = rows.get(name);
       if (!row) return;
+      finished.add(name);
       rows.set(name, rowWithReply(row, reply, clock.monotonicMs()));
       block.redraw();
     },

@@ -9,6 +9,9 @@ const INDENT = "  ";
 const WIDEST_TEXT_CELLS = 100;
 const QUESTION_MAX_CELLS = 200;
 
+/** What became of a question that is not open: its agent goes on, or has ended. */
+export type QuestionEnd = "answered" | "over";
+
 /** Where a reply is shown. `columns` undefined: into a file or a pipe, lines stay as long as they are. */
 export interface ReplyView {
   columns: number | undefined;
@@ -17,6 +20,8 @@ export interface ReplyView {
   question?: string;
   /** Whether the agent's id stands behind its name. */
   showsId?: boolean;
+  /** Why a question needs no answer any more; absent: it is open. */
+  closed?: QuestionEnd;
 }
 
 /** The lines of one entry of the reply channel, with the agent's id, ending with an empty one. */
@@ -28,13 +33,13 @@ export function renderEntry(entry: ChannelEntry, view: ReplyView): string[] {
 
 function renderQuestion(
   { name, agent_id, question_id, text, default_answer, answer_by }: Question,
-  { columns, style }: ReplyView,
+  { columns, style, closed }: ReplyView,
 ): string[] {
   const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "question"));
   const fallback = default_answer === undefined ? "" : `, by default: ${plainLine(default_answer)}`;
-  const facts = `question ${plainLine(question_id)} · answer by ${answer_by}${fallback}`;
+  const facts = `question ${plainLine(question_id)} · ${closed ?? `answer by ${answer_by}${fallback}`}`;
   return [
-    `${style("yellow", "?")} ${style("bold", label)}  question`,
+    `${style(closed ? "dim" : "yellow", "?")} ${style("bold", label)}  question`,
     ...bodyLines(plain(text).trim(), columns),
     ...bodyLines(facts, columns).map((line) => style("dim", line)),
     "",

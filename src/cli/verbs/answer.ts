@@ -9,7 +9,8 @@ Examples:
   subagent-queue answer data_collector "Take the second one"
   subagent-queue answer data_collector "EUR" --question 3/toolu_01A
 
-replies and list --json show the open questions. The first answer counts.`;
+list shows the open questions, replies all that are not acked, with their ids and
+what became of them. The first answer counts.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {

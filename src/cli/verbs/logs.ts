@@ -4,7 +4,14 @@ import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/r
 import { inBatches } from "../../shared/redis/inspection.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { KEPT_MS, type Reading, resolveParents, withReading } from "../local/parents.ts";
+import {
+  findAgent,
+  KEPT_MS,
+  type ReadInstallation,
+  type Reading,
+  resolveParents,
+  withReading,
+} from "../local/parents.ts";
 import type { Output, Style } from "../terminal/output.ts";
 import { lineAbout } from "../terminal/progress.ts";
 import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
@@ -45,25 +52,45 @@ interface LogsFlags {
   json: boolean;
 }
 
-/** Runs the command. Throws `invalid_input` for --parent, `invalid_config` without REDIS_URL, `redis_unavailable`. */
+/**
+ * Runs the command. Throws `unknown_agent` for one of which no event is kept, `invalid_input` for --parent, `invalid_config`
+ * without REDIS_URL, `redis_unavailable`.
+ */
 async function logs(context: CommandContext, agentId: string | undefined, flags: LogsFlags): Promise<number> {
   const { clock, signal, output } = context;
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
-  const printed = await withReading(context, "logs", async (read) => {
+  return withReading(context, "logs", async (read) => {
     const follower = new Follower(context, named);
-    let shown = 0;
-    do {
-      const lines = await read((reading) => follower.newLines(reading));
-      shown += print(output, lines, agentId, flags.json);
-      if (flags.follow) await clock.sleep(CHECK_EVERY_MS, signal);
-    } while (flags.follow && !signal.aborted && (await output.delivered()));
-    return shown;
+    const printNew = async () =>
+      print(output, await read((reading) => follower.newLines(reading)), agentId, flags.json);
+    if ((await printNew()) === 0) {
+      // One that is followed may be about to be made.
+      if (agentId !== undefined && !flags.follow) await requireKnown(context, read, named, agentId);
+      if (!flags.json) noteNothing(output, agentId);
+    }
+    while (flags.follow && (await output.delivered())) {
+      await clock.sleep(CHECK_EVERY_MS, signal);
+      if (signal.aborted) break;
+      await printNew();
+    }
+    return EXIT.done;
   });
-  if (printed === 0 && !flags.json) {
-    const whose = agentId === undefined ? "" : ` of ${plainLine(agentId)}`;
-    output.note(`No event${whose} is kept; events expire after a day.`);
-  }
-  return EXIT.done;
+}
+
+function noteNothing(output: Output, agentId: string | undefined): void {
+  const whose = agentId === undefined ? "" : ` of ${plainLine(agentId)}`;
+  output.note(`No event${whose} is kept; events expire after a day.`);
+}
+
+/** Throws `unknown_agent`, as `show` does. */
+async function requireKnown(
+  { clock, config: { tenant, parentId } }: CommandContext,
+  read: ReadInstallation,
+  named: string | undefined,
+  agentId: string,
+): Promise<void> {
+  const query = { configured: { tenant, parentId }, named, sinceMs: clock.now() - KEPT_MS.records };
+  await read(async (reading) => findAgent(reading, await resolveParents(reading, query), agentId));
 }
 
 /** Prints what the lines tell; returns how many lines that came to. */

@@ -1,6 +1,7 @@
 /** `offline-model`: the offline model as a server of its own, for other processes and machines. */
 import { readFile } from "node:fs/promises";
-import { createOfflineModel, OfflineModelError, Scenario } from "../../offline/server.ts";
+import { parseScenario, type Scenario } from "../../offline/scenario.ts";
+import { createOfflineModel, OfflineModelError } from "../../offline/server.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
@@ -19,7 +20,10 @@ export const verb: DefineCommand = (command, open, done) => {
     .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8789)
     .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
     .option("--parallel <calls>", "maximum calls answered at a time; others wait", wholeUpTo(10_000, 1))
-    .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
+    .option(
+      "--scenario <file>",
+      "JSON scenario to play instead of answering by rule; its form: docs/operations.md",
+    )
     .option("--ledger <file>", "append one JSON line for every request served")
     .addHelpText("after", HELP)
     .action(async (flags: OfflineModelFlags) => done(await offlineModel(open("info"), flags)));
@@ -57,16 +61,16 @@ async function offlineModel(context: CommandContext, flags: OfflineModelFlags): 
 }
 
 async function readScenario(path: string): Promise<Scenario> {
-  const refused = (why: string) =>
-    new SubagentError("invalid_input", `The scenario ${JSON.stringify(path)} cannot be played: ${why}.`);
+  const what = `The scenario ${JSON.stringify(path)}`;
   let json: unknown;
   try {
     json = JSON.parse(await readFile(path, "utf8"));
   } catch (error) {
-    throw refused(messageOf(error));
+    throw new SubagentError("invalid_input", `${what} cannot be played: ${messageOf(error)}.`);
   }
-  const parsed = Scenario.safeParse(json);
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  throw refused(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+  try {
+    return parseScenario(json, what);
+  } catch (error) {
+    throw new SubagentError("invalid_input", messageOf(error));
+  }
 }

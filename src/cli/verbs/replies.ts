@@ -1,11 +1,11 @@
 /** `replies`: what has come from a parent's agents and is not acked yet, and with --follow what comes. */
 import type { ReceivedEntry } from "../../producer/replies/parent-channel.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import type { ChannelEntry } from "../../shared/protocol/reply.ts";
+import type { ChannelEntry, Question } from "../../shared/protocol/reply.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
-import { renderEntry } from "../terminal/reply.ts";
+import { type QuestionEnd, renderEntry } from "../terminal/reply.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 /** Time between two tries of an ack while Redis is away. */
@@ -56,11 +56,12 @@ function replies(context: CommandContext, flags: RepliesFlags): Promise<number> 
   );
 }
 
-async function follow({ context, parent }: ParentSession, flags: RepliesFlags): Promise<number> {
+async function follow(acting: ParentSession, flags: RepliesFlags): Promise<number> {
+  const { context, parent } = acting;
   const { output, signal } = context;
   let printed = 0;
   for await (const { ack, ...entry } of parent.replies({ signal })) {
-    output.result(...(flags.json ? [toJsonLine(entry)] : linesOf(context, entry)));
+    output.result(...(flags.json ? [toJsonLine(entry)] : await linesOf(acting, entry)));
     if (!(await output.delivered())) return EXIT.done;
     if (flags.ack) await ackInTheEnd(context, ack);
     printed += 1;
@@ -90,14 +91,15 @@ async function ackPrinted(context: CommandContext, printed: readonly ReceivedEnt
 }
 
 /** Prints what there is, a page at a time. */
-async function printAll({ parent, context }: ParentSession, flags: RepliesFlags): Promise<number> {
+async function printAll(acting: ParentSession, flags: RepliesFlags): Promise<number> {
+  const { parent, context } = acting;
   const { output, signal } = context;
   let [printed, page, isMore]: [number, ReceivedEntry[], boolean] = [0, [], false];
   for await (const received of parent.replies({ follow: false, signal })) {
     isMore = printed === flags.limit;
     if (isMore) break;
     const { ack: _, ...entry } = received;
-    output.result(...linesOf(context, entry));
+    output.result(...(await linesOf(acting, entry)));
     printed += 1;
     page.push(received);
     if (page.length < PAGE_ENTRIES) continue;
@@ -131,6 +133,23 @@ async function printDocument({ parent, context }: ParentSession, flags: RepliesF
   return EXIT.done;
 }
 
-function linesOf({ output }: CommandContext, entry: ChannelEntry): string[] {
-  return renderEntry(entry, { columns: output.resultColumns, style: output.resultStyle });
+async function linesOf(acting: ParentSession, entry: ChannelEntry): Promise<string[]> {
+  const { output } = acting.context;
+  const closed = entry.kind === "question" ? await questionEnd(acting, entry) : undefined;
+  const view = { columns: output.resultColumns, style: output.resultStyle };
+  return renderEntry(entry, { ...view, ...(closed && { closed }) });
+}
+
+/** What became of a question; undefined while it is open, and where Redis does not say. */
+async function questionEnd(
+  { parent }: ParentSession,
+  { agent_id, question_id }: Question,
+): Promise<QuestionEnd | undefined> {
+  try {
+    const { status, questions = [] } = await parent.get(agent_id);
+    if (status === "ended") return "over";
+    return questions.some((open) => open.question_id === question_id) ? undefined : "answered";
+  } catch (error) {
+    return error instanceof SubagentError && error.code === "unknown_agent" ? "over" : undefined;
+  }
 }

@@ -111,13 +111,17 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
     task_budget,
     limits,
     budgets,
-    ...(tools !== undefined && { tools: tools.split(",") }),
   };
   const parentId = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const service = await startLocalService({ ...context, signal: context.stopInTwoSteps() }, "use");
   try {
     showBanner(context, service);
-    return await runPrompts(context, service, questions, { ...flags, parentId, profile });
+    return await runPrompts(context, service, questions, {
+      ...flags,
+      tools: tools?.split(","),
+      parentId,
+      profile,
+    });
   } finally {
     await service.stop();
   }

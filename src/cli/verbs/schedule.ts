@@ -1,6 +1,7 @@
 /** `schedule`: tasks that come due by themselves. */
 import { type ScheduleView, unknownSchedule } from "../../producer/schedules.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { CRON_FORM } from "../../shared/protocol/schedule.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
@@ -21,12 +22,12 @@ Examples:
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("[id]", "the schedule's name within its parent")
-    .option("--cron <pattern>", "five fields, minute first")
+    .option("--cron <pattern>", CRON_FORM)
     .option("--tz <zone>", "time zone of --cron, default UTC")
     .option("--every <time>", "interval, such as 90s, 5m or 2h", durationMs)
-    .option("--at <time>", "a single time, ISO 8601")
+    .option("--at <time>", "a single time that is to come, ISO 8601")
     .option("--prompt <text>", "what the sub-agent is to do; -, the default, reads standard input")
-    .option("--name <name>", "the agent's name for people")
+    .option("--name <name>", "the agent's name for people, default the schedule's")
     .option("--tools <names>", "exactly these tools, separated by commas")
     .option("--pause", "stop its runs until --resume", false)
     .option("--resume", "start its runs again", false)
@@ -102,8 +103,8 @@ function promptIn(context: CommandContext, prompt: string | undefined): Promise<
 }
 
 function lineOf(view: ScheduleView): string {
-  const { schedule_id, cron, tz, every_ms, at, paused, next_at, prompt } = view;
+  const { schedule_id, cron, tz, every_ms, at, paused, next_at, task } = view;
   const rhythm = cron ? `${cron} ${tz ?? ""}`.trim() : every_ms ? `every ${every_ms / 1_000} s` : `at ${at}`;
   const next = paused ? "paused" : `next ${next_at ?? "–"}`;
-  return clip(plainLine(`${schedule_id}  ${rhythm}  ${next}  ${prompt}`), 200);
+  return clip(plainLine(`${schedule_id}  ${rhythm}  ${next}  ${task.prompt}`), 200);
 }

@@ -48,6 +48,8 @@ export interface AgentSheet {
   record: AgentRecord;
   /** Messages of the parent, oldest first; the beginnings of what each run was asked once the agent has ended. */
   messages: string[];
+  /** Messages that its runs have not read yet, oldest first. */
+  unread: string[];
   timeline: EventLine[];
   /** The whole text of its last answer. */
   reply: string;
@@ -73,7 +75,9 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
     ]);
     const reply = whole ?? record.progress?.summary ?? "";
     const messages = messagesIn(state?.log ?? new Map());
-    return { address, record, timeline, reply, messages: messages.length > 0 ? messages : askedIn(timeline) };
+    const asked = messages.length > 0 ? messages : askedIn(timeline);
+    const unread = (state?.inbox ?? []).map(({ text }) => text);
+    return { address, record, timeline, reply, messages: asked, unread };
   });
   const acting = { json: true, parent: read.address.parentId };
   let files: AgentSheet["files"];
@@ -118,6 +122,7 @@ function asJson({
   address,
   record,
   messages,
+  unread,
   timeline,
   reply,
   files,
@@ -136,6 +141,7 @@ function asJson({
   return {
     ...about,
     messages,
+    unread,
     timeline: events,
     reply,
     files: files ?? null,
@@ -145,7 +151,7 @@ function asJson({
 
 /** The sheet in lines; `columns` undefined: unwrapped. */
 export function renderSheet(sheet: AgentSheet, columns: number | undefined, style: Style): string[] {
-  const { address, record, messages, timeline, reply, files, transcript = [] } = sheet;
+  const { address, record, messages, unread, timeline, reply, files, transcript = [] } = sheet;
   const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, 110);
   const part = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ["", style("bold", title), ...lines.map((line) => `  ${line}`)];
@@ -167,6 +173,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
     `${style("bold", plainLine(record.agent_id))}  ${plainLine(record.name)}`,
     ...wrap(`${facts} · created ${created} by ${address.parentId}`, width).map((line) => style("dim", line)),
     ...part("Asked", messages.flatMap(text)),
+    ...part("Asked, not yet read", unread.flatMap(text)),
     ...part(
       "Timeline",
       timeline.flatMap((line) => toldIn(line)).map(({ time, said }) => `${style("dim", time)}  ${said}`),

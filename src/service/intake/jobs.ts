@@ -129,7 +129,7 @@ async function afterFailure(
   }
   logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
   if (mayComeAgain) return { status: "later", delayMs };
-  return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
+  return refuse(client, job, explained(error), due?.scheduleId).catch(() => ({ status: "later", delayMs }));
 }
 
 /** Whose line a job without room waits in: that of its tenant, its agent or its parent. */
@@ -187,8 +187,24 @@ async function waitForReply(
 }
 
 /** The job fails; a parent that waits at its channel is told there, too. */
-async function refuse(client: Client, { id, data }: IntakeJob, error: SubagentError): Promise<JobEnd> {
+async function refuse(
+  client: Client,
+  { id, data }: IntakeJob,
+  error: SubagentError,
+  scheduleId: string | undefined,
+): Promise<JobEnd> {
   const sender = SentToChannel.safeParse(data).success ? senderOf(data) : undefined;
-  if (sender) await tellRefusal(client, sender, id, error);
+  if (sender)
+    await tellRefusal(client, sender, id, scheduleId === undefined ? error : dueError(scheduleId, error));
   return { status: "refused", error };
+}
+
+/** The same error with the name of the schedule that came due. */
+function dueError(scheduleId: string, error: SubagentError): SubagentError {
+  return new SubagentError(
+    error.code,
+    `The schedule ${scheduleId} came due: ${error.message}`,
+    error.details,
+    error,
+  );
 }

@@ -5,8 +5,8 @@ import { ParentId, TenantId } from "./ids.ts";
 
 /** Most schedules of one parent. */
 export const MAX_SCHEDULES = 100;
-/** What a cron pattern looks like, for who wrote another thing. */
-export const CRON_FORM = "five fields, minute first, such as 0 7 * * 1-5";
+/** What a cron pattern looks like, for help and for refusals. */
+export const CRON_FORM = "five fields, or six with seconds first, such as 0 7 * * 1-5";
 const SHORTEST_MS = 1_000;
 const LONGEST_MS = 366 * 24 * 3_600_000;
 

@@ -17,6 +17,8 @@ import { refusal, testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
+/** A time that has just come. */
+const now = () => new Date().toISOString();
 const LONG = "x".repeat(262_144);
 const TRACEPARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01";
 
@@ -82,7 +84,7 @@ async function inForce(stage: Stage, parent: Parent, task: object) {
   const live = () => call(({ read }) => read(() => store.liveRecords(parent)));
   await beginTask(parent, withJsonSchema({ ...wish, name: "by-hand" }, "task").input);
   await Reflect.apply(parent.schedule, parent, [
-    { ...wish, name: "by-time", schedule_id: "once", at: "2020-01-01T00:00:00Z" },
+    { ...wish, name: "by-time", schedule_id: "once", at: now() },
   ]);
   await startIntake(stage);
   await until(async () => (await live()).length === 2);
@@ -112,8 +114,7 @@ test.for([
 test("the options of its parent narrow what is registered when a schedule comes due, and are refused where they are wider", async () => {
   const stage = await openStage();
   const parent = stage.parent("planner-7", { limits: { max_turns: 9 }, permissions: { deny: ["grep"] } });
-  const at = "2020-01-01T00:00:00Z";
-  await parent.schedule({ schedule_id: "narrow", at, prompt: "say hello" });
+  await parent.schedule({ schedule_id: "narrow", at: now(), prompt: "say hello" });
   await parent.register({ permissions: { deny: ["bash"] }, limits: { max_turns: 12 }, idle_ms: 1_000 });
   await startIntake(stage);
   const { call, store } = await internalsOf(stage.client()).open();
@@ -126,7 +127,9 @@ test("the options of its parent narrow what is registered when a schedule comes 
     permissions: [{ deny: ["bash"] }, { deny: ["grep"] }],
   });
   await parent.register({ limits: { max_turns: 8 } });
-  await expect(parent.schedule({ schedule_id: "wider", at, prompt: "say hello" })).rejects.toMatchObject(
+  await expect(
+    parent.schedule({ schedule_id: "wider", at: now(), prompt: "say hello" }),
+  ).rejects.toMatchObject(
     refusal("invalid_input", /under version 2 of the registered profile\) refused.*max_turns 9/),
   );
 });
@@ -149,9 +152,11 @@ async function fillQuota(stage: Stage): Promise<() => Promise<void>> {
   };
 }
 
-/** How many agents schedules have begun. */
+/** How many agents the schedules `often` and `once` have begun. */
 async function begun(stage: Stage): Promise<number> {
-  return Number(await stage.redis.hget(stage.keys.parent(ADDRESS).registry, "#task"));
+  const { registry } = stage.keys.parent(ADDRESS);
+  const counts = await stage.redis.hmget(registry, "#often", "#once");
+  return counts.reduce((sum, count) => sum + Number(count), 0);
 }
 
 /** How many iterations of `often` have been taken; each puts the next one into the queue. */
@@ -221,10 +226,10 @@ test("every_ms runs the task again and again, as separate agents, until it is pa
   expect(await stage.redis.zcard(delayed)).toBe(1);
 });
 
-test("at runs once, also when its time is past, and is gone from the list then", async () => {
+test("at runs once, also when its time has come, and is gone from the list then", async () => {
   const stage = await openStage();
   const parent = stage.parent();
-  await parent.schedule({ schedule_id: "once", at: "2020-01-01T00:00:00Z", prompt: "say hello" });
+  await parent.schedule({ schedule_id: "once", at: now(), prompt: "say hello" });
   expect(await parent.schedules()).toMatchObject([{ schedule_id: "once" }]);
   await stage.startWorker();
   await startIntake(stage);
@@ -235,17 +240,20 @@ test("at runs once, also when its time is past, and is gone from the list then",
 test("a parent has 100 schedules at most, also when many are made at once; single ones that have run make room", async () => {
   const stage = await openStage();
   const parent = stage.parent();
-  const at = (i: number, year: number) =>
-    parent.schedule({ schedule_id: `s${i}`, at: `${year}-01-01T00:00:00Z`, prompt: "say hello" });
-  const made = await Promise.allSettled(Array.from({ length: 110 }, (_, i) => at(i, i === 0 ? 2020 : 2100)));
+  const at = (i: number, time: string) =>
+    parent.schedule({ schedule_id: `s${i}`, at: time, prompt: "say hello" });
+  const later = "2100-01-01T00:00:00Z";
+  const made = await Promise.allSettled(
+    Array.from({ length: 110 }, (_, i) => at(i, i === 0 ? now() : later)),
+  );
   const refused = made.filter(({ status }) => status === "rejected");
   expect(refused).toHaveLength(10);
-  await expect(at(999, 2100)).rejects.toMatchObject(refusal("invalid_input", /100 schedules/));
+  await expect(at(999, later)).rejects.toMatchObject(refusal("invalid_input", /100 schedules/));
   await expect(parent.schedules()).resolves.toHaveLength(100);
   await stage.startWorker();
   await startIntake(stage);
   await take(stage, 1);
-  await until(async () => (await at(999, 2100).catch(() => undefined)) !== undefined);
+  await until(async () => (await at(999, later).catch(() => undefined)) !== undefined);
   await expect(parent.schedules()).resolves.toHaveLength(100);
 });
 
@@ -265,11 +273,11 @@ test("what came due several times while no worker lived runs once", async () => 
   await until(() => Date.now() > missedMs);
   await stage.startWorker();
   await startIntake(stage);
-  expect(await take(stage, 1)).toMatchObject([{ agent_id: "task" }]);
+  expect(await take(stage, 1)).toMatchObject([{ agent_id: "missed" }]);
   await stage.parent().pauseSchedule("missed");
   // At most one more, whose second had come meanwhile; all that were missed would be five.
   const { registry } = stage.keys.parent({ tenant: "default", parentId: "planner-7" });
-  expect(Number(await stage.redis.hget(registry, "#task"))).toBeLessThanOrEqual(2);
+  expect(Number(await stage.redis.hget(registry, "#missed"))).toBeLessThanOrEqual(2);
 });
 
 test("a schedule that is removed while its parent has no room begins nothing of what had come due", async () => {
@@ -355,7 +363,7 @@ test("a scheduler that was left without its schedule begins nothing and is remov
 test("a single one that came due while it was paused begins nothing until it is resumed", async () => {
   const stage = await openStage();
   const parent = stage.parent();
-  await parent.schedule({ schedule_id: "once", at: "2020-01-01T00:00:00Z", prompt: "say hello" });
+  await parent.schedule({ schedule_id: "once", at: now(), prompt: "say hello" });
   // As a pause leaves it whose process died before it took the job away.
   const { schedules } = stage.keys.parent(ADDRESS);
   const made = JSON.parse((await stage.redis.hget(schedules, "once")) ?? "");
@@ -406,7 +414,7 @@ test("of a pause and a resume at once the one that is written last counts in the
 test.for([
   ["one that repeats", { every_ms: 3_600_000 }],
   ["a single one", { at: "2100-01-01T00:00:00Z" }],
-  ["a single one of a time that is past", { at: "2020-01-01T00:00:00Z" }],
+  ["a single one whose time has come", { at: new Date().toISOString() }],
 ] as const)(
   "%s whose call died before it was in the queue comes due when the list is asked for",
   async ([, rhythm]) => {
@@ -435,12 +443,55 @@ test("cron keeps its zone, replaces itself under the same name, and is removed",
     "07:00:00",
   );
   await parent.schedule({ schedule_id: "day", cron: "0 8 * * *", prompt: "b" });
-  expect(await parent.schedules()).toMatchObject([{ cron: "0 8 * * *", tz: "UTC", prompt: "b" }]);
+  expect(await parent.schedules()).toMatchObject([{ cron: "0 8 * * *", tz: "UTC", task: { prompt: "b" } }]);
   await parent.unschedule("day");
   expect(await parent.schedules()).toEqual([]);
   await expect(parent.unschedule("day")).rejects.toMatchObject(
     refusal("unknown_schedule", /no schedule "day"/),
   );
+});
+
+test("a single one that stands is written again after its time, as a call in doubt is", async () => {
+  const stage = await openStage();
+  const client = stage.client();
+  const parent = testParent(client);
+  const { clock } = await internalsOf(client).open();
+  const wish = { schedule_id: "once", at: now(), prompt: "say hello" };
+  const made = await parent.schedule(wish);
+  const later = Date.now() + 3_600_000;
+  const late = vi.spyOn(clock, "now").mockReturnValue(later);
+  closeAtEnd(() => void late.mockRestore());
+  await expect(parent.schedule({ ...wish, schedule_id: "another" })).rejects.toMatchObject(
+    refusal("invalid_input", /is past/),
+  );
+  expect(await parent.schedule(wish)).toEqual(made);
+});
+
+test("a schedule is shown with all that was set of its task, without the options of its parent", async () => {
+  const parent = (await openStage()).parent("planner-7", { limits: { max_turns: 9 } });
+  const task = { prompt: "a", name: "Report", tools: ["grep"], limits: { max_turns: 5 }, model: "offline-1" };
+  const made = await parent.schedule({ schedule_id: "day", cron: "0 7 * * *", ...task });
+  expect(made.task).toEqual(task);
+  expect(await parent.schedules()).toEqual([made]);
+  expect(await parent.pauseSchedule("day")).toMatchObject({ task });
+});
+
+test("an agent is called by its schedule, and a refusal names the schedule that came due", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await stage.startWorker();
+  await parent.schedule({ schedule_id: "every.day", at: now(), prompt: "say hello" });
+  await parent.schedule({ schedule_id: "named", at: now(), prompt: "say hello", name: "Report" });
+  await startIntake(stage);
+  expect((await take(stage, 2)).map(({ name }) => name).sort()).toEqual(["Report", "every.day"]);
+  await parent.schedule({ schedule_id: "single", at: now(), prompt: "say hello", tools: ["nope"] });
+  expect(await take(stage, 1)).toMatchObject([
+    { error: expect.stringMatching(/^invalid_input: The schedule single came due: spawn refused/) },
+  ]);
+  await parent.schedule({ schedule_id: "often", every_ms: 1_000, prompt: "say hello", tools: ["nope"] });
+  expect(await take(stage, 1)).toMatchObject([
+    { error: expect.stringMatching(/^invalid_input: The schedule often came due: spawn refused/) },
+  ]);
 });
 
 test("a schedule that is replaced comes due in its new way alone", async () => {
@@ -463,19 +514,27 @@ test("a pattern that is none leaves the schedule of that name as it is", async (
   const parent = (await openStage()).parent();
   const made = await parent.schedule({ schedule_id: "day", cron: "0 7 * * *", prompt: "a" });
   const wrong = parent.schedule({ schedule_id: "day", cron: "67 99 * * *", prompt: "b" });
-  await expect(wrong).rejects.toMatchObject(refusal("invalid_input", /cron: write five fields/));
+  await expect(wrong).rejects.toMatchObject(
+    refusal("invalid_input", /cron: write five fields, or six with seconds/),
+  );
   expect(await parent.schedules()).toEqual([made]);
 });
 
 test.for([
   ["two rhythms", { cron: "0 7 * * *", every_ms: 5_000 }, /exactly one/],
   ["no rhythm", {}, /exactly one/],
-  ["a pattern that is none", { cron: "67 99 * * *" }, /cron: write five fields/],
-  ["a word for a pattern", { cron: "daily" }, /cron: write five fields/],
+  ["a pattern that is none", { cron: "67 99 * * *" }, /cron: write five fields, or six with seconds/],
+  ["a word for a pattern", { cron: "daily" }, /cron: write five fields, or six with seconds/],
   [
     "a zone that is none",
     { cron: "0 7 * * *", tz: "Mars/Olympus" },
     /tz: is no time zone; write one such as/,
+  ],
+  ["a time that is past", { at: "2020-01-01T00:00:00Z" }, /at: 2020-01-01T00:00:00Z is past/],
+  [
+    "a time of two minutes ago",
+    { at: new Date(Date.now() - 120_000).toISOString() },
+    /is past; write a time that is to come/,
   ],
   ["a time that is none", { at: "tomorrow" }, /at: write a time such as/],
   ["a model with a space in its id", { every_ms: 5_000, model: "a b" }, /model: a model's id has no spaces/],

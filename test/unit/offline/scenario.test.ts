@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { OfflineModelError } from "../../../src/offline/exchange.ts";
 import { parseScenario } from "../../../src/offline/scenario.ts";
@@ -19,4 +20,10 @@ it.each([
   const attempt = () => parseScenario(scenario);
   expect(attempt).toThrow(OfflineModelError);
   expect(attempt).toThrow(place);
+});
+
+it("plays the one that stands in docs/operations.md", () => {
+  const [, json = ""] =
+    /```json\n([^`]*)```/.exec(readFileSync("docs/operations.md", "utf8").split("--scenario")[1] ?? "") ?? [];
+  expect(parseScenario(JSON.parse(json))).toHaveLength(2);
 });

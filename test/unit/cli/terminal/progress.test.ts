@@ -64,6 +64,18 @@ test("a finished agent shows its reply, a dropped one goes", () => {
   expect(written.at(-1)).not.toContain("B");
 });
 
+test.each([true, false])("an event that comes after the reply tells nothing (terminal: %s)", (isTTY) => {
+  const { written, clock, progress } = setUp(isTTY);
+  progress.start();
+  progress.add("A");
+  progress.finish("A", sampleReply());
+  clock.advance(100);
+  const before = written.length;
+  progress.apply({ ...turn("A", 9), type: "tool_started", tool_use_id: "t", tool: "grep" });
+  clock.advance(100);
+  expect(written).toHaveLength(before);
+});
+
 test("without a terminal there are plain lines about what matters, and no timer", () => {
   const { written, clock, progress } = setUp(false);
   progress.start();

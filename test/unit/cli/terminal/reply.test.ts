@@ -105,4 +105,7 @@ test("a question shows who asks, the question, its id and until when, and its de
     "  question 1/toolu_1 · answer by 2026-11-10T01:00:00.000Z, by default: white",
     "",
   ]);
+  expect(renderEntry(question, { columns: undefined, style, closed: "answered" })[2]).toBe(
+    "  question 1/toolu_1 · answered",
+  );
 });

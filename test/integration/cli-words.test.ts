@@ -1,0 +1,131 @@
+/** Guarantee: what a verb is asked for happens, or it says why not; what it shows of an agent is what stands there. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { openParentScene } from "../helpers/parent-scene.ts";
+import { runHere, startHere } from "../helpers/program.ts";
+import { until } from "../helpers/until.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
+
+const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+
+/** Where the program runs on an installation, as the parent of its first agents. */
+function placeOn({ url, prefix, workspaceRoot }: Stage) {
+  const env = {
+    ...CLEAN,
+    REDIS_URL: url,
+    SUBAGENT_PREFIX: prefix,
+    SUBAGENT_WORKSPACES: workspaceRoot,
+    SUBAGENT_PARENT: "parent-0",
+    SUBAGENT_LOG_LEVEL: "silent",
+  };
+  return { cwd: process.cwd(), env };
+}
+
+/** The program there. */
+function programOn(stage: Stage) {
+  return (...args: string[]) => runHere(args, placeOn(stage));
+}
+
+test("run refuses a tool that the definition does not have, as a spawn does", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const { code, stdout, stderr } = await programOn(stage)(
+    ...["run", "--agent", "explorer", "--tools", "write_file", "hi"],
+  );
+  expect({ code, stdout }).toEqual({ code: 2, stdout: [] });
+  expect(stderr.join("\n")).toMatch(
+    /task refused, nothing was done: tools write_file is more than is allowed/,
+  );
+});
+
+test("show says what a queued agent was asked, also when none of it was read yet", async () => {
+  const stage = await openStage();
+  const program = programOn(stage);
+  const agent = await stage.task("Count the files");
+  const { stdout } = await program("show", agent.agentId);
+  expect(stdout.join("\n")).toMatch(/\nAsked, not yet read\n {2}Count the files$/);
+  const queued = JSON.parse((await program("show", agent.agentId, "--json")).stdout.join(""));
+  expect(queued).toMatchObject({ status: "queued", messages: [], unread: ["Count the files"] });
+  await stage.startWorker();
+  await stage.reply(agent);
+  const ended = JSON.parse((await program("show", agent.agentId, "--json")).stdout.join(""));
+  expect(ended).toMatchObject({ messages: ["Count the files"], unread: [] });
+});
+
+test("replies tells a question that is open from one that was answered, and from one whose agent has ended", async () => {
+  const ask = { type: "tool_use" as const, name: "ask_parent", input: { question: "Which?" } };
+  const done = { content: [{ type: "text" as const, text: "done" }] };
+  const scene = await openParentScene({ scenario: { turns: [{ content: [ask] }, done] } });
+  const { parent, installation } = scene;
+  const { agent_id } = await parent.spawn({ name: "w", keep_alive: true });
+  await parent.send(agent_id, "paint");
+  const statusOf = async () => (await parent.get(agent_id)).status;
+  await until(async () => (await statusOf()) === "waiting");
+  const questions = async () => {
+    const { stdout } = await programOn(installation)("replies", "--parent", parent.parentId);
+    return stdout.filter((line) => line.includes("question "));
+  };
+  expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · answer by \S+$/)]);
+  await parent.answer(agent_id, "green");
+  await until(async () => (await statusOf()) === "idle");
+  expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · answered$/)]);
+  await parent.destroy(agent_id);
+  expect(await questions()).toEqual([expect.stringMatching(/^ {2}question \S+ · over$/)]);
+});
+
+test("logs of an agent that is not known is refused as show is, and says before it follows that nothing is kept", async () => {
+  const stage = await openStage();
+  const program = programOn(stage);
+  const [logs, show] = [await program("logs", "nope"), await program("show", "nope")];
+  expect(logs).toEqual(show);
+  expect(logs).toMatchObject({ code: 2, stderr: [expect.stringMatching(/No sub-agent "nope" is known/)] });
+  const agent = await stage.spawn();
+  await stage.redis.del(stage.keys.agent(agent).timeline);
+  expect(await program("logs", agent.agentId)).toMatchObject({
+    code: 0,
+    stderr: [`No event of ${agent.agentId} is kept; events expire after a day.`],
+  });
+  const following = startHere(["logs", "-f", "nope"], placeOn(stage));
+  await following.waitForLine("No event of nope is kept; events expire after a day.");
+  expect(await following.kill("SIGINT")).toMatchObject({ code: 0, stdout: [] });
+  expect(following.stderr).toHaveLength(1);
+});
+
+test("a cap in USD on a model without a price says where a price is given", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const { code, stderr } = await programOn(stage)(
+    ...["run", "a", "--model", "no-such-model", "--max-cost-usd", "1"],
+  );
+  expect(code).toBe(3);
+  expect(stderr.join("\n")).toMatch(/add its price \(SUBAGENT_PRICES, or prices in code\)/);
+});
+
+test("a scenario that cannot be played is refused with the places that are wrong and the form of one", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "scenario-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true, force: true }));
+  const file = join(directory, "wrong.json");
+  const refusalOf = async (scenario: unknown) => {
+    writeFileSync(file, JSON.stringify(scenario));
+    const { code, stderr } = await runHere(["offline-model", "--port", "0", "--scenario", file], {
+      cwd: directory,
+      env: CLEAN,
+    });
+    expect(code).toBe(2);
+    return stderr.join("\n");
+  };
+  expect(await refusalOf({ turns: [{ content: "hello" }] })).toMatch(
+    /wrong\.json" cannot be played: turns\.0\.content: .*expected array.*Write \{"turns":\[.*docs\/operations\.md/,
+  );
+  expect(await refusalOf([{ turns: [{ content: [] }] }, { responses: [] }])).toMatch(
+    /1\.turns: .*1: .*"responses"/,
+  );
+});

@@ -50,8 +50,9 @@ export interface ScheduleView {
   /** ISO 8601; absent while it is paused. */
   next_at?: string;
   created_at: string;
-  /** The task as it was given: its prompt, and what else was set, such as `name`, `tools` and `limits`. */
-  task: { prompt: string; [field: string]: unknown };
+  prompt: string;
+  /** What else was set of the task, as it was given: `name`, `tools`, `limits`… */
+  options: Readonly<Record<string, unknown>>;
 }
 
 /** Clocks may be that far apart, and a call that late: so old a time is not taken for a mistake. */
@@ -349,7 +350,7 @@ export function unknownSchedule(scheduleId: unknown): SubagentError {
 
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
   const { schedule_id, cron, tz, every_ms, at, paused, created_at } = made;
-  const { profile: _, ...task } = made.task;
+  const { profile: _, prompt, ...options } = made.task;
   const next = at ? Date.parse(at) : await read(() => client.intakeQueue.nextAt(nameOf(made)));
   return {
     schedule_id,
@@ -360,7 +361,8 @@ async function view({ read, client }: ParentCall, made: Schedule): Promise<Sched
     paused,
     ...(!paused && next !== undefined && { next_at: new Date(next).toISOString() }),
     created_at,
-    task,
+    prompt,
+    options,
   };
 }
 

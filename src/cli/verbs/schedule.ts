@@ -103,8 +103,8 @@ function promptIn(context: CommandContext, prompt: string | undefined): Promise<
 }
 
 function lineOf(view: ScheduleView): string {
-  const { schedule_id, cron, tz, every_ms, at, paused, next_at, task } = view;
+  const { schedule_id, cron, tz, every_ms, at, paused, next_at, prompt } = view;
   const rhythm = cron ? `${cron} ${tz ?? ""}`.trim() : every_ms ? `every ${every_ms / 1_000} s` : `at ${at}`;
   const next = paused ? "paused" : `next ${next_at ?? "–"}`;
-  return clip(plainLine(`${schedule_id}  ${rhythm}  ${next}  ${task.prompt}`), 200);
+  return clip(plainLine(`${schedule_id}  ${rhythm}  ${next}  ${prompt}`), 200);
 }

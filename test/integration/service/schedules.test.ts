@@ -443,7 +443,9 @@ test("cron keeps its zone, replaces itself under the same name, and is removed",
     "07:00:00",
   );
   await parent.schedule({ schedule_id: "day", cron: "0 8 * * *", prompt: "b" });
-  expect(await parent.schedules()).toMatchObject([{ cron: "0 8 * * *", tz: "UTC", task: { prompt: "b" } }]);
+  expect(await parent.schedules()).toMatchObject([
+    { cron: "0 8 * * *", tz: "UTC", prompt: "b", options: {} },
+  ]);
   await parent.unschedule("day");
   expect(await parent.schedules()).toEqual([]);
   await expect(parent.unschedule("day")).rejects.toMatchObject(
@@ -469,11 +471,12 @@ test("a single one that stands is written again after its time, as a call in dou
 
 test("a schedule is shown with all that was set of its task, without the options of its parent", async () => {
   const parent = (await openStage()).parent("planner-7", { limits: { max_turns: 9 } });
-  const task = { prompt: "a", name: "Report", tools: ["grep"], limits: { max_turns: 5 }, model: "offline-1" };
-  const made = await parent.schedule({ schedule_id: "day", cron: "0 7 * * *", ...task });
-  expect(made.task).toEqual(task);
+  const options = { name: "Report", tools: ["grep"], limits: { max_turns: 5 }, model: "offline-1" };
+  const made = await parent.schedule({ schedule_id: "day", cron: "0 7 * * *", prompt: "a", ...options });
+  expect(made).toMatchObject({ prompt: "a", options });
+  expect(made.options).toEqual(options);
   expect(await parent.schedules()).toEqual([made]);
-  expect(await parent.pauseSchedule("day")).toMatchObject({ task });
+  expect(await parent.pauseSchedule("day")).toMatchObject({ prompt: "a", options });
 });
 
 test("an agent is called by its schedule, and a refusal names the schedule that came due", async () => {

@@ -11,6 +11,7 @@ const FILES = ["test/integration/service/files.test.ts"];
 
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
 const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
+const OFFLINE = ["test/integration/cli-offline.test.ts"];
 const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
@@ -730,5 +731,32 @@ export default [
     replace: "",
     tests: ["test/integration/service/webhooks-idle.test.ts"],
     title: "slow receiver",
+  },
+  {
+    id: "offline-worker-beside-real-ones",
+    promise: "A worker without a provider does not join beside real ones, unless that was asked for.",
+    file: "src/worker/worker.ts",
+    find: ", refuseCompany];",
+    replace: "];",
+    tests: OFFLINE,
+    title: "does not join beside one that has a provider",
+  },
+  {
+    id: "offline-worker-in-production",
+    promise: "A worker without a provider is refused in production, unless that was asked for.",
+    file: "src/cli/local/offline.ts",
+    find: "if (!config.production || !",
+    replace: "if (config.production || !",
+    tests: OFFLINE,
+    title: "refused also alone",
+  },
+  {
+    id: "offline-worker-under-another-name",
+    promise: "A worker that answers by rule announces no other model, whatever it is to answer as.",
+    file: "src/cli/local/service.ts",
+    find: "return provider ? model : OFFLINE_MODEL;",
+    replace: "return model;",
+    tests: OFFLINE,
+    title: "join beside each other",
   },
 ];

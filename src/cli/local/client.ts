@@ -42,7 +42,7 @@ export function whoIsThere(
  * workers announce, a real one before the offline one.
  */
 export function modelToAsk(config: Config, workers: readonly WorkerAnnouncement[]): string {
-  if (config.provider || config.model !== OFFLINE_MODEL) return config.model;
+  if (config.provider || config.isModelSet) return config.model;
   const announced = workers.flatMap((worker) => worker.model ?? []);
   return announced.find((model) => model !== OFFLINE_MODEL) ?? announced[0] ?? config.model;
 }

@@ -10,6 +10,7 @@
 import { setMaxListeners } from "node:events";
 import { createOfflineModel } from "../../offline/server.ts";
 import type { Client } from "../../producer/client.ts";
+import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
@@ -23,11 +24,11 @@ import { chooseRunner } from "../../worker/tools/sandbox/choose.ts";
 import type { Tool } from "../../worker/tools/tool.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import type { CommandContext } from "../command.ts";
-import { areOffline, renderBanner } from "../terminal/banner.ts";
-import { formatPlural } from "../terminal/numbers.ts";
+import { renderBanner } from "../terminal/banner.ts";
 import { modelToAsk, openClient, whoIsThere } from "./client.ts";
 import { createDisposables, type Disposables } from "./disposables.ts";
 import { openIntake } from "./intake.ts";
+import { refuseOfflineBeside } from "./offline.ts";
 import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource } from "./redis.ts";
 
@@ -52,6 +53,11 @@ export interface LocalService {
   release(): Promise<void>;
   /** Releases what runs and stops everything; resolves when nothing is left. Idempotent. */
   stop(): Promise<void>;
+}
+
+/** What a worker announces as its model: the offline one never stands there under another name. */
+export function modelAnnounced({ provider, model }: Config): string {
+  return provider ? model : OFFLINE_MODEL;
 }
 
 /** Opens a model for the configured provider, or starts the offline one; both end with `disposables`. */
@@ -94,7 +100,7 @@ export async function startLocalService(
     const live = there?.workers ?? [];
     notePause(context, there?.paused);
     const workers = others === "use" ? live : [];
-    if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
+    if (workers.length === 0) refuseOfflineBeside(config, live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
     const own = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
     const model = modelToAsk(config, workers);
@@ -120,14 +126,6 @@ export async function startLocalService(
     await disposables.close();
     throw error;
   }
-}
-
-function offlineBeside(workers: readonly WorkerAnnouncement[], redisUrl: string): SubagentError {
-  const live = `${formatPlural(workers.length, "worker")} on ${withoutPassword(redisUrl)}`;
-  return new SubagentError(
-    "invalid_config",
-    `The offline model would answer by rule beside ${live}: set ANTHROPIC_API_KEY, or give them the work with "subagent-queue run".`,
-  );
 }
 
 /** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
@@ -200,7 +198,7 @@ async function openWorker(
     strict,
     sendTraceparent,
   };
-  const modelId = context.config.model;
+  const modelId = modelAnnounced(context.config);
   const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
   disposables.addBeside(() => worker.stop());
   await worker.start();

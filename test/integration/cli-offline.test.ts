@@ -1,0 +1,88 @@
+/** Guarantee: on the command line the offline model answers where nothing else is there or it was asked for, never in place of a real one. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { runHere, startHere } from "../helpers/program.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+
+const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+const PRODUCTION = { NODE_ENV: "production" };
+const ASKED_FOR = { SUBAGENT_MODEL: "offline-1" };
+
+/** Commands on an installation of their own, without a key. */
+function place() {
+  const cwd = mkdtempSync(join(tmpdir(), "offline-"));
+  closeAtEnd(() => rmSync(cwd, { recursive: true, force: true }));
+  const env = {
+    ...CLEAN,
+    REDIS_URL: redisUrl(),
+    SUBAGENT_PREFIX: uniquePrefix(),
+    SUBAGENT_LOG_LEVEL: "warn",
+  };
+  const say = (args: readonly string[], more = {}) => runHere(args, { cwd, env: { ...env, ...more } });
+  const stay = (args: readonly string[], more = {}) => startHere(args, { cwd, env: { ...env, ...more } });
+  const worker = async (more = {}, ...flags: string[]) => {
+    const joined = stay(["worker", ...flags], more);
+    await joined.waitForLine(/^ready: /);
+    return joined;
+  };
+  return {
+    say,
+    stay,
+    worker,
+    /** A worker with a provider, which does not know what that is. */
+    async realWorker() {
+      const provider = stay(["offline-model", "--port", "0"]);
+      const ready = await provider.waitForLine(/^ready: /);
+      return worker({ ANTHROPIC_BASE_URL: ready.slice("ready: ANTHROPIC_BASE_URL=".length) });
+    },
+  };
+}
+
+test.each([{}, { SUBAGENT_MODEL: "claude-sonnet-5-5" }])(
+  "a worker without a key does not join beside one that has a provider, with %j",
+  async (variables) => {
+    const { say, realWorker } = place();
+    await realWorker();
+    const refused = await say(["worker"], variables);
+    expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 3, stdout: [] });
+    expect(refused.stderr.at(-1)).toMatch(
+      /^subagent-queue: The offline model would answer by rule beside 1 worker on redis:\S+: set ANTHROPIC_API_KEY, .*SUBAGENT_MODEL=offline-1/,
+    );
+  },
+);
+
+test("a worker whose offline model was asked for joins beside real ones, and in production", async () => {
+  const { worker, realWorker } = place();
+  await realWorker();
+  await worker({ ...PRODUCTION, ...ASKED_FOR });
+  await worker(PRODUCTION, "--allow-offline");
+});
+
+test("workers without a key join beside each other, whatever model they are to answer as", async () => {
+  const { worker } = place();
+  await worker({ SUBAGENT_MODEL: "claude-sonnet-5-5" });
+  await worker({ SUBAGENT_MODEL: "claude-sonnet-5-5" });
+  await worker();
+});
+
+test("in production a worker without a key is refused also alone, before it asks for Redis", async () => {
+  const { say } = place();
+  for (const [args, more] of [
+    [["worker"], PRODUCTION],
+    [["worker", "--strict"], {}],
+  ] as const) {
+    const refused = await say(args, { ...more, REDIS_URL: "redis://127.0.0.1:1" });
+    expect(refused.code).toBe(3);
+    expect(refused.stderr).toEqual([
+      "subagent-queue: In production the offline model does not answer by default, for it answers by rule: set ANTHROPIC_API_KEY; with SUBAGENT_MODEL=offline-1 it answers all the same.",
+    ]);
+  }
+});

@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { closeRedis, openRedis } from "../../src/shared/redis/connection/connection.ts";
+import { openInstallation } from "../../src/shared/redis/installation.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { runHere, startHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
@@ -20,12 +22,11 @@ const ASKED_FOR = { SUBAGENT_MODEL: "offline-1" };
 function place() {
   const cwd = mkdtempSync(join(tmpdir(), "offline-"));
   closeAtEnd(() => rmSync(cwd, { recursive: true, force: true }));
-  const env = {
-    ...CLEAN,
-    REDIS_URL: redisUrl(),
-    SUBAGENT_PREFIX: uniquePrefix(),
-    SUBAGENT_LOG_LEVEL: "warn",
-  };
+  const prefix = uniquePrefix();
+  const env = { ...CLEAN, REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_LOG_LEVEL: "warn" };
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const { keys, intakeQueue } = openInstallation(redis, { prefix });
   const say = (args: readonly string[], more = {}) => runHere(args, { cwd, env: { ...env, ...more } });
   const stay = (args: readonly string[], more = {}) => startHere(args, { cwd, env: { ...env, ...more } });
   const worker = async (more = {}, ...flags: string[]) => {
@@ -37,6 +38,13 @@ function place() {
     say,
     stay,
     worker,
+    redis,
+    keys,
+    /** Hands a task to the intake that comes due after so many ms; resolves when that is known there. */
+    async later(delayMs: number) {
+      await intakeQueue.add(`job-${delayMs}`, { prompt: "hello", parent_id: "planner" }, delayMs);
+      await intakeQueue.stop();
+    },
     /** A worker with a provider, which does not know what that is. */
     async realWorker() {
       const provider = stay(["offline-model", "--port", "0"]);
@@ -85,4 +93,59 @@ test("in production a worker without a key is refused also alone, before it asks
       "subagent-queue: In production the offline model does not answer by default, for it answers by rule: set ANTHROPIC_API_KEY; with SUBAGENT_MODEL=offline-1 it answers all the same.",
     ]);
   }
+});
+
+test("in production run and start bring no worker without a key to a Redis that others use", async () => {
+  const { say } = place();
+  for (const args of [
+    ["run", "hello"],
+    ["start", "--once"],
+  ]) {
+    const refused = await say(args, PRODUCTION);
+    expect(refused.code, args[0]).toBe(3);
+    expect(refused.stderr.at(-1)).toMatch(/^subagent-queue: In production the offline model does not answer/);
+  }
+});
+
+test("run and start without a key leave what other parents have waiting, and say what that is", async () => {
+  const { say, redis, keys } = place();
+  await say(["spawn", "a", "--prompt", "hello", "--parent", "planner"], {
+    SUBAGENT_MODEL: "claude-sonnet-5-5",
+  });
+  for (const args of [
+    ["run", "hello"],
+    ["start", "--once"],
+  ]) {
+    const refused = await say(args);
+    expect({ code: refused.code, stdout: refused.stdout }, args[0]).toEqual({ code: 3, stdout: [] });
+    expect(refused.stderr.at(-1)).toMatch(
+      /^subagent-queue: The offline model would answer by rule what waits on redis:\S+, 1 run of other parents: set ANTHROPIC_API_KEY, /,
+    );
+  }
+  const { stdout } = await say(["list", "--parent", "planner"]);
+  expect(stdout.join("\n")).toMatch(/queued/);
+  await redis.xadd(keys.intake, "*", "prompt", "hello");
+  const both = await say(["run", "hello"]);
+  expect(both.stderr.at(-1)).toContain("1 run and 1 request to the intake of other parents");
+  const asked = await say(["run", "hello"], ASKED_FOR);
+  expect(asked.code, asked.stderr.join("\n")).toBe(0);
+});
+
+test("of the jobs of the intake only those count whose time has come", async () => {
+  const { say, later } = place();
+  await later(600_000);
+  expect((await say(["run", "hello"])).code).toBe(0);
+  await later(1);
+  const refused = await say(["run", "hello"]);
+  expect(refused.code).toBe(3);
+  expect(refused.stderr.at(-1)).toContain(", 1 request to the intake of other parents");
+});
+
+test("what an earlier run has left behind keeps no further one from starting", async () => {
+  const { say, stay } = place();
+  const first = stay(["run", "one", "two"]);
+  await first.waitForLine(/one: /);
+  void first.kill("SIGINT");
+  await first.kill("SIGINT");
+  expect((await say(["run", "hello"])).code).toBe(0);
 });

@@ -759,4 +759,23 @@ export default [
     tests: OFFLINE,
     title: "join beside each other",
   },
+  {
+    id: "offline-run-takes-what-waits",
+    promise:
+      "A run without a provider starts no worker where other parents' work waits, unless that was asked for.",
+    file: "src/cli/local/offline.ts",
+    find: "if (live.length === 0) await",
+    replace: "if (live.length > 0) await",
+    tests: OFFLINE,
+    title: "have waiting",
+  },
+  {
+    id: "offline-run-takes-what-came-due",
+    promise: "A task of the intake whose time has come counts as work that waits.",
+    file: "src/shared/redis/intake-queue.ts",
+    find: "nowMs * DELAYED_SCORE",
+    replace: "0",
+    tests: OFFLINE,
+    title: "whose time has come",
+  },
 ];

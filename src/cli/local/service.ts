@@ -28,7 +28,7 @@ import { renderBanner } from "../terminal/banner.ts";
 import { modelToAsk, openClient, whoIsThere } from "./client.ts";
 import { createDisposables, type Disposables } from "./disposables.ts";
 import { openIntake } from "./intake.ts";
-import { refuseOfflineBeside } from "./offline.ts";
+import { refuseOffline } from "./offline.ts";
 import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource } from "./redis.ts";
 
@@ -83,7 +83,8 @@ export async function openModel(
 /**
  * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
  * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
- * `join` starts one beside them, and throws `invalid_config` where that would be an offline one beside real ones.
+ * `join` starts one beside them. Throws `invalid_config` where one that is started would answer by rule what was meant for
+ * another model; see `refuseOffline`.
  */
 export async function startLocalService(
   context: CommandContext,
@@ -100,7 +101,7 @@ export async function startLocalService(
     const live = there?.workers ?? [];
     notePause(context, there?.paused);
     const workers = others === "use" ? live : [];
-    if (workers.length === 0) refuseOfflineBeside(config, live, redis.url);
+    if (workers.length === 0 && !redis.isPrivate) await refuseOffline(context, live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
     const own = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
     const model = modelToAsk(config, workers);

@@ -8,6 +8,7 @@ import { openInstallation } from "../../src/shared/redis/installation.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { runHere, startHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { until } from "../helpers/until.ts";
 
 const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
 const CLEAN = Object.fromEntries(
@@ -148,4 +149,43 @@ test("what an earlier run has left behind keeps no further one from starting", a
   void first.kill("SIGINT");
   await first.kill("SIGINT");
   expect((await say(["run", "hello"])).code).toBe(0);
+});
+
+test("an API that was there before the first worker asks for the model of the one that joins; until then it names what is missing", async () => {
+  const { stay, worker, realWorker } = place();
+  const api = stay(["api", "--port", "0"]);
+  const [, url] = /ready: api (\S+)/.exec(await api.waitForLine(/^ready: /)) ?? [];
+  const task = (wait: number) =>
+    fetch(`${url}/v1/parents/planner/tasks?wait=${wait}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ prompt: "hello" }),
+    });
+  const early = await task(0);
+  expect(early.status).toBe(400);
+  expect(await early.text()).toMatch(/name a model.*SUBAGENT_MODEL.*start a worker/);
+  await worker();
+  await until(async () => (await task(0)).ok, { what: "the API to ask for the offline model" });
+  const asked = async () => {
+    const text = await (await fetch(`${url}/v1/parents/planner/agents`)).text();
+    return text.includes("claude-sonnet-5-5");
+  };
+  await realWorker();
+  await until(async () => (await task(0)).ok && (await asked()), {
+    what: "the API to ask for the real model",
+  });
+});
+
+test("without a worker a schedule is refused, for it would keep offline-1; spawn says that its agent has it", async () => {
+  const { say, worker } = place();
+  const schedule = ["schedule", "morning", "--every", "1h", "--prompt", "hello"];
+  const refused = await say(schedule);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr.at(-1)).toMatch(/name a model.*SUBAGENT_MODEL.*start a worker/);
+  const spawned = await say(["spawn", "a", "--prompt", "hello"]);
+  expect(spawned.code).toBe(0);
+  expect(spawned.stderr.join("\n")).toContain("Its model is offline-1, which answers by rule: neither");
+  expect((await say(["spawn", "b"], ASKED_FOR)).stderr.join("\n")).not.toContain("neither");
+  await worker();
+  expect((await say(schedule)).code).toBe(0);
 });

@@ -778,4 +778,23 @@ export default [
     tests: OFFLINE,
     title: "whose time has come",
   },
+  {
+    id: "offline-api-before-its-workers",
+    promise:
+      "An API without a model of its own asks for the one of the workers that live, whenever they came.",
+    file: "src/cli/local/client.ts",
+    find: "while (!signal.aborted) {\n      await with",
+    replace: "while (signal.aborted) {\n      await with",
+    tests: OFFLINE,
+    title: "before the first worker",
+  },
+  {
+    id: "offline-schedule-for-good",
+    promise: "A schedule never keeps the offline model because no other was known when it was made.",
+    file: "src/cli/as-parent.ts",
+    find: 'verb === "schedule" ? () => model',
+    replace: 'verb === "" ? () => model',
+    tests: OFFLINE,
+    title: "a schedule is refused",
+  },
 ];

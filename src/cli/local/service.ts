@@ -104,7 +104,7 @@ export async function startLocalService(
     if (workers.length === 0 && !redis.isPrivate) await refuseOffline(context, live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
     const own = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
-    const model = modelToAsk(config, workers);
+    const model = modelToAsk(config, workers) ?? config.model;
     const client = await openClient(context, redis.url, model, disposables);
     if (workers.length === 0) openIntake(context, redis.url, model, disposables);
     return {

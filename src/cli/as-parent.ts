@@ -2,15 +2,15 @@
 import type { Command } from "commander";
 import type { Client } from "../producer/client.ts";
 import { createParent, type Parent } from "../producer/parent.ts";
-import { PARENT_FORM } from "../shared/config.ts";
+import { OFFLINE_MODEL, PARENT_FORM } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { ParentId } from "../shared/protocol/ids.ts";
 import { quoted } from "../shared/protocol/text.ts";
 import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
-import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
-import { createDisposables } from "./local/disposables.ts";
+import { lookUpModel, modelToAsk, openClient, whoIsThere } from "./local/client.ts";
+import { createDisposables, type Disposables } from "./local/disposables.ts";
 import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 import { neededRedisUrl } from "./local/redis.ts";
@@ -70,7 +70,7 @@ export async function actAsParent(
   try {
     const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
     notePause(context, paused);
-    const model = modelToAsk(config, workers);
+    const model = modelFor(verb, context, { redisUrl, workers, disposables });
     // Looking, stopping and fetching replies work on any Redis; new work needs one that keeps it.
     const production = config.production && HANDING_OVER.includes(verb);
     const client = await openClient(
@@ -95,6 +95,20 @@ export async function actAsParent(
   } finally {
     await disposables.close();
   }
+}
+
+/**
+ * The model of what a verb hands over. An MCP client asks for as long as it likes, so the model is looked up; a schedule keeps
+ * its model for good, so it gets none where none is known, and is refused; an agent gets the offline one then, and spawn says so.
+ */
+function modelFor(
+  verb: string,
+  context: CommandContext,
+  there: { redisUrl: string; workers: readonly WorkerAnnouncement[]; disposables: Disposables },
+): string | (() => string | undefined) {
+  if (verb === "mcp") return lookUpModel(context, there.redisUrl, there.workers, there.disposables);
+  const model = modelToAsk(context.config, there.workers);
+  return verb === "schedule" ? () => model : (model ?? OFFLINE_MODEL);
 }
 
 /** Says that a message waits where no worker would take it. */

@@ -51,8 +51,8 @@ export interface ClientOptions {
   timing?: Timing;
   /** Host directory of all workspaces, on a volume shared with the workers: for `files` and `readFile` of a parent. */
   workspaceRoot?: string;
-  /** Model of parents that name none. */
-  model?: string;
+  /** Model of parents that name none; a function is asked at each spawn, and says undefined where none is known yet. */
+  model?: string | (() => string | undefined);
   /** The operator's own prices by model id, USD per million tokens. */
   prices?: PriceOverrides;
   /**

@@ -76,7 +76,9 @@ const ParentsWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).def
 const Settings = z.strictObject({
   redisUrl: z.string(),
   prefix: Prefix.optional(),
-  model: ModelId.optional(),
+  model: z
+    .union([ModelId, z.custom<() => string | undefined>((value) => typeof value === "function")])
+    .optional(),
   prices: PriceOverrides.default({}),
   limits: LimitsInput.default({}),
   budgets: Budgets.default({}),
@@ -103,7 +105,12 @@ export function createClient(options: ClientOptions): Client {
     return openClient({ ...options, ...(prefix !== undefined && { prefix }) });
   };
   const inside: ClientInternals = {
-    operator: { limits, budgets, prices, models, definitions, ...(model !== undefined && { model }) },
+    operator: {
+      ...{ limits, budgets, prices, models, definitions, isModelLookedUp: typeof model === "function" },
+      get model() {
+        return typeof model === "function" ? model() : model;
+      },
+    },
     async open() {
       if (stopped) throw new SubagentError("closed", "This client was stopped: make a new one.");
       opened ??= open();

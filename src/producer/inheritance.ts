@@ -95,7 +95,7 @@ function profileUnder(
   narrowed(allowed, own.limits ?? {}, what);
   const budgets = narrowedBudgets(base.budgets, own.budgets);
   const optional = {
-    model: own.model ?? base.model ?? operator.model,
+    model: own.model ?? base.model,
     fallback_models: own.fallback_models ?? base.fallback_models,
     system: own.system ?? base.system,
     tools: narrowedNames(what, "tools", base.tools, undefined, own.tools),
@@ -157,7 +157,7 @@ export function inherit(
   const definition = input.agent === undefined ? undefined : named(input.agent, operator);
   const idOf = (name: string | undefined) => modelIdOf(name, operator.models);
   const chain = input.fallback_models ?? definition?.fallback_models ?? profile.fallback_models;
-  const model = idOf(input.model) ?? idOf(definition?.model) ?? idOf(profile.model);
+  const model = idOf(input.model) ?? idOf(definition?.model) ?? idOf(profile.model) ?? idOf(operator.model);
   const rest = {
     system: input.system ?? systemOf(definition) ?? profile.system,
     output_schema: definition?.output_schema,

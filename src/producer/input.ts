@@ -240,7 +240,9 @@ export const UNREGISTERED: RegisteredProfile = { version: 0, profile: {} };
 
 /** What a client's operator sets for all parents: replaces the defaults and is never exceeded. */
 export interface OperatorDefaults {
-  model?: string | undefined;
+  readonly model?: string | undefined;
+  /** Whether `model` is looked up each time, and undefined where nothing says one yet. */
+  isModelLookedUp?: boolean;
   limits: LimitsInput;
   budgets?: Budgets;
   /** Prices by model id, over the built-in table. */

@@ -142,7 +142,7 @@ export function prepareSpawn(
   if (answer_within_ms > profile.answer_within_ms)
     throw widerError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
   const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
-  if (model === undefined) throw noModel(kind);
+  if (model === undefined) throw noModel(kind, operator);
   const budgets = narrowedBudgets(narrowedBudgets(operator.budgets, profile.budgets), others);
   if (isCappedInUsd(limits, budgets))
     for (const each of [model, ...(rest.fallback_models ?? [])]) requirePrice(each, operator);
@@ -230,10 +230,13 @@ function readCall(kind: keyof typeof KINDS, input: unknown) {
   return { request_key, traceparent, args, digest: digestOf({ kind, ...args }) };
 }
 
-function noModel(kind: string): SubagentError {
+function noModel(kind: string, { isModelLookedUp = false }: OperatorDefaults): SubagentError {
+  const elsewhere = isModelLookedUp
+    ? "; or set SUBAGENT_MODEL, or start a worker: no live one has said its model"
+    : "";
   return new SubagentError(
     "invalid_input",
-    `${kind} refused: name a model, here or in the parent's profile.`,
+    `${kind} refused: name a model, here or in the parent's profile${elsewhere}.`,
     {
       field: "model",
       issues: [{ field: "model", problem: "no model is named anywhere" }],

@@ -30,6 +30,8 @@ export interface Config {
   provider?: { apiKey?: string; baseUrl?: string };
   /** Model of every agent whose parent does not name one. */
   model: string;
+  /** Whether `model` is SUBAGENT_MODEL. */
+  isModelSet: boolean;
   /** First part of every Redis name. */
   prefix: string;
   tenant: string;
@@ -111,7 +113,6 @@ export function loadConfig(env: Environment, sources: ConfigSources = {}): Confi
   const problems: ConfigProblem[] = [];
   const report = (name: VariableName, why?: string) =>
     problems.push({ variable: name, sentence: sentenceAbout(name, texts[name] ?? "", why) });
-
   const parsed = Variables.safeParse(texts);
   const wrong = new Set(parsed.error?.issues.map((issue) => issue.path[0]));
   for (const name of names) if (wrong.has(name)) report(name);
@@ -120,7 +121,6 @@ export function loadConfig(env: Environment, sources: ConfigSources = {}): Confi
   if (rootsProblem) problems.push({ variable: "SUBAGENT_ROOTS", sentence: rootsProblem.replace(/\.$/, "") });
   const prices = readPrices(texts.SUBAGENT_PRICES, sources);
   if ("problem" in prices) report("SUBAGENT_PRICES", prices.problem);
-
   const mcp = readMcp(texts.SUBAGENT_MCP, env, sources);
   if ("problem" in mcp) report("SUBAGENT_MCP", mcp.problem);
 
@@ -154,6 +154,7 @@ function configOf(
     redisUrl: variables.REDIS_URL,
     provider: hasProvider ? { apiKey, baseUrl } : undefined,
     model: variables.SUBAGENT_MODEL ?? (hasProvider ? DEFAULT_MODEL : OFFLINE_MODEL),
+    isModelSet: variables.SUBAGENT_MODEL !== undefined,
     prefix: variables.SUBAGENT_PREFIX,
     tenant: variables.SUBAGENT_TENANT,
     parentId: variables.SUBAGENT_PARENT,

@@ -8,6 +8,7 @@ export type { ContentBlock, Usage } from "../shared/protocol/content.ts";
 export type { Timing } from "../shared/protocol/limits.ts";
 export type { PermissionRules } from "../shared/protocol/permissions.ts";
 export type { Price, PriceOverrides } from "../shared/protocol/usage.ts";
+export type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 export type { Readiness } from "./health/readiness.ts";
 export type {
   Hook,

@@ -8,6 +8,7 @@ import { Prefix } from "../shared/protocol/ids.ts";
 import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
 import { PriceOverrides } from "../shared/protocol/usage.ts";
+import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { parseRedisUrl } from "../shared/redis-url.ts";
 import { type Hook, hookProblems } from "./hooks/hooks.ts";
 import type { IsolationProgram } from "./isolation-processes.ts";
@@ -27,6 +28,11 @@ export interface WorkerOptions {
   prefix?: string;
   /** The model port; stays the caller's to stop. */
   model: Model;
+  /**
+   * Called once Redis is there, with the live workers of the installation, before this one takes or announces anything; what
+   * it throws is what `start` rejects with. Not called with `isolated`. Default: none.
+   */
+  admit?: (live: readonly WorkerAnnouncement[]) => void;
   /** Id of the model that parents without one of their own may ask for; announced, default none. */
   modelId?: string;
   /**
@@ -96,6 +102,7 @@ const FORMS: Readonly<
   redisUrl: [isText, "the address of a Redis, e.g. redis://127.0.0.1:6379"],
   prefix: [(value) => Prefix.safeParse(value).success, "1 to 32 characters of A-Za-z0-9._-"],
   model: [(value) => hasMethods(value, ["call"]), "a model: give createAnthropicModel({ apiKey })"],
+  admit: [(value) => typeof value === "function", "a function"],
   modelId: [isText, "the id of a model"],
   tools: [isList, "a list of tools, each made with defineTool"],
   skills: [(value) => hasMethods(value, ["read"]), "what openSkills resolves to"],

@@ -153,17 +153,19 @@ interface Opened {
   health: Health;
   watchdog: Watchdog | undefined;
   observer: Observer;
+  /** Throws where its owner does not want it beside the live workers. */
+  refuseCompany(): Promise<void>;
 }
 
 /** Step by step, until the worker is to stop: then the rest would find its connections closed. */
 async function begin(
-  { redis, hints, pool, sweeper, announcer, health, watchdog, observer }: Opened,
+  { redis, hints, pool, sweeper, announcer, health, watchdog, observer, refuseCompany }: Opened,
   prepare: () => Promise<unknown>,
   isStopping: () => boolean,
 ): Promise<void> {
   const watch = async () => watchdog?.start();
   const trace = async () => observer.traceWith(await telemetryApi());
-  const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis)];
+  const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis), refuseCompany];
   for (const step of [...admit, hints.start, watch, pool.start, announcer.start]) {
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
@@ -187,8 +189,9 @@ function open(options: OpenOptions): Opened {
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
   const sweeper = createSweeper(context);
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
-  const { wakes, observer } = context;
-  return { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer };
+  const { wakes, workers, observer } = context;
+  const refuseCompany = async () => options.admit?.(await workers.list());
+  return { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer, refuseCompany };
 }
 
 function openHints(

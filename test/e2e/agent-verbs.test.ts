@@ -311,7 +311,7 @@ test("schedule without --prompt reads standard input, but not from a person who 
   const refused = await say(time, {}, { input: terminal });
   expect(refused.code).toBe(2);
   expect(refused.stderr).toEqual(["subagent-queue: Give --prompt, or --prompt - to read standard input."]);
-  const piped = await say(time, {}, { input: Readable.from(["Say hello"]) });
+  const piped = await say(time, { SUBAGENT_MODEL: "offline-1" }, { input: Readable.from(["Say hello"]) });
   expect(piped.stdout.join("\n")).toMatch(/^morning +every 1800 s .* Say hello$/);
 });
 

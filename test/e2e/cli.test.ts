@@ -411,7 +411,7 @@ test("a worker whose Redis is not there yet says so over HTTP, and is ready when
 test("in production a Redis that may lose work is refused with the fix, by workers and by those who hand work over", async () => {
   const careless = await startPrivateRedis({ arguments: ["--appendonly", "no"] });
   const place = project();
-  const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
+  const env = { REDIS_URL: careless.url, NODE_ENV: "production", SUBAGENT_MODEL: "offline-1" };
   const refusal = /This Redis cannot be used in production mode\. .*redis-cli config set appendonly yes/;
   const handsOver = [["spawn", "a"], ["send", "a", "x"], ["continue", "a", "x"], ["mcp"]];
   for (const args of [["worker"], ["run", "x"], ["start", "--once"], ...handsOver]) {
@@ -425,7 +425,7 @@ test("in production a Redis that may lose work is refused with the fix, by worke
 test("strictness is a flag as well, and whoever only looks may do so on any Redis", async () => {
   const careless = await startPrivateRedis({ arguments: ["--appendonly", "no"] });
   const place = project();
-  const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
+  const env = { REDIS_URL: careless.url, NODE_ENV: "production", SUBAGENT_MODEL: "offline-1" };
   const strict = await here(["worker", "--strict"], place, { ...env, NODE_ENV: undefined });
   expect(strict.code).toBe(3);
   const looking = await here(["list"], place, env);

@@ -11,6 +11,7 @@ const FILES = ["test/integration/service/files.test.ts"];
 
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
 const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
+const OFFLINE = ["test/integration/cli-offline.test.ts"];
 const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
@@ -757,5 +758,70 @@ export default [
     replace: '"failed"',
     tests: REQUEST,
     title: "no request can be made",
+  },
+  {
+    id: "offline-worker-beside-real-ones",
+    promise: "A worker without a provider does not join beside real ones, unless that was asked for.",
+    file: "src/worker/worker.ts",
+    find: ", refuseCompany];",
+    replace: "];",
+    tests: OFFLINE,
+    title: "does not join beside one that has a provider",
+  },
+  {
+    id: "offline-worker-in-production",
+    promise: "A worker without a provider is refused in production, unless that was asked for.",
+    file: "src/cli/local/offline.ts",
+    find: "if (!config.production || !",
+    replace: "if (config.production || !",
+    tests: OFFLINE,
+    title: "refused also alone",
+  },
+  {
+    id: "offline-worker-under-another-name",
+    promise: "A worker that answers by rule announces no other model, whatever it is to answer as.",
+    file: "src/cli/local/service.ts",
+    find: "return provider ? model : OFFLINE_MODEL;",
+    replace: "return model;",
+    tests: OFFLINE,
+    title: "join beside each other",
+  },
+  {
+    id: "offline-run-takes-what-waits",
+    promise:
+      "A run without a provider starts no worker where other parents' work waits, unless that was asked for.",
+    file: "src/cli/local/offline.ts",
+    find: "if (live.length === 0) await",
+    replace: "if (live.length > 0) await",
+    tests: OFFLINE,
+    title: "have waiting",
+  },
+  {
+    id: "offline-run-takes-what-came-due",
+    promise: "A task of the intake whose time has come counts as work that waits.",
+    file: "src/shared/redis/intake-queue.ts",
+    find: "nowMs * DELAYED_SCORE",
+    replace: "0",
+    tests: OFFLINE,
+    title: "whose time has come",
+  },
+  {
+    id: "offline-api-before-its-workers",
+    promise:
+      "An API without a model of its own asks for the one of the workers that live, whenever they came.",
+    file: "src/cli/local/client.ts",
+    find: "while (!signal.aborted) {\n      await with",
+    replace: "while (signal.aborted) {\n      await with",
+    tests: OFFLINE,
+    title: "before the first worker",
+  },
+  {
+    id: "offline-schedule-for-good",
+    promise: "A schedule never keeps the offline model because no other was known when it was made.",
+    file: "src/cli/as-parent.ts",
+    find: 'verb === "schedule" ? () => model',
+    replace: 'verb === "" ? () => model',
+    tests: OFFLINE,
+    title: "a schedule is refused",
   },
 ];

@@ -10,6 +10,7 @@
 import { setMaxListeners } from "node:events";
 import { createOfflineModel } from "../../offline/server.ts";
 import type { Client } from "../../producer/client.ts";
+import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
@@ -23,11 +24,11 @@ import { chooseRunner } from "../../worker/tools/sandbox/choose.ts";
 import type { Tool } from "../../worker/tools/tool.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import type { CommandContext } from "../command.ts";
-import { areOffline, renderBanner } from "../terminal/banner.ts";
-import { formatPlural } from "../terminal/numbers.ts";
+import { renderBanner } from "../terminal/banner.ts";
 import { modelToAsk, openClient, whoIsThere } from "./client.ts";
 import { createDisposables, type Disposables } from "./disposables.ts";
 import { openIntake } from "./intake.ts";
+import { refuseOffline } from "./offline.ts";
 import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource } from "./redis.ts";
 
@@ -54,6 +55,11 @@ export interface LocalService {
   stop(): Promise<void>;
 }
 
+/** What a worker announces as its model: the offline one never stands there under another name. */
+export function modelAnnounced({ provider, model }: Config): string {
+  return provider ? model : OFFLINE_MODEL;
+}
+
 /** Opens a model for the configured provider, or starts the offline one; both end with `disposables`. */
 export async function openModel(
   context: CommandContext,
@@ -77,7 +83,8 @@ export async function openModel(
 /**
  * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
  * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
- * `join` starts one beside them, and throws `invalid_config` where that would be an offline one beside real ones.
+ * `join` starts one beside them. Throws `invalid_config` where one that is started would answer by rule what was meant for
+ * another model; see `refuseOffline`.
  */
 export async function startLocalService(
   context: CommandContext,
@@ -94,10 +101,10 @@ export async function startLocalService(
     const live = there?.workers ?? [];
     notePause(context, there?.paused);
     const workers = others === "use" ? live : [];
-    if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
+    if (workers.length === 0 && !redis.isPrivate) await refuseOffline(context, live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
     const own = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
-    const model = modelToAsk(config, workers);
+    const model = modelToAsk(config, workers) ?? config.model;
     const client = await openClient(context, redis.url, model, disposables);
     if (workers.length === 0) openIntake(context, redis.url, model, disposables);
     return {
@@ -120,14 +127,6 @@ export async function startLocalService(
     await disposables.close();
     throw error;
   }
-}
-
-function offlineBeside(workers: readonly WorkerAnnouncement[], redisUrl: string): SubagentError {
-  const live = `${formatPlural(workers.length, "worker")} on ${withoutPassword(redisUrl)}`;
-  return new SubagentError(
-    "invalid_config",
-    `The offline model would answer by rule beside ${live}: set ANTHROPIC_API_KEY, or give them the work with "subagent-queue run".`,
-  );
 }
 
 /** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
@@ -200,7 +199,7 @@ async function openWorker(
     strict,
     sendTraceparent,
   };
-  const modelId = context.config.model;
+  const modelId = modelAnnounced(context.config);
   const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
   disposables.addBeside(() => worker.stop());
   await worker.start();

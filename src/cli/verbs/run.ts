@@ -27,7 +27,8 @@ Ctrl-C asks the sub-agents to hand back what they have found; a second Ctrl-C
 destroys them. The exit code is 0 only when every sub-agent succeeded.
 
 With REDIS_URL, live workers on that Redis get the work; otherwise this command
-starts a worker until the runs end.`;
+starts a worker until the runs end, which takes other parents' work on that
+Redis, too.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {

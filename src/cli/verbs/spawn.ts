@@ -1,8 +1,10 @@
 /** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
+import { OFFLINE_MODEL } from "../../shared/config.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { agentOptions, type CommandContext, type DefineCommand, EXIT } from "../command.ts";
+import { modelToAsk } from "../local/client.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -92,6 +94,10 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
         `Created, ${plainLine(asked)}, at most ${limits.max_turns} turns a run. It waits: subagent-queue send ${agent_id} "…"`,
       );
     }
+    if (receipt.model === OFFLINE_MODEL && modelToAsk(context.config, acting.workers) === undefined)
+      output.note(
+        "Its model is offline-1, which answers by rule: neither SUBAGENT_MODEL nor a live worker names another.",
+      );
     return EXIT.done;
   });
 }

@@ -9,9 +9,10 @@ import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
 import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
+import { refuseOfflineBeside, refuseOfflineInProduction } from "../local/offline.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
 import { neededRedisUrl, noRedisAt } from "../local/redis.ts";
-import { openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
+import { modelAnnounced, openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -21,7 +22,10 @@ Examples:
   REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker
   NODE_ENV=production REDIS_URL=redis://redis:6379 subagent-queue worker --health-port 8790 --health-host 0.0.0.0
   curl -s http://127.0.0.1:8790/readyz    200 when it takes work, else 503 and why
-  curl -s http://127.0.0.1:8790/metrics   metrics for Prometheus`;
+  curl -s http://127.0.0.1:8790/metrics   metrics for Prometheus
+
+Without ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL the offline model answers, by rule: not beside workers
+that have a provider, nor in production, unless SUBAGENT_MODEL=offline-1 or --allow-offline asks for it.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -33,6 +37,11 @@ export const verb: DefineCommand = (command, open, done) => {
       wholeUpTo(65_535),
     )
     .option("--health-host <address>", "address of the health checks", "127.0.0.1")
+    .option(
+      "--allow-offline",
+      "without ANTHROPIC_API_KEY answer by rule, in production and beside real workers, too",
+      false,
+    )
     .addOption(new Option("--isolated", "runs suspects of the worker that starts it").hideHelp())
     .addHelpText("after", HELP)
     .action(async (flags: WorkerFlags & { strict?: boolean }) =>
@@ -48,18 +57,22 @@ interface WorkerFlags {
   healthPort?: number;
   /** Address of the health checks. */
   healthHost: string;
+  /** Answer by rule where no provider is configured, wherever that is. */
+  allowOffline: boolean;
   /** Started by a worker, to run its suspects. */
   isolated?: boolean;
 }
 
 /**
  * Runs the command: waits for Redis as long as it takes, prints one line when it is ready, and drains when told to
- * stop. Throws `invalid_config` without REDIS_URL (a worker with a Redis of its own would wait for ever) and for a Redis
- * that will not do in production, `setup_failed` when the health port or the workspaces cannot be used.
+ * stop. Throws `invalid_config` without REDIS_URL (a worker with a Redis of its own would wait for ever), where it would answer
+ * by rule in production or beside real workers, and for a Redis that will not do in production, `setup_failed` when the health port or the workspaces cannot be used.
  */
 async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
   const { config, output, signal } = context;
   const redisUrl = neededRedisUrl(config, "a worker joins the Redis that its producers use");
+  // A process of suspects does what its worker may.
+  if (!flags.allowOffline && !flags.isolated) refuseOfflineInProduction(config);
   const disposables = createDisposables();
   try {
     const pool = await createPool(context, flags, redisUrl, disposables);
@@ -101,7 +114,8 @@ async function createPool(
     redisUrl,
     prefix,
     model,
-    modelId: config.model,
+    modelId: modelAnnounced(config),
+    ...(!flags.allowOffline && { admit: (live) => refuseOfflineBeside(config, live, redisUrl) }),
     roots,
     tools,
     mcpServers: config.mcpServers,

@@ -102,6 +102,8 @@ export interface Keys {
   delayedWakes: string;
   /** hash: a job of the intake queue; BullMQ's own. */
   intakeJob(jobId: string): string;
+  /** sorted set: job of the intake queue that is not to be taken yet → when; BullMQ's own. */
+  delayedIntake: string;
   /** string: number of the period in which wakes have waited without a break. */
   fairPeriod: string;
   /** sorted set: parent of the tenant that has wakes in the line → place of its next one. */
@@ -233,6 +235,7 @@ function intakeNames(prefix: string) {
   return {
     intakeQueue: "intake",
     intakeJob: (jobId: string) => `{${prefix}}:intake:${jobId}`,
+    delayedIntake: `{${prefix}}:intake:delayed`,
     intake: `{${prefix}}:intake-stream`,
     intakeRefused: `{${prefix}}:intake-refused`,
   };

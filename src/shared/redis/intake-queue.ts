@@ -6,7 +6,8 @@ import type { Queue } from "bullmq";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { EVENTS_KEPT, openBullQueue } from "./wake-queue.ts";
+import { redisNowMs } from "./redis-time.ts";
+import { DELAYED_SCORE, EVENTS_KEPT, openBullQueue } from "./wake-queue.ts";
 
 /** Jobs that are over and stay visible, at most. */
 export const INTAKE_DONE_KEPT = 10_000;
@@ -30,6 +31,8 @@ export interface IntakeQueue {
   endRepeat(id: string): Promise<void>;
   /** When the schedule comes due next, epoch ms. */
   nextAt(id: string): Promise<number | undefined>;
+  /** How many jobs a process that takes them would find now: those whose time has come, by Redis' clock. */
+  due(): Promise<number>;
   /** Forgets the queue; the connection stays its owner's. */
   stop(): Promise<void>;
 }
@@ -68,6 +71,13 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       await (await opened()).removeJobScheduler(id);
     },
     nextAt: async (id) => (await (await opened()).getJobScheduler(id))?.next,
+    async due() {
+      const [inLine, nowMs] = await Promise.all([
+        (await opened()).getJobCountByTypes("waiting", "prioritized"),
+        redisNowMs(redis),
+      ]);
+      return inLine + (await redis.zcount(keys.delayedIntake, 0, nowMs * DELAYED_SCORE));
+    },
     async stop() {
       await (await queue)?.close();
       queue = undefined;

@@ -18,7 +18,7 @@ import { loadScripts } from "./scripts.ts";
 /** The longest rest of a wake that a worker hands back because it cannot do anything for its agent. */
 export const LONGEST_REST_MS = 10_000;
 /** BullMQ's score of a delayed job is its time in epoch ms, times this. */
-const DELAYED_SCORE = 0x1000;
+export const DELAYED_SCORE = 0x1000;
 /** The last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
 const UNRANKED = 2_097_151;
 /** Events of its own that BullMQ keeps of a queue. */

@@ -19,9 +19,9 @@ describe("a profile", () => {
     });
   });
 
-  test("takes its model from the operator unless it names one", () => {
+  test("has no model unless it names one: the operator's is asked for at each spawn", () => {
     const operator = { model: "offline-1", limits: {} };
-    expect(profileOf({ parentId: "p" }, operator).model).toBe("offline-1");
+    expect(profileOf({ parentId: "p" }, operator).model).toBeUndefined();
     expect(profileOf({ parentId: "p", model: "claude-haiku-5-5" }, operator).model).toBe("claude-haiku-5-5");
   });
 

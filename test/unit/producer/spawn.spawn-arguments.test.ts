@@ -83,7 +83,7 @@ describe("a prepared spawn", () => {
   });
 
   test("with an operator's cost cap needs a price as well", () => {
-    const capped = { ...context(), operator: { limits: { max_cost_usd: 1 } } };
+    const capped = { ...context(), operator: { model: "offline-1", limits: { max_cost_usd: 1 } } };
     expect(() => prepareSpawn("spawn", { name: "A", model: "unheard-of" }, capped)).toThrow(
       expect.objectContaining({ code: "unknown_price", details: { model: "unheard-of" } }),
     );

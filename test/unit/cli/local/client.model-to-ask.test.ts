@@ -22,7 +22,7 @@ test("what is configured here is asked for, whatever the workers announce", () =
 test("where nothing is configured the workers' model is asked for, a real one first", () => {
   expect(modelToAsk(unset, [worker(), worker("offline-1"), worker("theirs")])).toBe("theirs");
   expect(modelToAsk(unset, [worker("offline-1")])).toBe("offline-1");
-  expect(modelToAsk(unset, [])).toBe("offline-1");
+  expect(modelToAsk(unset, [])).toBeUndefined();
 });
 
 test("a worker that does not say what its model is does not count as offline", () => {

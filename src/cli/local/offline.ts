@@ -1,0 +1,94 @@
+/** Where the offline model may answer: never what was meant for a real one, or in production, unless it was asked for. */
+import type { Clock } from "../../shared/clock.ts";
+import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
+import { openInstallation } from "../../shared/redis/installation.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import type { CommandContext } from "../command.ts";
+import { areOffline } from "../terminal/banner.ts";
+import { formatPlural } from "../terminal/numbers.ts";
+import { askRedis } from "./redis.ts";
+
+const ASK_FOR_IT = "with SUBAGENT_MODEL=offline-1 it answers all the same";
+
+/** Whether a worker of this configuration would answer by rule though nothing says that it should. */
+function isOfflineByDefault({ provider, isModelSet, model }: Config): boolean {
+  return !provider && !(isModelSet && model === OFFLINE_MODEL);
+}
+
+/**
+ * Checks a worker that would join the `live` ones on a Redis that others use. Throws `invalid_config` where it would answer by
+ * rule by default and one of them may be real.
+ */
+export function refuseOfflineBeside(
+  config: Config,
+  live: readonly WorkerAnnouncement[],
+  redisUrl: string,
+): void {
+  if (!isOfflineByDefault(config) || areOffline(live)) return;
+  const workers = `${formatPlural(live.length, "worker")} on ${withoutPassword(redisUrl)}`;
+  throw new SubagentError(
+    "invalid_config",
+    `The offline model would answer by rule beside ${workers}: set ANTHROPIC_API_KEY, or give them the work with "subagent-queue run"; ${ASK_FOR_IT}.`,
+  );
+}
+
+/** Checks a worker on a Redis that others use. Throws `invalid_config` where it would answer by rule by default, in production. */
+export function refuseOfflineInProduction(config: Config): void {
+  if (!config.production || !isOfflineByDefault(config)) return;
+  throw new SubagentError(
+    "invalid_config",
+    `In production the offline model does not answer by default, for it answers by rule: set ANTHROPIC_API_KEY; ${ASK_FOR_IT}.`,
+  );
+}
+
+/**
+ * Checks a worker of a command that ends, beside the `live` ones on a Redis that others use: as the two above, and by what waits
+ * there where it would be the only one. Rejects with `invalid_config`, `redis_unavailable`.
+ */
+export async function refuseOffline(
+  { config, clock }: Pick<CommandContext, "config" | "clock">,
+  live: readonly WorkerAnnouncement[],
+  redisUrl: string,
+): Promise<void> {
+  refuseOfflineBeside(config, live, redisUrl);
+  refuseOfflineInProduction(config);
+  if (live.length === 0) await refuseBacklog(config, redisUrl, clock);
+}
+
+/**
+ * Checks a worker that would be the only one on a Redis that others use. Rejects with `invalid_config` where it would answer by
+ * rule by default, and other parents' work waits or was left by a worker that is gone; `redis_unavailable`.
+ */
+async function refuseBacklog(config: Config, redisUrl: string, clock: Clock): Promise<void> {
+  if (!isOfflineByDefault(config)) return;
+  const { runs, requests } = await readBacklog(config, redisUrl, clock);
+  if (runs + requests === 0) return;
+  const waiting = [
+    ...(runs > 0 ? [formatPlural(runs, "run")] : []),
+    ...(requests > 0 ? [`${formatPlural(requests, "request")} to the intake`] : []),
+  ].join(" and ");
+  throw new SubagentError(
+    "invalid_config",
+    `The offline model would answer by rule what waits on ${withoutPassword(redisUrl)}, ${waiting} of other parents: set ANTHROPIC_API_KEY, or start a worker that has it; ${ASK_FOR_IT}.`,
+  );
+}
+
+/** What a worker would find: runs, also those that go on later, and what was handed in. */
+function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
+  return askRedis(redisUrl, clock, async (redis) => {
+    const { keys, wakes, intakeQueue } = openInstallation(redis, { prefix });
+    try {
+      const [counts, jobs, entries] = await Promise.all([
+        wakes.counts(),
+        intakeQueue.due(),
+        redis.xlen(keys.intake),
+      ]);
+      const runs = Object.values(counts).reduce((sum, count) => sum + count, 0);
+      return { runs, requests: jobs + entries };
+    } finally {
+      await Promise.all([wakes.stop(), intakeQueue.stop()]);
+    }
+  });
+}

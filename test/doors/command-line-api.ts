@@ -21,6 +21,8 @@ export async function startCommandLineApi(
       REDIS_URL: redisUrl,
       SUBAGENT_PREFIX: prefix,
       SUBAGENT_WORKSPACES: workspaceRoot,
+      // The workers of a stage say no model.
+      SUBAGENT_MODEL: "offline-1",
       SUBAGENT_LOG_LEVEL: "error",
     },
   });

@@ -68,7 +68,8 @@ test("an ordinary client over stdio does the same, and nothing but the protocol 
   await stage.startWorker();
   const client = new Client({ name: "test", version: "1" });
   closeAtEnd(() => client.close());
-  const env = { PATH: process.env.PATH ?? "", REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix };
+  const own = { REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix, SUBAGENT_MODEL: "offline-1" };
+  const env = { PATH: process.env.PATH ?? "", ...own };
   const args = [await bundled("src/cli/main.ts"), "mcp", "--parent", "planner-7"];
   await client.connect(new StdioClientTransport({ command: process.execPath, args, env }));
   const result = await client.callTool({ name: "agent", arguments: { prompt: "say hello" } });

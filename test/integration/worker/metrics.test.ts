@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -79,14 +80,16 @@ test("waiting wakes, the oldest unacked reply and a late sweeper are told of the
 test("docs/operations.md names every figure, and no other", async () => {
   const stage = await openStage({ scenario: { turns: [done] } });
   const worker = await stage.startWorker({ metrics: true });
+  const api = await startApi({ client: stage.client() });
   const { text = "" } = (await worker.metrics()) ?? {};
-  const served = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name).sort();
+  const { body } = await api.ask("GET", "/metrics");
+  const served = new Set([...`${text}${body}`.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
   const document = readFileSync(join(import.meta.dirname, "../../../docs/operations.md"), "utf8");
   const rows = document.split("\n").filter((line) => /^\| `(subagent|nodejs|process)_/.test(line));
   const named = rows.flatMap((row) =>
     [...(row.split("|")[1] ?? "").matchAll(/`(\w+)`/g)].map(([, name]) => name),
   );
-  expect(named.sort()).toEqual(served);
+  expect(named.sort()).toEqual([...served].sort());
 });
 
 test("a scrape is answered while Redis is away, without the figures that only Redis knows", async () => {

@@ -108,7 +108,7 @@ test("in production run and start bring no worker without a key to a Redis that 
   }
 });
 
-test("run and start without a key leave what other parents have waiting, and say what that is", async () => {
+test("run and start without a key leave what others have waiting for another model, and say what that is", async () => {
   const { say, redis, keys } = place();
   await say(["spawn", "a", "--prompt", "hello", "--parent", "planner"], {
     SUBAGENT_MODEL: "claude-sonnet-5-5",
@@ -120,16 +120,25 @@ test("run and start without a key leave what other parents have waiting, and say
     const refused = await say(args);
     expect({ code: refused.code, stdout: refused.stdout }, args[0]).toEqual({ code: 3, stdout: [] });
     expect(refused.stderr.at(-1)).toMatch(
-      /^subagent-queue: The offline model would answer by rule what waits on redis:\S+, 1 run of other parents: set ANTHROPIC_API_KEY, /,
+      /^subagent-queue: The offline model would answer by rule what waits on redis:\S+, 1 run for another model: set ANTHROPIC_API_KEY, /,
     );
   }
   const { stdout } = await say(["list", "--parent", "planner"]);
   expect(stdout.join("\n")).toMatch(/queued/);
   await redis.xadd(keys.intake, "*", "prompt", "hello");
   const both = await say(["run", "hello"]);
-  expect(both.stderr.at(-1)).toContain("1 run and 1 request to the intake of other parents");
+  expect(both.stderr.at(-1)).toContain("1 run for another model and 1 request to the intake");
   const asked = await say(["run", "hello"], ASKED_FOR);
   expect(asked.code, asked.stderr.join("\n")).toBe(0);
+});
+
+test("what was spawned for the offline model, or is destroyed, keeps no run without a key from starting", async () => {
+  const { say } = place();
+  await say(["spawn", "a", "--prompt", "hello"]);
+  await say(["spawn", "b", "--prompt", "hello"], { SUBAGENT_MODEL: "claude-sonnet-5-5" });
+  expect((await say(["run", "hello"])).code).toBe(3);
+  await say(["destroy", "b"]);
+  expect((await say(["run", "hello"])).code).toBe(0);
 });
 
 test("of the jobs of the intake only those count whose time has come", async () => {
@@ -139,7 +148,7 @@ test("of the jobs of the intake only those count whose time has come", async () 
   await later(1);
   const refused = await say(["run", "hello"]);
   expect(refused.code).toBe(3);
-  expect(refused.stderr.at(-1)).toContain(", 1 request to the intake of other parents");
+  expect(refused.stderr.at(-1)).toContain(", 1 request to the intake:");
 });
 
 test("what an earlier run has left behind keeps no further one from starting", async () => {

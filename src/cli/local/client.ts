@@ -70,7 +70,9 @@ export function lookUpModel(
       await withInstallation(redisUrl, config.prefix, clock, async (ask) => {
         while (!signal.aborted) {
           await clock.sleep(LOOKED_UP_MS, signal);
-          known = modelToAsk(config, await ask(({ workers }) => workers.list())) ?? known;
+          const found = modelToAsk(config, await ask(({ workers }) => workers.list()));
+          // A real one that restarts is not replaced by the offline one beside it.
+          if (found !== OFFLINE_MODEL || known === undefined) known = found ?? known;
         }
       }).catch(() => {});
       // A Redis that is away is asked again after a while; a spawn meanwhile says that it is.

@@ -2,12 +2,15 @@
 import type { Clock } from "../../shared/clock.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
+import { readParents } from "../../shared/redis/survey.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import type { CommandContext } from "../command.ts";
 import { areOffline } from "../terminal/banner.ts";
 import { formatPlural } from "../terminal/numbers.ts";
+import { KEPT_MS } from "./parents.ts";
 import { askRedis } from "./redis.ts";
 
 const ASK_FOR_IT = "with SUBAGENT_MODEL=offline-1 it answers all the same";
@@ -59,36 +62,46 @@ export async function refuseOffline(
 
 /**
  * Checks a worker that would be the only one on a Redis that others use. Rejects with `invalid_config` where it would answer by
- * rule by default, and other parents' work waits or was left by a worker that is gone; `redis_unavailable`.
+ * rule by default, and work for another model waits or was left by a worker that is gone; `redis_unavailable`.
  */
 async function refuseBacklog(config: Config, redisUrl: string, clock: Clock): Promise<void> {
   if (!isOfflineByDefault(config)) return;
   const { runs, requests } = await readBacklog(config, redisUrl, clock);
   if (runs + requests === 0) return;
   const waiting = [
-    ...(runs > 0 ? [formatPlural(runs, "run")] : []),
+    ...(runs > 0 ? [`${formatPlural(runs, "run")} for another model`] : []),
     ...(requests > 0 ? [`${formatPlural(requests, "request")} to the intake`] : []),
   ].join(" and ");
   throw new SubagentError(
     "invalid_config",
-    `The offline model would answer by rule what waits on ${withoutPassword(redisUrl)}, ${waiting} of other parents: set ANTHROPIC_API_KEY, or start a worker that has it; ${ASK_FOR_IT}.`,
+    `The offline model would answer by rule what waits on ${withoutPassword(redisUrl)}, ${waiting}: set ANTHROPIC_API_KEY, or start a worker that has it; ${ASK_FOR_IT}.`,
   );
 }
 
-/** What a worker would find: runs, also those that go on later, and what was handed in. */
+/** What a worker would find: runs that name another model, also those that go on later, and what was handed in. */
 function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
   return askRedis(redisUrl, clock, async (redis) => {
-    const { keys, wakes, intakeQueue } = openInstallation(redis, { prefix });
+    const { keys, store, intakeQueue } = openInstallation(redis, { prefix });
     try {
-      const [counts, jobs, entries] = await Promise.all([
-        wakes.counts(),
+      const [parents, jobs, entries] = await Promise.all([
+        readParents(redis, keys, clock.now() - KEPT_MS.records),
         intakeQueue.due(),
         redis.xlen(keys.intake),
       ]);
-      const runs = Object.values(counts).reduce((sum, count) => sum + count, 0);
+      let runs = 0;
+      for (const { parent } of parents.slice(0, MOST_PARENTS))
+        runs += (await store.liveRecords(parent)).filter(isForAnotherModel).length;
       return { runs, requests: jobs + entries };
     } finally {
-      await Promise.all([wakes.stop(), intakeQueue.stop()]);
+      await intakeQueue.stop();
     }
   });
+}
+
+/** Parents that are looked at, the last active first: a command that starts has not more time. */
+const MOST_PARENTS = 1_000;
+
+/** Whether the agent has work for a worker, also where an earlier one died with it, that the offline model was not asked for. */
+function isForAnotherModel({ status, spec }: AgentRecord): boolean {
+  return (status === "queued" || status === "running") && spec.model !== OFFLINE_MODEL;
 }

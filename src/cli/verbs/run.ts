@@ -28,7 +28,7 @@ destroys them. The exit code is 0 only when every sub-agent succeeded.
 
 With REDIS_URL, live workers on that Redis get the work; otherwise this command
 starts a worker until the runs end, which takes other parents' work on that
-Redis, too.`;
+Redis, too. Without a key it starts none where work for another model waits.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {

@@ -87,6 +87,9 @@ export interface ModelAnswer {
   usage: Usage;
 }
 
+/** Kinds of a call that broke off without an answer: what stood between may have ended a connection that was silent. */
+export const CUT_OFF_KINDS: ReadonlySet<string> = new Set<FailureKind>(["timeout", "network"]);
+
 /** Why a call brought no answer. */
 export type FailureKind =
   | "rate_limited"

@@ -6,7 +6,13 @@ import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
 import { goOn, ordinaryTimeMs } from "../loop/caps.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
-import type { CallControl, CallOutcome, ModelAnswer, ModelRequest } from "../model/model.ts";
+import {
+  type CallControl,
+  type CallOutcome,
+  CUT_OFF_KINDS,
+  type ModelAnswer,
+  type ModelRequest,
+} from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
 import { BILL_GRACE_MS, costOf, reserveCall, settleReservation, withUsage } from "./cost.ts";
@@ -148,8 +154,7 @@ const SHORTEST_SILENCE_MS = 20_000;
 
 /** Whether the connection may have been cut off for its silence: an answer that comes piece by piece is let through. */
 function maySilenceBeTheCause(ended: CallOutcome, durationMs: number): boolean {
-  const isCutOff =
-    ended.status === "failed" && (ended.failure.kind === "timeout" || ended.failure.kind === "network");
+  const isCutOff = ended.status === "failed" && CUT_OFF_KINDS.has(ended.failure.kind);
   return isCutOff && durationMs >= SHORTEST_SILENCE_MS;
 }
 

@@ -34,9 +34,9 @@ export const BILL_GRACE_MS = 250;
 const BYTES_PER_TOKEN = 4;
 /** Tokens that an image counts for: its bytes say nothing of them, and providers make large ones smaller. */
 const TOKENS_PER_IMAGE = 5_000;
-/** Between these stand the bytes of an image. No JSON string holds either: its quotes would be escaped there. */
-const IMAGE_BEGINS = '{"type":"image","source":{"type":"base64",';
-const IMAGE_ENDS = '"}}';
+/** How an image stands in a request, up to its bytes. No JSON string holds that: its quotes would be escaped there. */
+const IMAGE = /\{"type":"image","source":\{"type":"base64","media_type":"image\/[a-z]{1,8}","data":"/g;
+const IMAGE_END = '"}}';
 
 /** USD for the usage of the call made now, or made last, by the price of the model that was asked; 0 where that is unknown. */
 export function costOf({ prices }: RunContext, { model }: Session, usage: Usage): number {
@@ -103,13 +103,13 @@ function promptOf(
 
 function tokensIn(json: string): number {
   let [bytes, images, from] = [0, 0, 0];
-  for (;;) {
-    const begin = json.indexOf(IMAGE_BEGINS, from);
-    const end = begin < 0 ? -1 : json.indexOf(IMAGE_ENDS, begin);
-    if (end < 0) break;
-    bytes += Buffer.byteLength(json.slice(from, begin));
+  for (const { index, 0: begin } of json.matchAll(IMAGE)) {
+    // Base64 has no quote.
+    const end = json.indexOf('"', index + begin.length);
+    if (index < from || !json.startsWith(IMAGE_END, end)) continue;
+    bytes += Buffer.byteLength(json.slice(from, index));
     images += 1;
-    from = end + IMAGE_ENDS.length;
+    from = end + IMAGE_END.length;
   }
   bytes += Buffer.byteLength(json.slice(from));
   return bytes / BYTES_PER_TOKEN + images * TOKENS_PER_IMAGE;

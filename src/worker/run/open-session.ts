@@ -7,6 +7,7 @@ import { stateOf } from "../../shared/redis/agent-store.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { type AgentHooks, hooksOf } from "../hooks/hooks.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
+import { CUT_OFF_KINDS } from "../model/model.ts";
 import type { ObservedRun } from "../observe/observer.ts";
 import type { RunSlot } from "../run-slots.ts";
 import { mayUseWorkspace, type Tool } from "../tools/tool.ts";
@@ -55,7 +56,7 @@ export async function openSession(
       ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
       : undefined,
     observer: context.observer.observe(observedRun(address, record)),
-    isStreamed: record.attempts > 0,
+    isStreamed: record.provider_wait !== undefined && CUT_OFF_KINDS.has(record.provider_wait.reason),
     ...kind,
   });
   // First of all: what fails from here on gives the run back, and Redis then knows of no call.

@@ -215,10 +215,13 @@ test.each([
   expect(calls).toEqual([calls[0], calls[0]]);
 });
 
-test("a run whose last holder met a failure asks for a stream at once", async () => {
-  const limited = { status: 529, headers: { "retry-after": "3" } };
-  const installation = await openStage({ scenario: { turns: [{ ...done, failures: [limited] }] } });
+test.each([
+  [504, true],
+  [529, false],
+])("a run that was handed back after a %i is streamed by its next holder: %s", async (status, isStreamed) => {
+  const failed = { status, headers: { "retry-after": "3" } };
+  const installation = await openStage({ scenario: { turns: [{ ...done, failures: [failed] }] } });
   await installation.startWorker({ random: () => 0.1 });
   expect(await installation.parent().task("work")).toMatchObject({ status: "succeeded", turns: 1 });
-  expect(installation.offline.ledger.map((call) => call.stream)).toEqual([false, true]);
+  expect(installation.offline.ledger.map((call) => call.stream)).toEqual([false, isStreamed]);
 });

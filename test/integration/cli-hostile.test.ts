@@ -6,34 +6,10 @@ import { expect, test } from "vitest";
 import { bundled } from "../helpers/bundle.ts";
 import { openMonitor } from "../helpers/monitor.ts";
 import { runHere } from "../helpers/program.ts";
-import { openStage, type Stage } from "../stage/stage.ts";
+import { placeOn, programOn } from "../helpers/program-on-stage.ts";
+import { openStage } from "../stage/stage.ts";
 
 const ESCAPES = "\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\u061c";
-
-const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
-const CLEAN = Object.fromEntries(
-  Object.keys(process.env)
-    .filter((name) => VARIABLE.test(name))
-    .map((name) => [name, undefined]),
-);
-
-/** Where the program runs on an installation, as the parent of its first agents. */
-function placeOn({ url, prefix, workspaceRoot }: Stage) {
-  const env = {
-    ...CLEAN,
-    REDIS_URL: url,
-    SUBAGENT_PREFIX: prefix,
-    SUBAGENT_WORKSPACES: workspaceRoot,
-    SUBAGENT_PARENT: "parent-0",
-    SUBAGENT_LOG_LEVEL: "silent",
-  };
-  return { cwd: process.cwd(), env };
-}
-
-/** The program there. */
-function programOn(stage: Stage) {
-  return (...args: string[]) => runHere(args, placeOn(stage));
-}
 
 test("show passes over an entry of a log that is no JSON", async () => {
   const stage = await openStage();
@@ -97,7 +73,9 @@ test.each([["logs"], ["replies"]])("a reader that leaves %s early ends it withou
 });
 
 test("an option that is given without words is refused, and not passed over", async () => {
-  const program = programOn(await openStage());
+  const { cwd, env } = placeOn(await openStage());
+  // With a model the rest is in order: the empty option alone can be refused.
+  const program = (...args: string[]) => runHere(args, { cwd, env: { ...env, SUBAGENT_MODEL: "offline-1" } });
   const schedule = ["schedule", "x", "--every", "1h", "--prompt", "y"];
   for (const option of ["--tools", "--name"]) {
     const { code, stderr } = await program(...schedule, option, "");

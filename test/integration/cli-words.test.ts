@@ -6,33 +6,9 @@ import { expect, test } from "vitest";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { openParentScene } from "../helpers/parent-scene.ts";
 import { runHere, startHere } from "../helpers/program.ts";
+import { CLEAN, placeOn, programOn } from "../helpers/program-on-stage.ts";
 import { until } from "../helpers/until.ts";
-import { openStage, type Stage } from "../stage/stage.ts";
-
-const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
-const CLEAN = Object.fromEntries(
-  Object.keys(process.env)
-    .filter((name) => VARIABLE.test(name))
-    .map((name) => [name, undefined]),
-);
-
-/** Where the program runs on an installation, as the parent of its first agents. */
-function placeOn({ url, prefix, workspaceRoot }: Stage) {
-  const env = {
-    ...CLEAN,
-    REDIS_URL: url,
-    SUBAGENT_PREFIX: prefix,
-    SUBAGENT_WORKSPACES: workspaceRoot,
-    SUBAGENT_PARENT: "parent-0",
-    SUBAGENT_LOG_LEVEL: "silent",
-  };
-  return { cwd: process.cwd(), env };
-}
-
-/** The program there. */
-function programOn(stage: Stage) {
-  return (...args: string[]) => runHere(args, placeOn(stage));
-}
+import { openStage } from "../stage/stage.ts";
 
 test("run refuses a tool that the definition does not have, as a spawn does", async () => {
   const stage = await openStage();

@@ -47,8 +47,8 @@ export function refuseOfflineInProduction(config: Config): void {
 }
 
 /**
- * Checks a worker of a command that ends, beside the `live` ones on a Redis that others use: as the two above, and by what waits
- * there where it would be the only one. Rejects with `invalid_config`, `redis_unavailable`.
+ * Checks a worker that `run` or `start` would bring to a Redis that others use, where the `live` ones work: all three checks of this
+ * file, the one of what waits only where no other worker lives. Rejects with `invalid_config`, `redis_unavailable`.
  */
 export async function refuseOffline(
   { config, clock }: Pick<CommandContext, "config" | "clock">,
@@ -98,7 +98,7 @@ function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
   });
 }
 
-/** Parents that are looked at, the last active first: a command that starts has not more time. */
+/** Most parents that are looked at, the last active first: the command is to start soon. */
 const MOST_PARENTS = 1_000;
 
 /** Whether the agent has work for a worker, also where an earlier one died with it, that the offline model was not asked for. */

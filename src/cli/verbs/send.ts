@@ -39,8 +39,8 @@ interface SendFlags extends ActingFlags {
 }
 
 /**
- * Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`, `log_full`, `conflict`
- * for a message id that was used with another text.
+ * Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`, `log_full`,
+ * and `conflict` for a message id that was used with another text.
  */
 function send(context: CommandContext, agentId: string, message: string, flags: SendFlags): Promise<number> {
   return actAsParent(context, "send", flags, async (acting) => {

@@ -66,7 +66,8 @@ interface WorkerFlags {
 /**
  * Runs the command: waits for Redis as long as it takes, prints one line when it is ready, and drains when told to
  * stop. Throws `invalid_config` without REDIS_URL (a worker with a Redis of its own would wait for ever), where it would answer
- * by rule in production or beside real workers, and for a Redis that will not do in production, `setup_failed` when the health port or the workspaces cannot be used.
+ * by rule in production or beside real workers, and for a Redis that will not do in production; `setup_failed` when the health
+ * port or the workspaces cannot be used.
  */
 async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
   const { config, output, signal } = context;

@@ -104,9 +104,9 @@ function promptOf(
 function tokensIn(json: string): number {
   let [bytes, images, from] = [0, 0, 0];
   for (const { index, 0: begin } of json.matchAll(IMAGE)) {
-    // Base64 has no quote.
+    // Base64 has no quote, so no image begins within another.
     const end = json.indexOf('"', index + begin.length);
-    if (index < from || !json.startsWith(IMAGE_END, end)) continue;
+    if (!json.startsWith(IMAGE_END, end)) continue;
     bytes += Buffer.byteLength(json.slice(from, index));
     images += 1;
     from = end + IMAGE_END.length;

@@ -13,7 +13,7 @@ export const ToProcess = z.union([
       address: z.object({ tenant: z.string(), parentId: z.string(), uid: z.string() }),
       wake: z.number(),
       timesTaken: z.number(),
-      isolated: z.enum(["group", "alone"]),
+      isolation: z.enum(["group", "own_process"]),
     }),
   }),
   z.object({ drain: z.literal(true) }),

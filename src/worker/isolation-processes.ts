@@ -14,7 +14,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
-import type { TakenWake } from "./run/claim.ts";
+import type { SuspectIsolation, TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
 import { releaseAgent } from "./run/failure.ts";
 
@@ -84,8 +84,8 @@ export function createIsolationProcesses(
     return one;
   };
   /** An empty one for a suspect on its own; the emptiest for the others. */
-  const find = (isolated: "group" | "alone"): SuspectsProcess | undefined => {
-    const open = [...processes].filter((one) => one.takes(isolated, groupSize));
+  const find = (isolation: SuspectIsolation): SuspectsProcess | undefined => {
+    const open = [...processes].filter((one) => one.takes(isolation, groupSize));
     const emptiest = open.sort((a, b) => a.size - b.size)[0];
     return emptiest && emptiest.size === 0 ? emptiest : (started() ?? emptiest);
   };
@@ -99,8 +99,8 @@ export function createIsolationProcesses(
     awaits: (uid) => [...processes].some((one) => one.awaits(uid)),
     run(taken, isolatedCrashes) {
       if (!hasRoom()) return undefined;
-      const isolated = isolatedCrashes > 0 ? "alone" : "group";
-      return find(isolated)?.run(taken, isolated);
+      const isolation = isolatedCrashes > 0 ? "own_process" : "group";
+      return find(isolation)?.run(taken, isolation);
     },
     active: () => [...processes].flatMap((one) => one.uids),
     drain() {
@@ -126,7 +126,7 @@ class SuspectsProcess {
   readonly #child: ChildProcess;
   readonly #runs = new Map<string, Suspect>();
   readonly #onGone: (wasReady: boolean) => void;
-  #isAlone = false;
+  #hasOneRun = false;
   #isReady = false;
   #isGone = false;
   /** It takes no runs any more; `killed`: and what becomes of those that it has is no crash of theirs. */
@@ -173,18 +173,18 @@ class SuspectsProcess {
     return [...this.#runs.values()].some(({ address, held }) => address.uid === uid && !held);
   }
 
-  takes(isolated: "group" | "alone", groupSize: number): boolean {
+  takes(isolation: SuspectIsolation, groupSize: number): boolean {
     if (this.#leaving) return false;
-    return isolated === "alone" ? this.size === 0 : !this.#isAlone && this.size < groupSize;
+    return isolation === "own_process" ? this.size === 0 : !this.#hasOneRun && this.size < groupSize;
   }
 
-  run({ address, wake, timesTaken }: TakenWake, isolated: "group" | "alone"): Promise<IsolatedEnd> {
+  run({ address, wake, timesTaken }: TakenWake, isolation: SuspectIsolation): Promise<IsolatedEnd> {
     const id = `${address.uid}.${wake}.${timesTaken}`;
     this.#idle?.cancel();
-    this.#isAlone = isolated === "alone";
+    this.#hasOneRun = isolation === "own_process";
     return new Promise((resolve) => {
       this.#runs.set(id, { address, held: undefined, end: resolve });
-      this.#say({ run: { id, address, wake, timesTaken, isolated } });
+      this.#say({ run: { id, address, wake, timesTaken, isolation } });
     });
   }
 
@@ -226,7 +226,7 @@ class SuspectsProcess {
     this.#runs.get(id)?.end(end);
     this.#runs.delete(id);
     if (this.size > 0 || this.#leaving) return;
-    this.#isAlone = false;
+    this.#hasOneRun = false;
     this.#idle = this.#context.clock.timeout(IDLE_MS, () => this.drain());
   }
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { openStage } from "../stage/stage.ts";
 import { setClockForth } from "./redis-clock.ts";
 
-const claimed = (name: string) => ({ claim_id: name, worker: name, alone: false });
+const claimed = (name: string) => ({ claim_id: name, worker: name });
 
 test("a lease is over as much sooner or later, and a sweeper is told to check as much sooner or later", async () => {
   const stage = await openStage();

@@ -489,9 +489,9 @@ export default [
   },
   {
     id: "claim-no-doubt",
-    promise: "A run whose worker died in a tool is a suspect at once for whoever isolates.",
+    promise: "A run whose worker died in a tool is a suspect at once where it can be isolated.",
     file: "src/shared/redis/lua/claim.lua",
-    find: "(isolates and in_doubt)",
+    find: "(can_isolate and in_doubt)",
     replace: "false",
     tests: ["test/integration/verbs/in-doubt.test.ts"],
   },

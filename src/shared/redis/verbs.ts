@@ -48,7 +48,7 @@ const COMMIT = {
   consume_last: optional(text),
   consume_ids: optional(names),
   /** Names of what came with them, which is deleted. */
-  taken: optional(names),
+  consume_attached: optional(names),
   /** Counters of the run, absolute; absent: as they were. */
   progress: optional(progress),
   /** {@link RecordFields} `log_bytes`, with these entries; absent: as it was. */
@@ -182,9 +182,8 @@ export const AGENT_VERBS = {
   },
   /**
    * Takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder. The answer carries
-   * all that a run needs: no read before or after. `crashed`: the run crashed alone; settle it `worker_lost` and read
-   * nothing but its record. `suspect`: two workers in a row crashed with it; claim it with `alone` once nothing else is
-   * active in the process, or with `isolated` in a process of suspects. `missing_tools`: this worker lacks `tools`; `newer`:
+   * all that a run needs: no read before or after. `crashed`: the run crashed in isolation; settle it `worker_lost` and
+   * read nothing but its record. `suspect`: two workers in a row crashed with it; claim it with `isolation`. `missing_tools`: this worker lacks `tools`; `newer`:
    * a newer version wrote the record; leave both to another worker. `held`: claimed by another, or not yet due.
    */
   claim: {
@@ -193,11 +192,12 @@ export const AGENT_VERBS = {
     args: {
       claim_id: text,
       worker: text,
-      /** Nothing else is active in the caller's process, and nothing will be before this run advances. */
-      alone: optional(flag),
-      /** The caller's process has suspects only: others as well (`group`), or this run alone. */
-      isolated: optional(word("group", "alone")),
-      isolates: optional(flag), // It has a place for a suspect: a run whose last holder died in a tool is one.
+      /**
+       * What may crash with the run: other suspects of the caller's process (`group`), this run only, in a process of suspects
+       * (`own_process`), or in a worker that begins no other before this one advances (`own_worker`). Absent: a worker's runs.
+       */
+      isolation: optional(word("group", "own_process", "own_worker")),
+      can_isolate: optional(flag), // A process of suspects has room: a run whose last holder died in a tool is a suspect.
       /** Names of the caller's custom tools. */
       offered_tools: optional(names),
       /** {@link RecordFields} `begun`, after this claim. */

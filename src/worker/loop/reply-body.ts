@@ -84,7 +84,7 @@ export function textIn({ progress, said }: AgentRecord): TextInRecord | undefine
  * sent only if no log entry has it and the record holds another one. The last commit puts it into the record in any case: the
  * record outlives the log.
  */
-export function toldOf(
+export function progressUpdate(
   body: ReplyBody,
   { state, rules }: { state: RunState; rules: RunRules },
   held: TextInRecord | undefined,

@@ -1,4 +1,4 @@
-/** Takes the agent that a wake names: beside others, or alone where two workers crashed with its run. */
+/** Takes the agent that a wake names: beside others, or in isolation where two workers crashed with its run. */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
@@ -15,14 +15,17 @@ const MOST_ROUNDS = 100;
 /** A wake may be so much too early: a delay ends by the clock of one worker, and began by another's. */
 const EARLY_MS = 2_000;
 
+/** What a process of suspects may hold beside a run: other suspects, or nothing. */
+export type SuspectIsolation = "group" | "own_process";
+
 /** A wake as the pool took it. */
 export interface TakenWake {
   address: AgentAddress;
   wake: number;
   /** How often its job has been taken, this time included. */
   timesTaken: number;
-  /** In a process of suspects: whether it is this one's alone. */
-  isolated?: "group" | "alone" | undefined;
+  /** In a process of suspects: whether others may be in it. */
+  isolation?: SuspectIsolation | undefined;
 }
 
 /** An agent that is this worker's. */
@@ -35,7 +38,7 @@ export interface ClaimedRun extends LeaseGrant {
   /** Number of the run. */
   run: number;
   /**
-   * All that a run needs; of one that crashed alone only the record: it may only be settled. Let go of once the run is opened:
+   * All that a run needs; of one that crashed in isolation only the record: it may only be settled. Let go of once the run is opened:
    * the session has what it says.
    */
   claimAnswer: Extract<ClaimAnswer, { status: "claimed" | "crashed" }> | undefined;
@@ -49,11 +52,10 @@ type NoRun = Extract<RunOutcome, { status: "passed" | "returned" }>;
 
 /** How a claim is made. */
 interface ClaimOptions {
-  /** Nothing else is active in this process. */
-  alone: boolean;
-  isolated: TakenWake["isolated"];
+  /** `own_worker`: nothing else is active in this process. */
+  isolation?: SuspectIsolation | "own_worker" | undefined;
   /** A process of suspects has a place for it. */
-  isolates: boolean;
+  canIsolate: boolean;
   /** The custom tools that this worker says it has. */
   tools: readonly string[];
 }
@@ -67,7 +69,7 @@ export async function claimRun(
   const { leases } = context;
   const { uid } = taken.address;
   leases.beginClaim(uid);
-  const claimed = await claimBesideOrAlone(context, taken, slot).catch((error: unknown) => {
+  const claimed = await claimBesideOrIsolated(context, taken, slot).catch((error: unknown) => {
     leases.endClaim(uid);
     throw error;
   });
@@ -75,26 +77,25 @@ export async function claimRun(
   return claimed;
 }
 
-async function claimBesideOrAlone(
+async function claimBesideOrIsolated(
   context: RunContext,
   taken: TakenWake,
   slot: RunSlot,
 ): Promise<ClaimedRun | RunOutcome> {
-  const { isolated, timesTaken } = taken;
-  const isolates = context.suspects === "elsewhere";
-  const terms = { isolated, isolates, tools: context.toolNames() };
-  const beside = await claim(context, taken, { alone: false, ...terms });
-  if (beside.status !== "suspect") return beside;
-  if (isolated) return { status: "returned", because: "isolation", delayMs: 0 };
-  if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: beside.isolated_crashes };
+  const { isolation, timesTaken } = taken;
+  const terms = { canIsolate: context.suspects === "elsewhere", tools: context.toolNames() };
+  const claimed = await claim(context, taken, { isolation, ...terms });
+  if (claimed.status !== "suspect") return claimed;
+  if (isolation) return { status: "returned", because: "isolation", delayMs: 0 };
+  if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: claimed.isolated_crashes };
   const { uid } = taken.address;
   context.logger.warn(
-    { uid, crashes: beside.crashes },
+    { uid, crashes: claimed.crashes },
     "Several workers crashed with this run: it runs alone",
   );
   if (!(await slot.isolate())) return returnWake(context, "isolation", timesTaken);
-  const alone = await claim(context, taken, { alone: true, ...terms });
-  return alone.status === "suspect" ? returnWake(context, "isolation", timesTaken) : alone;
+  const isolated = await claim(context, taken, { isolation: "own_worker", ...terms });
+  return isolated.status === "suspect" ? returnWake(context, "isolation", timesTaken) : isolated;
 }
 
 /**
@@ -147,14 +148,14 @@ async function claim(
 async function claimInTime(
   context: RunContext,
   address: AgentAddress,
-  { alone, isolated, isolates, tools }: ClaimOptions,
+  { isolation, canIsolate, tools }: ClaimOptions,
 ) {
   const { store, clock, deadlines, logger, workerId, draining } = context;
   const untilMs = clock.monotonicMs() + EARLY_MS;
   for (;;) {
     let claimedAtMs = clock.monotonicMs();
     const claimId = newRequestKey();
-    const terms = { worker: workerId, alone, isolated, isolates, offered_tools: tools };
+    const terms = { worker: workerId, isolation, can_isolate: canIsolate, offered_tools: tools };
     // The hint is there before the claim makes the deadline the end of its lease.
     const answer = await withDeadlineHint(
       () => deadlines.hint(address, store.timing.leaseMs),

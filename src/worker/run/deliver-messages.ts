@@ -18,18 +18,18 @@ export async function deliverMessages(
   session: Session,
   step: DeliverStep,
 ): Promise<undefined> {
-  const { messages, taken } = await takeAttachments(context, session, step.messages);
+  const { messages, attached } = await takeAttachments(context, session, step.messages);
   const delivery = newDelivery(step.message, session.record.run, messages);
-  session.add([delivery, ...blankFailure(session, step, taken)], false);
+  session.add([delivery, ...blankFailure(session, step, attached)], false);
   const ids = step.messages.map(({ message_id }) => message_id);
-  session.consume(step.consumeTo, ids, taken);
+  session.consume(step.consumeTo, ids, attached);
   return undefined;
 }
 
 /** Where a run begins with nothing to say: a producer of ours would have refused it, one of another's has to be told. */
-function blankFailure({ state }: Session, { message, messages }: DeliverStep, taken: readonly string[]) {
+function blankFailure({ state }: Session, { message, messages }: DeliverStep, attached: readonly string[]) {
   const isBlank = messages.every(({ text }) => text.trim() === "");
-  if (state.isBegun || taken.length > 0 || !isBlank) return [];
+  if (state.isBegun || attached.length > 0 || !isBlank) return [];
   const why = `The text of message ${messages[0]?.message_id} is blank: write what the sub-agent should do or know.`;
   return [newFailure(message + 1, { v: 1, kind: "model_error", message: why })];
 }
@@ -40,7 +40,7 @@ const LOST =
 /** Messages as they are delivered, and the names of what came with them. */
 interface Delivery {
   messages: DeliveredMessage[];
-  taken: string[];
+  attached: string[];
 }
 
 /** Puts the files of `messages` into the workspace. Rejects when that cannot be made, or Redis not be asked. */
@@ -54,17 +54,17 @@ async function takeAttachments(
     ...(i === 0 && isFirst ? [attachedTo()] : []),
     ...(attached ? [attachedTo(message_id)] : []),
   ]);
-  const taken = names.flat();
-  if (taken.length === 0) return { messages: messages.map(plain), taken };
-  const found = await store.attached(session.address, taken);
-  const byName = new Map(taken.map((name, i) => [name, found[i]]));
+  const attached = names.flat();
+  if (attached.length === 0) return { messages: messages.map(plain), attached };
+  const found = await store.attached(session.address, attached);
+  const byName = new Map(attached.map((name, i) => [name, found[i]]));
   const delivered: DeliveredMessage[] = [];
   for (const [i, message] of messages.entries()) {
     const own = names[i] ?? [];
     const parts = own.map((name) => byName.get(name));
     delivered.push(own.length === 0 ? plain(message) : await withParts(session, message, parts));
   }
-  return { messages: delivered, taken };
+  return { messages: delivered, attached };
 }
 
 function plain({ v, message_id, text }: InboxMessage): DeliveredMessage {

@@ -20,11 +20,11 @@ import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
 import {
+  progressUpdate,
   type RunRules,
   replyBody,
   type TextInRecord,
   textIn,
-  toldOf,
   withQuestions,
 } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
@@ -50,18 +50,18 @@ export interface PreparedCommit {
   advances: boolean;
   entriesAfter: number;
   /** What the run has come to, where the commitment carries it, and what the record has of its last text then. */
-  told: { progress: ReplyBody; text: TextInRecord } | undefined;
+  update: { progress: ReplyBody; text: TextInRecord } | undefined;
 }
 
 /** The commitment of a run that ends. */
-export type LastCommit = PreparedCommit & { told: NonNullable<PreparedCommit["told"]> };
+export type LastCommit = PreparedCommit & { update: NonNullable<PreparedCommit["update"]> };
 
 /** Messages that are consumed but still lie in Redis' inbox: from which cursor to which, their ids, and names of what came with them. */
 interface Consumed {
   from: number;
   to: number;
   ids: readonly string[];
-  taken: readonly string[];
+  attached: readonly string[];
 }
 
 /** What the verb that commits is told; an interim message and the purchase that follows are filled in last. */
@@ -192,9 +192,9 @@ export class Session {
   }
 
   /** The unread messages up to `to`, with these ids, and what came with them are consumed by the next commit. */
-  consume(to: number, ids: readonly string[], taken: readonly string[] = []): void {
-    const { from = this.state.inboxRead, ids: before = [], taken: earlier = [] } = this.#consumed ?? {};
-    this.#consumed = { from, to, ids: [...before, ...ids], taken: [...earlier, ...taken] };
+  consume(to: number, ids: readonly string[], attached: readonly string[] = []): void {
+    const { from = this.state.inboxRead, ids: before = [], attached: earlier = [] } = this.#consumed ?? {};
+    this.#consumed = { from, to, ids: [...before, ...ids], attached: [...earlier, ...attached] };
     this.state.unread = this.state.unread.slice(to - this.state.inboxRead);
     this.state.inboxRead = to;
     this.#inboxInRedis = this.state.unread.length;
@@ -272,7 +272,7 @@ export class Session {
           [question_id, marks[i]?.json ?? "", text, default_answer] as const,
       ),
       events: eventLine([...this.events, ...events]),
-      ...toldOf(withQuestions(this.body(), questions), this, this.#text, false).args,
+      ...progressUpdate(withQuestions(this.body(), questions), this, this.#text, false).args,
     });
     if (answer.status === "finishing") {
       this.state.finish = true;
@@ -313,7 +313,7 @@ export class Session {
     this.#pending = [];
     this.isCommitDue = false;
     const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
-    const told = body && toldOf(body, this, this.#text, isLast);
+    const update = body && progressUpdate(body, this, this.#text, isLast);
     const input: CommitInput = {
       epoch: this.lease.epoch,
       known: this.#acknowledged,
@@ -323,16 +323,16 @@ export class Session {
       consume_to: consumed?.to,
       consume_last: consumed?.ids.at(-1),
       consume_ids: consumed?.ids,
-      taken: consumed?.taken,
+      consume_attached: consumed?.attached,
       events: events.length > 0 ? eventLine(events) : undefined,
-      progress: told?.args.progress,
-      log_bytes: told && this.state.logBytes,
-      summary: told?.args.summary,
-      whole_text: told?.args.whole_text,
-      forgets_summary: told?.args.forgets_summary,
+      progress: update?.args.progress,
+      log_bytes: update && this.state.logBytes,
+      summary: update?.args.summary,
+      whole_text: update?.args.whole_text,
+      forgets_summary: update?.args.forgets_summary,
       advances,
     };
-    return { input, entries, events, advances, entriesAfter: this.state.entries, told };
+    return { input, entries, events, advances, entriesAfter: this.state.entries, update };
   }
 
   #tellAlerts({ alerts }: ReplyBody): void {
@@ -343,12 +343,12 @@ export class Session {
     this.#alerts = alerts;
   }
 
-  async #acknowledge({ entries, advances, entriesAfter, told }: PreparedCommit): Promise<void> {
+  async #acknowledge({ entries, advances, entriesAfter, update }: PreparedCommit): Promise<void> {
     this.#unbooked = without(this.#unbooked, entries);
     this.#acknowledged = entriesAfter;
-    if (told) {
-      this.committed = told.progress;
-      this.#text = told.text;
+    if (update) {
+      this.committed = update.progress;
+      this.#text = update.text;
     }
     this.#consumed = undefined;
     if (advances) {

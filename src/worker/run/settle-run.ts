@@ -68,7 +68,7 @@ export async function settleRun(
     return "lost";
   }
   await session.settled(commitment);
-  const { progress: body } = commitment.told;
+  const { progress: body } = commitment.update;
   if (answer.agent_status === "queued") await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   session.equipment.observer.settled({ status, stopReason: step.reason, body });
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };

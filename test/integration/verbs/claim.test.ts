@@ -191,7 +191,7 @@ async function twiceBarren(rig: Rig): Promise<{ agent: AgentAddress; epoch: numb
   await dies(rig, agent);
   return { agent, epoch };
 }
-const claimAlone = (rig: Rig, agent: AgentAddress) => rig.claim(agent, newRequestKey(), true);
+const claimAlone = (rig: Rig, agent: AgentAddress) => rig.claim(agent, newRequestKey(), "own_worker");
 
 test("a death counts unless a step was committed since the claim; an entry without a step is none", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });

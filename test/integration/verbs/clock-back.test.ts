@@ -19,7 +19,7 @@ async function setBack({ redis, keys }: Rig, agent: ReturnType<Rig["address"]>):
 }
 
 const claimOf = (rig: Rig, agent: ReturnType<Rig["address"]>) =>
-  rig.store.claim(agent, { claim_id: "next", worker: "w-2", alone: false });
+  rig.store.claim(agent, { claim_id: "next", worker: "w-2" });
 
 test("a live worker keeps its run: its next renewal counts from the new time", async () => {
   const rig = verbRig();

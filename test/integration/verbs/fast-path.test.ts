@@ -221,7 +221,12 @@ test.for(["append", "settle"] as const)(
     const { agent, epoch } = await rig.running();
     await rig.readFirst(agent, epoch);
     for (const id of ["m-2", "m-3"]) await rig.send(agent, `also ${id}`, id);
-    const taken = { consume_to: 2, consume_last: "m-2", consume_ids: ["m-2"], taken: ["message:m-2"] };
+    const taken = {
+      consume_to: 2,
+      consume_last: "m-2",
+      consume_ids: ["m-2"],
+      consume_attached: ["message:m-2"],
+    };
     const commit = { epoch, known: 1, running_ms: 9, entries: [["1", '"end"']] as const, ...taken };
     const perform = () =>
       verb === "append"

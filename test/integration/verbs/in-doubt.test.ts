@@ -31,25 +31,25 @@ async function diedAfterATurn(rig: Rig, begun?: string): Promise<AgentAddress> {
   return agent;
 }
 
-test("a run whose worker died in a tool is a suspect at once for whoever isolates, until somebody takes it", async () => {
+test("a run whose worker died in a tool is a suspect at once where it can be isolated, until a worker takes it", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig);
   for (const attempt of [1, 2]) {
-    expect(await asked(rig, agent, { isolates: true }), `${attempt}`).toMatchObject({
+    expect(await asked(rig, agent, { can_isolate: true }), `${attempt}`).toMatchObject({
       status: "suspect",
       crashes: 0,
       isolated_crashes: 0,
     });
   }
   expect(await rig.raw(agent)).toMatchObject({ status: "queued", in_doubt: "1" });
-  await claimed(rig, agent, { isolated: "group", isolates: true });
+  await claimed(rig, agent, { isolation: "group", can_isolate: true });
   expect((await rig.raw(agent)).in_doubt).toBeUndefined();
 });
 
 test("a worker without a place for it runs it beside others: nobody waits for a doubt", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig);
-  await claimed(rig, agent, { isolates: false });
+  await claimed(rig, agent, { can_isolate: false });
   expect((await rig.raw(agent)).in_doubt).toBeUndefined();
 });
 
@@ -77,7 +77,7 @@ test("a claim that is sent again names the same lost call, and each later claim 
 test("a run whose worker died in a model call is in no doubt", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig, "a-call");
-  await claimed(rig, agent, { isolates: true });
+  await claimed(rig, agent, { can_isolate: true });
 });
 
 test.for([
@@ -88,9 +88,9 @@ test.for([
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig, "3.5@2");
   for (const key of row.entries) await rig.redis.hset(rig.keys.agent(agent).log, key, "{}");
-  const answer = await asked(rig, agent, { isolates: true });
+  const answer = await asked(rig, agent, { can_isolate: true });
   expect(answer.status).toBe(row.lost === undefined ? "suspect" : "claimed");
-  const taken = row.lost === undefined ? await asked(rig, agent, { isolated: "group" }) : answer;
+  const taken = row.lost === undefined ? await asked(rig, agent, { isolation: "group" }) : answer;
   expect(taken.status === "claimed" && taken.lost_call).toBe(row.lost);
 });
 
@@ -113,12 +113,12 @@ test("a run in doubt whose shared process is seen to crash is a suspect, and set
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig);
   const crash = { delay_ms: 0, running_ms: 1, attempts: 0, crashed: true };
-  const shared = await claimed(rig, agent, { isolated: "group" });
+  const shared = await claimed(rig, agent, { isolation: "group" });
   await rig.store.release(agent, { ...crash, epoch: shared });
   const suspect = { status: "suspect", crashes: 2, isolated_crashes: 1 };
-  for (const how of [{}, { isolates: true }, { isolated: "group" }] as const)
+  for (const how of [{}, { can_isolate: true }, { isolation: "group" }] as const)
     expect(await asked(rig, agent, how)).toMatchObject(suspect);
-  const alone = await claimed(rig, agent, { isolated: "alone" });
+  const alone = await claimed(rig, agent, { isolation: "own_process" });
   await rig.store.release(agent, { ...crash, epoch: alone });
   expect(await asked(rig, agent, {})).toMatchObject({ status: "crashed" });
 });
@@ -126,10 +126,10 @@ test("a run in doubt whose shared process is seen to crash is a suspect, and set
 test("a run whose process of suspects crashes after a step is in doubt again", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig);
-  const epoch = await claimed(rig, agent, { isolated: "group" });
+  const epoch = await claimed(rig, agent, { isolation: "group" });
   await rig.store.append(agent, { epoch, known: 1, running_ms: 1, entries: [["2", "{}"]], advances: true });
   await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0, crashed: true });
-  expect(await asked(rig, agent, { isolates: true })).toMatchObject({ status: "suspect", crashes: 0 });
+  expect(await asked(rig, agent, { can_isolate: true })).toMatchObject({ status: "suspect", crashes: 0 });
 });
 
 test("a crash that was seen takes back nothing that its holder had written: neither running time nor progress", async () => {
@@ -142,12 +142,12 @@ test("a crash that was seen takes back nothing that its holder had written: neit
   };
   const broken = await claimed(rig, agent);
   await rig.store.release(agent, { ...crash, epoch: broken });
-  const renewed = await claimed(rig, agent, { isolated: "group" });
+  const renewed = await claimed(rig, agent, { isolation: "group" });
   await rig.store.renew(agent, { epoch: renewed, running_ms: 5_000 });
   await rig.store.release(agent, { ...crash, epoch: renewed, attempts: 0, breaks: 0, crashed: true });
   expect(await counters()).toEqual({ running_ms: "5000", attempts: "3", breaks: "7" });
 
-  const advanced = await claimed(rig, agent, { isolated: "alone" });
+  const advanced = await claimed(rig, agent, { isolation: "own_process" });
   const turn = { epoch: advanced, known: 0, running_ms: 6_000, advances: true, ...partsOf(bodyOf("so far")) };
   await rig.store.append(agent, { ...turn, entries: [["1", "{}"]] });
   await rig.store.release(agent, { ...crash, epoch: advanced, crashed: true });
@@ -158,8 +158,8 @@ test("a crash that was seen takes back nothing that its holder had written: neit
 async function provedAlone(rig: Rig) {
   const agent = await diedAfterATurn(rig);
   const crash = { delay_ms: 0, running_ms: 1, attempts: 0, crashed: true };
-  await rig.store.release(agent, { ...crash, epoch: await claimed(rig, agent, { isolated: "group" }) });
-  const epoch = await claimed(rig, agent, { isolated: "alone" });
+  await rig.store.release(agent, { ...crash, epoch: await claimed(rig, agent, { isolation: "group" }) });
+  const epoch = await claimed(rig, agent, { isolation: "own_process" });
   expect(await rig.raw(agent)).toMatchObject({ crashes_without_progress: "2", isolated_crashes: "1" });
   const turn = { known: 1, running_ms: 1, entries: [["2", "{}"]], advances: true } as const;
   await rig.store.append(agent, { epoch, ...turn });

@@ -84,13 +84,13 @@ const CALLS: Record<string, Resent> = {
       return () => rig.store.claim(agent, { claim_id: "c-1", worker: "w" });
     },
   },
-  "claim of an agent that died alone": {
+  "claim of an agent that crashed in isolation": {
     answers: ["crashed", "crashed"],
     prepare: async (rig) => {
       const { agent } = await rig.running();
       await rig.redis.hset(rig.keys.agent(agent).record, {
         crashes_without_progress: "2",
-        alone: "1",
+        isolation: "own_worker",
         lease_until: "1",
       });
       return () => rig.store.claim(agent, { claim_id: "c-1", worker: "w" });

@@ -142,7 +142,7 @@ export interface Rig {
   queued(options?: { idleMs?: number }): Promise<AgentAddress>;
   /** An agent whose first run is held by a worker with this epoch. */
   running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
-  claim(agent: AgentAddress, claimId?: string, alone?: boolean): Promise<number>;
+  claim(agent: AgentAddress, claimId?: string, isolation?: "own_worker"): Promise<number>;
   /** The holder of a {@link queued} agent takes its message from the inbox into the log, which is empty, with what `more` says. */
   readFirst(
     agent: AgentAddress,
@@ -209,8 +209,8 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       const agent = await rig.queued(given);
       return { agent, epoch: await rig.claim(agent) };
     },
-    async claim(agent, claimId = newRequestKey(), alone = false) {
-      const answer = await store.claim(agent, { claim_id: claimId, worker: "worker-1", alone });
+    async claim(agent, claimId = newRequestKey(), isolation) {
+      const answer = await store.claim(agent, { claim_id: claimId, worker: "worker-1", isolation });
       if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
       return answer.epoch;
     },

@@ -54,7 +54,7 @@ async function deathInSecondCall({ first, spec, meanwhile }: Scene) {
     if (calls !== 2) return;
     called = purchaseId;
     await stage.redis.hset(record, "lease_until", "0");
-    next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
+    next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", can_isolate: true });
   });
   const specs = kindsWith([look, sendAgentMessageTool()]);
   const context = runContextOf(stage, { model, specs });
@@ -112,7 +112,7 @@ test("a tool call that is made again announces the model call behind it, and the
   const model = heldModel(stage, async ({ purchaseId }) => {
     called = purchaseId.slice(`${agent.uid}.`.length);
     await stage.redis.hset(record, "lease_until", "0");
-    next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
+    next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", can_isolate: true });
   });
   const second = runContextOf(stage, { model, specs: kindsWith([look]) });
   await run(second, { address: agent, wake: 2, timesTaken: 1 });

@@ -46,9 +46,7 @@ function claimOf({ store }: Stage, agent: Agent) {
   const claim_id = newRequestKey();
   const terms = {
     worker: "heir",
-    alone: false,
-    isolated: undefined,
-    isolates: true,
+    can_isolate: true,
     offered_tools: ["hang"],
   };
   return store.claim(agent, { claim_id, begun: claim_id, ...terms });

@@ -171,8 +171,8 @@ test("suspects that did nothing run alone until their first step, one after the 
 test("a run that died alone is settled from its record: what kills whoever reads it is not read again", async () => {
   const installation = await openStage({ timing, scenario: { turns: [done] } });
   const { redis, keys } = installation;
-  const alone = { crashes_without_progress: "2", alone: "1", running_ms: "4321" };
-  const agent = await heldByTheDead(installation, alone);
+  const crashed = { crashes_without_progress: "2", isolation: "own_worker", running_ms: "4321" };
+  const agent = await heldByTheDead(installation, crashed);
   const { log, inbox } = keys.agent(agent);
   await redis.hset(log, "0", "never to be parsed");
   await redis.lpush(inbox, "nor this");
@@ -229,7 +229,7 @@ test("a suspect whose worker is killed is handed back by its process: that is no
   const worker = await installation.spawnWorker({ isolation: true, drainGraceMs: 100 });
   const agent = await suspect(installation);
   const { record } = installation.keys.agent(agent);
-  const claimed = () => installation.redis.hget(record, "alone");
+  const claimed = () => installation.redis.hget(record, "isolation");
   await until(async () => (await claimed()) === "group");
   await worker.kill();
   // No other worker is there: only the process of the suspect can have handed it back.

@@ -76,7 +76,7 @@ async function scene(rules: Partial<RunRules> = {}) {
     const { record } = rig.keys.agent(agent);
     if (await rig.redis.hexists(record, "lease_until")) await rig.redis.hset(record, "lease_until", 1);
     const claimId = newRequestKey();
-    const answer = await rig.store.claim(agent, { claim_id: claimId, worker: "w", alone: false });
+    const answer = await rig.store.claim(agent, { claim_id: claimId, worker: "w" });
     if (answer.status !== "claimed") throw new Error(answer.status);
     const { log, ...state } = stateOf(answer);
     const lease = keeper.hold({

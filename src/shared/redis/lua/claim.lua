@@ -2,16 +2,16 @@
 -- The epoch grows by a step that follows from the claim_id: a claim that is sent again keeps its epoch, and one that a failover
 -- forgot shares its own with no later claim.
 -- A claim that finds the last holder's lease over counts a crash, unless that run had advanced. After two such crashes in a
--- row the run is claimed in isolation only: alone in a worker, or in a process that has suspects only; if that crashes, in a
--- process of its own. When it crashes alone, it is handed out to be settled. A run whose holder died with no model
--- call under way died in a tool, or right beside one: it is in doubt, and a caller that isolates has it in such a process at once.
+-- row the run is claimed in isolation only: as the only run of a worker, or in a process that has suspects only; if that crashes,
+-- in a process of its own. When it crashes there, it is handed out to be settled. A run whose holder died with no model call under
+-- way died in a tool, or right beside one: it is in doubt, and a caller that can isolate it has it in such a process at once.
 -- Include queue, events, crashes, purchase.
 -- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or forgetting
 -- the call that the last holder began; crashes
 -- without progress going uncounted; one crash counted several times: the first claim that finds the expired lease counts it
 -- and sets the agent to queued; the old epoch no longer holds it.
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
-  'crashes_without_progress', 'isolated_crashes', 'alone', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
+  'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
   'tools_since', 'in_doubt', 'lost_call')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
@@ -60,8 +60,8 @@ if #missing > 0 and crashes < CRASHED then
 end
 
 local deadline = now + lease_ms
-local is_isolated = alone or isolated == 'alone' or (isolated == 'group' and isolated_crashes == 0)
-local is_suspect = crashes < CRASHED and (crashes >= SUSPECT or (isolates and in_doubt))
+local is_isolated = isolation and (isolation ~= 'group' or isolated_crashes == 0)
+local is_suspect = crashes < CRASHED and (crashes >= SUSPECT or (can_isolate and in_doubt))
 if is_suspect and not is_isolated then
   leave_queued()
   return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
@@ -75,6 +75,6 @@ local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id)
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt', 'lost_call')
 write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
-  isolated_crashes = changed, alone = alone and '1' or isolated or '', begun = begun,
+  isolated_crashes = changed, isolation = isolation or '', begun = begun,
   lost_call = under_way })
 return handed_out(epoch, under_way)

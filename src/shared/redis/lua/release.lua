@@ -4,7 +4,7 @@
 -- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back wiping out the
 -- crashes that call for isolation; a crash taking back the running time and the progress that its holder had written.
 local agent = read(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms', 'committed',
-  'crashes_without_progress', 'isolated_crashes', 'alone', 'deadline', 'uid', 'agent_id', 'name', 'run',
+  'crashes_without_progress', 'isolated_crashes', 'isolation', 'deadline', 'uid', 'agent_id', 'name', 'run',
   'provider_wait_since')
 if agent.status == 'queued' and is_done(agent, 'released_epoch', epoch) then
   return answer('released', { wake = agent.wake })

@@ -105,7 +105,7 @@ if agent_status == 'ended' then
   write(record, { status = 'ended', epoch = epoch, ended_reason = ended_reason, ended_at = now, settled_epoch = epoch,
     end_entry = entry_id })
   redis.call('HDEL', record, 'claim_id', 'lease_until', 'not_before', 'committed', 'crashes_without_progress',
-    'isolated_crashes', 'in_doubt', 'alone', 'attempts', 'released_epoch', 'asked_epoch', 'inbox_since', 'unanswered_since',
+    'isolated_crashes', 'in_doubt', 'isolation', 'attempts', 'released_epoch', 'asked_epoch', 'inbox_since', 'unanswered_since',
     'max_age_ms', 'questions', 'needs_tools', 'tools_since', 'provider_wait', 'provider_wait_since')
   redis.call('HDEL', live, uid)
   if redis.call('HLEN', log) > 0 then

@@ -183,7 +183,9 @@ export function* worker(world: World, pick: Pick): Program {
     const { leaseMs } = world.rig.store.timing;
     const claim = (alone: boolean) => {
       const claimId = newRequestKey();
-      return hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId, alone));
+      return hinted(world, agent, leaseMs, () =>
+        verbs.claim(world, agent, claimId, alone ? "own_worker" : undefined),
+      );
     };
     let claimed = yield* claim(pick(8) === 0);
     if (claimed.status === "suspect") claimed = yield* claim(pick(4) > 0);

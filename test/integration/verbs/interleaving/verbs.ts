@@ -94,17 +94,17 @@ export function* send(world: World, agent: AgentAddress, messageId: string, text
 }
 
 /** `claim`: only what nobody holds; each claim a new epoch, the same claim the same; two barren deaths only alone. */
-export function* claim(world: World, agent: AgentAddress, claimId: string, alone = false) {
+export function* claim(world: World, agent: AgentAddress, claimId: string, isolation?: "own_worker") {
   return yield* make({
     name: "claim",
     agent,
-    make: () => world.rig.store.claim(agent, { claim_id: claimId, worker: "w", alone }),
+    make: () => world.rig.store.claim(agent, { claim_id: claimId, worker: "w", isolation }),
     judge(answer, before, after) {
       const was = agentIn(before, agent);
       const { status } = was.record;
       const heldUntil = numberIn(was, status === "queued" ? "not_before" : "lease_until");
       if (answer.status === "suspect") {
-        must(!alone && heldUntil <= after.nowMs, "sent away without reason", was);
+        must(!isolation && heldUntil <= after.nowMs, "sent away without reason", was);
         must(agentIn(after, agent).record.status === "queued", "sent away, but not queued", was);
         return judgeDeaths(world, agent, before, after, 2);
       }
@@ -131,8 +131,8 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, alone
       must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
       const deaths = judgeDeaths(world, agent, before, after);
       must((answer.status === "crashed") === deaths > 2, "lost before it died alone", was, answer);
-      must(deaths !== 2 || alone, "a suspect was claimed beside others", was, answer);
-      if (alone) world.claimedAlone.add(`${agent.uid} ${answer.epoch}`);
+      must(deaths !== 2 || isolation !== undefined, "a suspect was claimed beside others", was, answer);
+      if (isolation) world.claimedAlone.add(`${agent.uid} ${answer.epoch}`);
     },
   });
 }

@@ -21,7 +21,7 @@ local function judge_commit(agent, entries)
   local consumed = consumed_by_commit(agent)
   if consumed > 0 then
     -- A key of another type fails here: no message is consumed whose files stay.
-    if taken then redis.call('HLEN', attachments) end
+    if consume_attached then redis.call('HLEN', attachments) end
     local last = redis.call('LINDEX', inbox, consumed - 1)
     if not last or message_id_of(last) ~= consume_last then return 'stale' end
   end
@@ -56,7 +56,7 @@ local function commit(agent, entries, now, fields)
   local consumed = consumed_by_commit(agent)
   if consumed > 0 then
     redis.call('LTRIM', inbox, consumed, -1)
-    for name in string.gmatch(taken or '', '%S+') do redis.call('HDEL', attachments, name) end
+    for name in string.gmatch(consume_attached or '', '%S+') do redis.call('HDEL', attachments, name) end
     fields.inbox_read, fields.inbox_since = consume_to, now
     fields.message_ids = (redis.call('HGET', record, 'message_ids') or '') .. (consume_ids or '')
   end

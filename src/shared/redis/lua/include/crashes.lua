@@ -1,5 +1,5 @@
--- Books of crashes: `agent` has committed, crashes_without_progress, isolated_crashes and alone, which says how the run was
--- claimed: '' beside others, 'group' in a process of suspects, 'alone' in a process of its own, '1' alone in a worker.
+-- Books of crashes: `agent` has committed, crashes_without_progress, isolated_crashes and isolation, which says how the run was
+-- claimed: '' beside others, 'group' in a process of suspects, 'own_process', 'own_worker' as the only run of a worker.
 -- From SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A lost worker may have taken the run's own
 -- process with it: crashes that no worker saw settle it only after MOST_UNSEEN of them, one that a worker saw at once. A run
 -- in doubt is not a suspect yet, but runs in a process of suspects; if that crashes, it becomes one.
@@ -18,11 +18,11 @@ local function crashes_after(agent, is_seen)
   local crashes, isolated = num(agent.crashes_without_progress), num(agent.isolated_crashes)
   if agent.committed == '1' then return 0, 0 end
   if crashes < SUSPECT then
-    if is_seen and agent.alone == 'group' then return SUSPECT, 1 end
+    if is_seen and agent.isolation == 'group' then return SUSPECT, 1 end
     return crashes + 1, 0
   end
-  if agent.alone == '1' then return crashes + 1, isolated end
-  if agent.alone == 'group' then return crashes, math.max(isolated, 1) end
+  if agent.isolation == 'own_worker' then return crashes + 1, isolated end
+  if agent.isolation == 'group' then return crashes, math.max(isolated, 1) end
   isolated = math.max(isolated, 1) + 1
   if is_seen or isolated >= MOST_UNSEEN then crashes = CRASHED end
   return crashes, isolated

@@ -234,7 +234,10 @@ function limitsOf(
   return narrowed({ ...base, max_turns }, asked, what);
 }
 
-/** A definition's tools are those that the profile has, too; a spawn may name some of them. */
+/**
+ * A definition's tools are those that the profile has, too, at least one where it names any: an agent without could only guess.
+ * A spawn may name some of them.
+ */
 function toolsOf(
   what: string,
   definition: AgentDefinition | undefined,
@@ -245,6 +248,8 @@ function toolsOf(
   const offered = definition.tools.filter((tool) => !profileTools || profileTools.includes(tool));
   const refused = asked?.filter((tool) => !offered.includes(tool)) ?? [];
   if (refused.length > 0) throw widerError(what, "tools", refused, offered);
+  if (offered.length === 0 && definition.tools.length > 0 && !asked)
+    throw widerError(what, `tools of the definition ${definition.name}`, definition.tools, profileTools);
   return asked ?? offered;
 }
 

@@ -52,12 +52,18 @@ export function resolveTools(
   return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };
 }
 
-/** An agent none of whose tools exists could only guess. */
-function refuseAllUnknown(tools: readonly string[] | undefined, unknown: readonly string[]): void {
+/** An agent none of whose tools exists could only guess. `isInherited`: the profile names them, and the spawn none. */
+function refuseAllUnknown(
+  tools: readonly string[] | undefined,
+  unknown: readonly string[],
+  isInherited: boolean,
+): void {
   if (!tools || unknown.length === 0 || tools.some((tool) => !unknown.includes(tool))) return;
+  const names = unknown.join(", ");
+  const which = isInherited ? `${names}, which the parent's profile names` : names;
   throw new SubagentError(
     "invalid_input",
-    `spawn refused, nothing was done: no worker has any of the tools ${unknown.join(", ")}; correct the names, or start a worker that has them.`,
+    `spawn refused, nothing was done: no worker has any of the tools ${which}; correct the names, or start a worker that has them.`,
     { field: "tools", unknown_tools: unknown },
   );
 }
@@ -212,7 +218,7 @@ async function trySpawn(
   const { profileTools } = prepared;
   const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
   const { tools, unknown } = resolveTools(profileTools, prepared.requestedTools, known.names);
-  if (known.hasWorkers) refuseAllUnknown(tools, unknown);
+  if (known.hasWorkers) refuseAllUnknown(tools, unknown, !prepared.requestedTools);
   // What some worker has is waited for; what none has does nothing. Before the first worker has come, none can be told.
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;

@@ -1783,7 +1783,7 @@ export default [
     id: "session-length-untold",
     promise: "The record knows how long the log is when a message comes.",
     file: "src/worker/run/session.ts",
-    find: "      log_bytes: told && this.state.logBytes,\n",
+    find: "      log_bytes: update && this.state.logBytes,\n",
     replace: "",
     tests: ["test/integration/worker/log-bound.test.ts"],
   },

@@ -1368,7 +1368,7 @@ export default [
     id: "commit-files-unprobed",
     promise: "No message is consumed whose files cannot be taken away.",
     file: "src/shared/redis/lua/include/commit.lua",
-    find: "if taken then redis.call('HLEN', attachments) end",
+    find: "if consume_attached then redis.call('HLEN', attachments) end",
     replace: "",
     tests: ["test/integration/verbs/fast-path.test.ts"],
     title: "cannot take away",

@@ -71,6 +71,11 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
     ...reply.alerts.map((alert) =>
       style("bold", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
     ),
+    ...(reply.unknown_tools
+      ? body(`without ${reply.unknown_tools.map(plainLine).join(", ")}: its worker has no such tool`).map(
+          (line) => style("yellow", line),
+        )
+      : []),
     ...body(factsOf(reply)).map((line) => style("dim", line)),
     "",
   ];

@@ -66,6 +66,31 @@ test("a definition may ask for more turns and tools than there are, a spawn may 
   );
 });
 
+test("a definition of whose tools the parent has none makes no agent: it could only guess", async () => {
+  const stage = await openStage();
+  const agents = [
+    await folderWith({
+      "writer.md": "---\ndescription: x\ntools: Write\n---\nGo.",
+      "thinker.md": "---\ndescription: x\n---\nGo.",
+    }),
+  ];
+  const client = stage.client({ agents, model: "offline-1" });
+  const parent = stage.parent("planner-7", { client, tools: ["Read"] });
+  await expect(parent.spawn({ name: "a", agent: "writer" })).rejects.toMatchObject(
+    refusal(
+      "invalid_input",
+      /tools of the definition writer write_file is more than is allowed here \(read_file\)/,
+    ),
+  );
+  expect(await parent.list()).toEqual([]);
+  expect(await parent.spawn({ name: "b", agent: "writer", tools: [] })).toMatchObject({
+    in_force: { tools: [] },
+  });
+  expect(await parent.spawn({ name: "c", agent: "thinker" })).toMatchObject({
+    in_force: { tools: ["read_file"] },
+  });
+});
+
 test("a spawn that is made again after its definition was removed is answered as before, and a new one refused", async () => {
   const stage = await openStage();
   const wish = { name: "T", agent: "tester", request_key: "k1" };

@@ -154,7 +154,11 @@ describe("a spawn", () => {
     const later = testParent(testClient({ prefix }));
     expect((await later.spawn({ name: "a", tools })).unknown_tools).toEqual([]);
     await expect(later.spawn({ name: "b", tools: ["teleport", "crm_lookdown"] })).rejects.toMatchObject(
-      refusal("invalid_input", /no worker has any of the tools teleport, crm_lookdown/),
+      refusal("invalid_input", /no worker has any of the tools teleport, crm_lookdown;/),
+    );
+    const misspelt = testParent(testClient({ prefix }), { tools: ["crm_lookdown"] });
+    await expect(misspelt.spawn({ name: "c" })).rejects.toMatchObject(
+      refusal("invalid_input", /tools crm_lookdown, which the parent's profile names;/),
     );
   });
 

@@ -32,11 +32,13 @@ test("a cap, an error, an alert and a shortened text are said", () => {
     alerts: [{ kind: "turns", threshold: 24, value: 24 }],
     truncated: true,
     tools_called: {},
+    unknown_tools: ["crm_lookup", "bel\u0007l"],
   });
   const lines = renderReply(reply, { columns: 80, style });
   expect(lines[0]).toBe("◐ Testing framework  partial (max_turns)");
   expect(lines).toContain("  the model said no");
   expect(lines).toContain("  alert: turns reached 24 (threshold 24)");
+  expect(lines).toContain("  without crm_lookup, bell: its worker has no such tool");
   expect(lines.at(-2)).toMatch(/no tools · text shortened$/);
 });
 

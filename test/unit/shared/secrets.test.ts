@@ -366,3 +366,12 @@ test("what lies too deep is masked also where nothing above it looks like a secr
   expect(own.withoutSecretsIn(fields, 2)).toEqual({ in: { in: "[redacted]" } });
   expect(own.withoutSecretsIn(fields, 3)).toBe(fields);
 });
+
+test("lists lie as deep as objects do, however many stand in one another", () => {
+  const nested = (levels: number): unknown => {
+    let value: unknown = "x";
+    for (let i = 0; i < levels; i++) value = [value];
+    return value;
+  };
+  expect(withoutSecretsIn({ at: nested(200_000) }, 4)).toEqual({ at: [[["[redacted]"]]] });
+});

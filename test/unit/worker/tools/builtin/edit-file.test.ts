@@ -38,6 +38,15 @@ describe("edit_file", () => {
     expect(await content()).toBe("1\r\n2\r\nthree\r\n");
   });
 
+  it("writes LF into a file without line ends, and into one with both", async () => {
+    await scene.put("f.txt", "one");
+    await edit("one", "1\n2");
+    expect(await content()).toBe("1\n2");
+    await scene.put("f.txt", "a\r\nb\nc");
+    await edit("c", "c\nd");
+    expect(await content()).toBe("a\r\nb\nc\nd");
+  });
+
   it("adds lines with CRLF to a file that knows nothing else, and with LF where both are found", async () => {
     await scene.put("f.txt", "one\r\ntwo\r\n");
     await edit("one", "one\nmore");

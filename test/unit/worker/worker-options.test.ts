@@ -57,6 +57,11 @@ test.for([
   ["no key", {}],
   ["a blank key", { apiKey: " " }],
   ["an address without a scheme", { apiKey: "k", baseUrl: "localhost:1" }],
+  ["an address under the name that the SDK has for it", { apiKey: "k", baseURL: "http://gateway" }],
+  ["a time limit of none", { apiKey: "k", timeoutMs: 0 }],
+  ["a silence that is no number", { apiKey: "k", idleTimeoutMs: "9" }],
+  ["half a connection", { apiKey: "k", connections: 0.5 }],
+  ["a clock without time", { apiKey: "k", clock: {} }],
 ] as const)("a model with %s is refused at once", ([, options]) => {
   // biome-ignore lint/suspicious/noExplicitAny: what a caller without types would pass
   expect(() => createAnthropicModel(options as any)).toThrow(

@@ -1,5 +1,6 @@
 /** The options of a worker, checked as a whole before anything is opened. */
 import { isAbsolute } from "node:path";
+import { z } from "zod";
 import { CLOCK_FORM, type Clock, hasMethods, isClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import { isLogger, LOGGER_FORM, type Logger } from "../shared/logger.ts";
@@ -96,6 +97,14 @@ const isFlag = (value: unknown) => typeof value === "boolean";
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
 const isList = (value: unknown) => Array.isArray(value) && value.every(isObject);
 
+const ToolParts = z.object({
+  name: z.string(),
+  description: z.string(),
+  inputSchema: z.object({}),
+  timeoutMs: z.number().positive(),
+});
+const isTool = (value: unknown) => hasMethods(value, ["check", "run"]) && ToolParts.safeParse(value).success;
+
 /** What each option must be, as the end of "… must be …"; all but three may be left out. */
 const FORMS: OptionForms<WorkerOptions> = {
   redisUrl: [isText, "the address of a Redis, e.g. redis://127.0.0.1:6379"],
@@ -103,7 +112,7 @@ const FORMS: OptionForms<WorkerOptions> = {
   model: [(value) => hasMethods(value, ["call"]), "a model: give createAnthropicModel({ apiKey })"],
   admit: [(value) => typeof value === "function", "a function"],
   modelId: [isText, "the id of a model"],
-  tools: [isList, "a list of tools, each made with defineTool"],
+  tools: [(value) => isList(value) && value.every(isTool), "a list of tools, each made with defineTool"],
   skills: [(value) => hasMethods(value, ["read"]), "what openSkills resolves to"],
   permissions: [
     (value) => PermissionRules.safeParse(value).success,

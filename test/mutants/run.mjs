@@ -830,6 +830,14 @@ export default [
     tests: ["test/integration/worker/interim.test.ts"],
   },
   {
+    id: "hook-function-misspelt",
+    promise: "A hook whose function has a misspelt name is refused: what it is to block would happen.",
+    file: "src/worker/hooks/hooks.ts",
+    find: "if (given.length === 0) return",
+    replace: "if (false) return",
+    tests: ["test/unit/worker/worker-options.test.ts"],
+  },
+  {
     id: "tools-interim-last-word",
     promise: "What one call tells the parent several times arrives whole.",
     file: "src/worker/run/run-tools.ts",

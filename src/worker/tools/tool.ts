@@ -93,10 +93,12 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /**
  * Makes a tool out of its definition.
  *
- * @throws {SubagentError} `invalid_tool` for a bad name, an empty description, an input that is no object schema or has no
+ * @throws {SubagentError} `invalid_tool` for a definition without `run`, a bad name, an empty description, an input that is no object schema or has no
  *   JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
  */
 export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
+  if (typeof definition?.run !== "function")
+    throw new SubagentError("invalid_tool", "A tool needs a function run.");
   const { name, description, input: schema, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = definition;
   if (typeof name !== "string" || !TOOL_NAME.test(name)) {
     throw new SubagentError(

@@ -40,6 +40,21 @@ test.for([
     { ...good, tools: 5, hooks: 5, roots: [5] },
     ["tools must", "hooks must", "roots must"],
   ],
+  [
+    "a hook that nothing calls",
+    { ...good, hooks: [{ name: "guard", preToolCall: () => {} }] },
+    ["hook guard needs one"],
+  ],
+  [
+    "a hook without a name, and one whose function is none",
+    { ...good, hooks: [{ preToolUse: () => {} }, { name: "guard", postToolUse: 5 }] },
+    ["needs a name of 1 to 64 characters", "postToolUse of hook guard must be a function"],
+  ],
+  [
+    "a tool that is none",
+    { ...good, tools: [{}] },
+    ["tools must be a list of tools, each made with defineTool"],
+  ],
   ["an MCP server without a command", { ...good, mcpServers: { a: {} } }, ["mcpServers: "]],
   [
     "words of no meaning",

@@ -46,14 +46,52 @@ export class StopSignal {
   }
 }
 
+/** Something that waits for an abort; `tell` is undefined once that was taken back. */
+interface Waiting {
+  tell: (() => void) | undefined;
+}
+
+/** All that waits for one signal, behind one listener: from the eleventh on Node warns the signal's owner of a leak. */
+interface Listener {
+  waiting: LinkedList<Waiting>;
+  tellAll(): void;
+}
+
+const LISTENERS = new WeakMap<AbortSignal, Listener>();
+
 /**
  * Calls `tell` when `signal` aborts, at once where it has; what is answered takes that back. The only listener of its kind:
- * one that is forgotten keeps what it tells alive as long as the signal.
+ * one that is forgotten keeps what it tells alive as long as the signal. While nothing waits the signal has no listener: with
+ * one, Node keeps a signal of `AbortSignal.any` or `timeout` alive.
  */
 export function onAbort(signal: AbortSignal | undefined, tell: () => void): () => void {
-  if (signal?.aborted) tell();
-  else signal?.addEventListener("abort", tell, { once: true });
-  return () => signal?.removeEventListener("abort", tell);
+  if (!signal) return ignore;
+  if (signal.aborted) {
+    tell();
+    return ignore;
+  }
+  const listener = LISTENERS.get(signal) ?? listenTo(signal);
+  const waiting: Waiting = { tell };
+  const link = listener.waiting.add(waiting);
+  return () => {
+    waiting.tell = undefined;
+    link.remove();
+    if (!listener.waiting.isEmpty || LISTENERS.get(signal) !== listener) return;
+    LISTENERS.delete(signal);
+    signal.removeEventListener("abort", listener.tellAll);
+  };
+}
+
+function listenTo(signal: AbortSignal): Listener {
+  const waiting = new LinkedList<Waiting>();
+  const tellAll = () => {
+    for (const each of waiting) each.tell?.();
+    waiting.clear();
+  };
+  signal.addEventListener("abort", tellAll, { once: true });
+  const listener = { waiting, tellAll };
+  LISTENERS.set(signal, listener);
+  return listener;
 }
 
 /** Resolves when `signal` has aborted. */

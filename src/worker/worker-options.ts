@@ -1,9 +1,11 @@
 /** The options of a worker, checked as a whole before anything is opened. */
 import { isAbsolute } from "node:path";
+import { z } from "zod";
 import { CLOCK_FORM, type Clock, hasMethods, isClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import { isLogger, LOGGER_FORM, type Logger } from "../shared/logger.ts";
 import { McpServers, type McpServersInput } from "../shared/mcp-server.ts";
+import { type OptionForms, optionProblems } from "../shared/options.ts";
 import { Prefix } from "../shared/protocol/ids.ts";
 import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
@@ -95,16 +97,22 @@ const isFlag = (value: unknown) => typeof value === "boolean";
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
 const isList = (value: unknown) => Array.isArray(value) && value.every(isObject);
 
+const ToolParts = z.object({
+  name: z.string(),
+  description: z.string(),
+  inputSchema: z.object({}),
+  timeoutMs: z.number().positive(),
+});
+const isTool = (value: unknown) => hasMethods(value, ["check", "run"]) && ToolParts.safeParse(value).success;
+
 /** What each option must be, as the end of "… must be …"; all but three may be left out. */
-const FORMS: Readonly<
-  Record<keyof WorkerOptions, readonly [fits: (value: unknown) => boolean, form: string]>
-> = {
+const FORMS: OptionForms<WorkerOptions> = {
   redisUrl: [isText, "the address of a Redis, e.g. redis://127.0.0.1:6379"],
   prefix: [(value) => Prefix.safeParse(value).success, "1 to 32 characters of A-Za-z0-9._-"],
   model: [(value) => hasMethods(value, ["call"]), "a model: give createAnthropicModel({ apiKey })"],
   admit: [(value) => typeof value === "function", "a function"],
   modelId: [isText, "the id of a model"],
-  tools: [isList, "a list of tools, each made with defineTool"],
+  tools: [(value) => isList(value) && value.every(isTool), "a list of tools, each made with defineTool"],
   skills: [(value) => hasMethods(value, ["read"]), "what openSkills resolves to"],
   permissions: [
     (value) => PermissionRules.safeParse(value).success,
@@ -145,16 +153,10 @@ const REQUIRED: ReadonlySet<string> = new Set(["redisUrl", "model", "workspaceRo
 
 /** Throws `invalid_config` that names every option that cannot be used, and what it should be. */
 export function checkWorkerOptions(options: WorkerOptions): void {
-  const given: Partial<Record<string, unknown>> = { ...options };
-  const strangers = Object.keys(given).filter((name) => !(name in FORMS));
   const problems = [
-    ...strangers.map((name) => `${name} is no option of a worker`),
-    ...Object.entries(FORMS).flatMap(([name, [fits, form]]) => {
-      const isLeftOut = given[name] === undefined && !REQUIRED.has(name);
-      return isLeftOut || fits(given[name]) ? [] : [`${name} must be ${form}`];
-    }),
+    ...optionProblems(options, FORMS, { maker: "a worker", required: REQUIRED }),
     ...(isList(options?.hooks) ? hookProblems(options.hooks ?? []) : []),
-    ...mcpProblems(given.mcpServers),
+    ...mcpProblems(options?.mcpServers),
   ];
   if (problems.length > 0) {
     throw new SubagentError("invalid_config", `The worker cannot be made: ${problems.join("; ")}.`, {

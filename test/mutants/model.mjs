@@ -1,6 +1,22 @@
 /** Guards of the model port: the provider's limiter, retries, what a failure means, the message put together, the transport. */
 export default [
   {
+    id: "model-option-misspelt",
+    promise: "A misspelt option of the model is refused: its key and prompts would go to another provider.",
+    file: "src/shared/options.ts",
+    find: "...strangers.map((name) => `${name} is no option of ${maker}`),",
+    replace: "",
+    tests: ["test/unit/worker/worker-options.test.ts"],
+  },
+  {
+    id: "model-time-limit-none",
+    promise: "A time limit that would cut off each call is refused.",
+    file: "src/worker/model/anthropic/model.ts",
+    find: "Number.isFinite(value) && Number(value) > 0",
+    replace: "true",
+    tests: ["test/unit/worker/worker-options.test.ts"],
+  },
+  {
     id: "idle-collection-drops-the-code",
     promise:
       "A worker that collects its memory while it is idle keeps the code that was optimized for its calls.",

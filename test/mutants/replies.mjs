@@ -677,8 +677,8 @@ export default [
     id: "pushed-aborted-before",
     promise: "A signal that was aborted before ends a stream.",
     file: "src/shared/stop-signal.ts",
-    find: "if (signal?.aborted) tell();\n  else signal",
-    replace: "signal",
+    find: "if (signal.aborted) {\n    tell();\n    return ignore;\n  }\n",
+    replace: "",
     tests: ["test/unit/producer/push-iterator.test.ts"],
   },
   {

@@ -1,6 +1,15 @@
 /** Guards of the tools: path confinement, bounds, the order of writing, what a call may cost. */
 export default [
   {
+    id: "tools-failure-without-words",
+    promise:
+      "A failure whose message is no text is told to the model; it ends neither the run nor the process.",
+    file: "src/worker/tools/registry.ts",
+    find: "if (error instanceof ToolFailure) return message;",
+    replace: "if (error instanceof ToolFailure) return error.message;",
+    tests: ["test/unit/worker/tools/registry.test.ts"],
+  },
+  {
     id: "workspace-walked-for-each-command",
     promise: "A command costs nothing for what earlier commands left in the workspace.",
     file: "src/worker/tools/sandbox/mount.ts",
@@ -860,8 +869,8 @@ export default [
     id: "interim-blank",
     promise: "An empty word is not sent.",
     file: "src/worker/tools/builtin/parent.ts",
-    find: 'if (message.trim() === "")',
-    replace: "if (false)",
+    find: 'if (text.trim() === "") throw',
+    replace: "if (false) throw",
     tests: ["test/integration/worker/interim.test.ts"],
   },
   {

@@ -96,20 +96,39 @@ export interface Hook {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const LONGEST_TIMEOUT_MS = 600_000;
+const FUNCTIONS = ["preToolUse", "postToolUse", "subagentStart", "subagentStop"] as const;
 
-/** What is wrong with these hooks: a name or a timeout that is none, or one name twice. */
+/**
+ * What is wrong with these hooks: a name, a timeout or a function that is none, or one name twice. A hook without any function
+ * has a misspelt one: it would never be asked, and what it is to block would happen.
+ */
 export function hookProblems(hooks: readonly Hook[]): string[] {
   const names = hooks.map(({ name }) => name);
-  const problems = hooks.flatMap(({ name, timeoutMs = 1 }) => [
-    ...(NAME.test(name)
+  const problems = hooks.flatMap((hook) => [
+    ...formProblems(hook),
+    ...functionProblems(hook),
+    ...(names.filter((each) => each === hook.name).length > 1 ? [`two hooks are named ${hook.name}`] : []),
+  ]);
+  return [...new Set(problems)];
+}
+
+function formProblems({ name, timeoutMs = 1 }: Hook): string[] {
+  return [
+    ...(typeof name === "string" && NAME.test(name)
       ? []
       : [`hook ${JSON.stringify(name)} needs a name of 1 to 64 characters of A-Za-z0-9._-`]),
-    ...(names.filter((each) => each === name).length > 1 ? [`two hooks are named ${name}`] : []),
     ...(timeoutMs > 0 && timeoutMs <= LONGEST_TIMEOUT_MS
       ? []
       : [`the timeout of hook ${name} must be 1 to ${LONGEST_TIMEOUT_MS} ms`]),
-  ]);
-  return [...new Set(problems)];
+  ];
+}
+
+function functionProblems(hook: Hook): string[] {
+  const given = FUNCTIONS.filter((name) => hook[name] !== undefined);
+  if (given.length === 0) return [`hook ${hook.name} needs one of the functions ${FUNCTIONS.join(", ")}`];
+  return given
+    .filter((name) => typeof hook[name] !== "function")
+    .map((name) => `${name} of hook ${hook.name} must be a function`);
 }
 
 const TIMEOUT_MS = 10_000;

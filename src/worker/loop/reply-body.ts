@@ -10,6 +10,7 @@ import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/
 import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import { PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
@@ -42,7 +43,10 @@ export interface RunRules {
 export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   const { tally, failure } = state;
   const error =
-    failure?.message ?? (state.hasWastedTooManyCalls ? PAID_IN_VAIN : logFullOf(state)) ?? mismatchOf(state);
+    failure?.message ??
+    (state.hasWastedTooManyCalls ? PAID_IN_VAIN : logFullOf(state)) ??
+    oddStopOf(state) ??
+    mismatchOf(state);
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;
@@ -130,6 +134,27 @@ const LOG_FULL = `The log of this sub-agent has reached ${LOG_MAX_BYTES / 1024 *
 
 function logFullOf({ last }: RunState): string | undefined {
   return last?.finalCall === "context_window" ? LOG_FULL : undefined;
+}
+
+/** The stop reasons that the loop knows. */
+const KNOWN_STOPS: ReadonlySet<string> = new Set([
+  "end_turn",
+  "stop_sequence",
+  "tool_use",
+  "pause_turn",
+  "max_tokens",
+  "refusal",
+  "model_context_window_exceeded",
+]);
+
+/** Why an answer ends the run that was no end the loop knows. A final call ends it whatever it stopped for. */
+function oddStopOf({ last }: RunState): string | undefined {
+  if (!last || last.finalCall) return undefined;
+  if (last.stopReason === "tool_use" && last.calls.length === 0)
+    return "The model stopped for a tool call, and made none.";
+  return KNOWN_STOPS.has(last.stopReason)
+    ? undefined
+    : `The model stopped for a reason that is not known here: ${quoted(last.stopReason)}.`;
 }
 
 /** Why there is no output although it was asked for. */

@@ -8,7 +8,7 @@ import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
 import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
 import type { PlannedCall, Step } from "../loop/next.ts";
-import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
+import { INTERIM_TOOL, INTERIMS_PER_RUN, interimWith } from "../tools/builtin/parent.ts";
 import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
 import { mayUseWorkspace } from "../tools/tool.ts";
 
@@ -17,6 +17,7 @@ import { NO_WORKSPACE } from "./run-workspace.ts";
 import type { CommitOutcome, InterimMessage, Session } from "./session.ts";
 
 const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
+const CALL_IS_OVER = "Not sent: the call that says this is over.";
 const UNANSWERED = "Your parent asked you to report before it answered.";
 const INTERRUPTED =
   "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";
@@ -98,12 +99,14 @@ async function performCall(
 ): Promise<Result | undefined> {
   const { lease, equipment } = session;
   if (!lease.isLive()) return undefined;
-  let interim: InterimMessage | undefined;
-  const caller = callerOf(session, call, (body) => {
-    if (!session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN)) throw new ToolFailure(NO_INTERIM_LEFT);
-    // A provider may give one id to calls of several turns.
-    const id = `${session.address.uid}.${session.record.run}.${entryKey.call(step.message, call.id)}`;
-    interim = { id, body: withoutSecrets(body) };
+  let said: string | undefined;
+  let isOver = false;
+  const caller = callerOf(session, call, (text) => {
+    if (isOver) throw new ToolFailure(CALL_IS_OVER);
+    const message = interimWith(said, text);
+    if (said === undefined && !session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN))
+      throw new ToolFailure(NO_INTERIM_LEFT);
+    said = message;
   });
   const tool = equipment.tools.get(call.name);
   const { id, name } = call;
@@ -112,6 +115,7 @@ async function performCall(
       runTool(tool, { id, name, input }, caller, means),
     );
   const outcome = await (equipment.hooks?.around(call, perform, session.toolStop) ?? perform(call.input));
+  isOver = true;
   if (context.abandoned.aborted) return undefined;
   const { content, isError, isDenied = false, durationMs } = outcome;
   session.tell({
@@ -123,7 +127,10 @@ async function performCall(
     duration_ms: Math.round(durationMs),
   });
   const entry = newResult(step.message, call.id, content, { isError, isDenied, durationMs });
-  return { entry, interim: isError ? undefined : interim };
+  if (isError || said === undefined) return { entry, interim: undefined };
+  // A provider may give one id to calls of several turns.
+  const messageId = `${session.address.uid}.${session.record.run}.${entryKey.call(step.message, call.id)}`;
+  return { entry, interim: { id: messageId, body: withoutSecrets(said) } };
 }
 
 function callerOf(

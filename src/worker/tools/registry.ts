@@ -247,8 +247,8 @@ function tookTooLong(tool: Tool): string {
 }
 
 function messageOf(tool: Tool, error: unknown): string {
-  if (error instanceof ToolFailure) return error.message;
   const message = wordsOf(error);
+  if (error instanceof ToolFailure) return message;
   return `${tool.name} failed: ${clip(withoutSecrets(message), MESSAGE_ECHO_CHARS)} Check the input, or go on without this tool.`;
 }
 

@@ -29,7 +29,11 @@ export interface ToolContext {
   readonly run: number;
   readonly toolUseId: string;
   readonly workspace: Workspace;
-  /** Sends the parent an interim message, committed with this call's result. Throws {@link ToolFailure} beyond 20 a run. */
+  /**
+   * Sends the parent an interim message, committed with this call's result; a call that fails sends none. What one call says
+   * several times is one message, with blank lines between. Throws {@link ToolFailure} for what is no text, or is empty, beyond
+   * 5,000 characters a call and 20 messages a run, and when the call is over.
+   */
   readonly tellParent: (text: string) => void;
   /** Aborted when the call's time is over or the run was stopped; a tool then stops without another effect. A copy of the context lacks it. */
   readonly signal: AbortSignal;
@@ -89,10 +93,12 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /**
  * Makes a tool out of its definition.
  *
- * @throws {SubagentError} `invalid_tool` for a bad name, an empty description, an input that is no object schema or has no
+ * @throws {SubagentError} `invalid_tool` for a definition without `run`, a bad name, an empty description, an input that is no object schema or has no
  *   JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
  */
 export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
+  if (typeof definition?.run !== "function")
+    throw new SubagentError("invalid_tool", "A tool needs a function run.");
   const { name, description, input: schema, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = definition;
   if (typeof name !== "string" || !TOOL_NAME.test(name)) {
     throw new SubagentError(

@@ -3,6 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { ToolFailure } from "../../../src/shared/errors.ts";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { packageVersion } from "../../../src/shared/version.ts";
@@ -90,6 +91,69 @@ test("a message of a call that failed is not sent: the next try would say it aga
   const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
   const kinds = (await stream.read(agent, "0", 10)).map(({ entry }) => entry.kind);
   expect(kinds).toEqual(["reply"]);
+});
+
+/** What the parent's channel holds, and the result that the model read last, after a call of a tool with this `run`. */
+async function tellWith(run: (tellParent: (text: string) => void) => unknown) {
+  const speaker = defineTool({
+    name: "speaker",
+    description: "Speaks to its parent.",
+    input: z.object({}),
+    run: async (_input, { tellParent }) => run(tellParent),
+  });
+  const call = { type: "tool_use" as const, name: "speaker", input: {} };
+  const installation = await openStage({
+    scenario: { turns: [{ content: [call] }, { content: [{ type: "text", text: "{{last_tool_result}}" }] }] },
+  });
+  await installation.startWorker({ tools: [speaker] });
+  const agent = await installation.task("work");
+  const { summary } = await installation.reply(agent);
+  const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
+  const told = (await stream.read(agent, "0", 10)).flatMap(({ entry }) =>
+    entry.kind === "message" ? entry.text : [],
+  );
+  return { summary, told };
+}
+
+test("what one call tells the parent several times arrives whole, as one message", async () => {
+  const { told } = await tellWith((tellParent) => {
+    for (const text of ["One third.", "Two thirds.", "All."]) tellParent(text);
+  });
+  expect(told).toEqual(["One third.\n\nTwo thirds.\n\nAll."]);
+});
+
+test("a tool that tells the parent what is no message gets an error that its model reads, and its run goes on", async () => {
+  const words: unknown[] = [5, undefined, { done: true }, " ", "x".repeat(5_001)];
+  const refused: string[] = [];
+  const { summary, told } = await tellWith((tellParent) => {
+    for (const word of words) {
+      try {
+        Reflect.apply(tellParent, undefined, [word]);
+      } catch (error) {
+        refused.push(error instanceof ToolFailure ? error.message : "no failure");
+      }
+    }
+    tellParent("y".repeat(4_990));
+    tellParent("and nine more");
+  });
+  expect(refused.map((message) => message.split(":")[0])).toEqual([
+    "A message to the parent must be text.",
+    "A message to the parent must be text.",
+    "A message to the parent must be text.",
+    "The message is empty",
+    "The message is longer than 5000 characters",
+  ]);
+  expect(summary).toBe("The message is longer than 5000 characters: shorten it.");
+  expect(told).toEqual([]);
+});
+
+test("a call that is over tells the parent nothing more, and its tool is told so", async () => {
+  let speak = (_text: string): void => {};
+  const { told } = await tellWith((tellParent) => {
+    speak = tellParent;
+  });
+  expect(() => speak("Late.")).toThrow("the call that says this is over");
+  expect(told).toEqual([]);
 });
 
 test("the full trace holds every entry of the conversation, for the owner only", async () => {

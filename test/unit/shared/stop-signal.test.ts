@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import { onAbort, StopSignal, whenAborted } from "../../../src/shared/stop-signal.ts";
 
@@ -14,6 +15,31 @@ test("who listens to a signal is told once when it aborts, at once where it has,
   expect(told).toEqual(["stays", "late"]);
   onAbort(undefined, () => told.push("never"))();
   expect(told).toEqual(["stays", "late"]);
+});
+
+test("however many wait for a signal, it has one listener, and none once all have taken that back", () => {
+  const told: number[] = [];
+  const { signal } = new AbortController();
+  const all = Array.from({ length: 30 }, (_, i) => onAbort(signal, () => told.push(i)));
+  expect(getEventListeners(signal, "abort")).toHaveLength(1);
+  for (const forget of [...all, ...all]) forget();
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+  const again = onAbort(signal, () => told.push(-1));
+  for (const forget of all) forget();
+  expect(getEventListeners(signal, "abort")).toHaveLength(1);
+  again();
+  expect(told).toEqual([]);
+});
+
+test("what takes its waiting back while a signal aborts is not told any more", () => {
+  const told: string[] = [];
+  const stop = new AbortController();
+  let forget = (): void => {};
+  onAbort(stop.signal, () => forget());
+  forget = onAbort(stop.signal, () => told.push("goes"));
+  onAbort(stop.signal, () => told.push("stays"));
+  stop.abort();
+  expect(told).toEqual(["stays"]);
 });
 
 test("waiting for a signal that has aborted ends at once", async () => {

@@ -40,6 +40,21 @@ test.for([
     { ...good, tools: 5, hooks: 5, roots: [5] },
     ["tools must", "hooks must", "roots must"],
   ],
+  [
+    "a hook that nothing calls",
+    { ...good, hooks: [{ name: "guard", preToolCall: () => {} }] },
+    ["hook guard needs one"],
+  ],
+  [
+    "a hook without a name, and one whose function is none",
+    { ...good, hooks: [{ preToolUse: () => {} }, { name: "guard", postToolUse: 5 }] },
+    ["needs a name of 1 to 64 characters", "postToolUse of hook guard must be a function"],
+  ],
+  [
+    "a tool that is none",
+    { ...good, tools: [{}] },
+    ["tools must be a list of tools, each made with defineTool"],
+  ],
   ["an MCP server without a command", { ...good, mcpServers: { a: {} } }, ["mcpServers: "]],
   [
     "words of no meaning",
@@ -57,6 +72,11 @@ test.for([
   ["no key", {}],
   ["a blank key", { apiKey: " " }],
   ["an address without a scheme", { apiKey: "k", baseUrl: "localhost:1" }],
+  ["an address under the name that the SDK has for it", { apiKey: "k", baseURL: "http://gateway" }],
+  ["a time limit of none", { apiKey: "k", timeoutMs: 0 }],
+  ["a silence that is no number", { apiKey: "k", idleTimeoutMs: "9" }],
+  ["half a connection", { apiKey: "k", connections: 0.5 }],
+  ["a clock without time", { apiKey: "k", clock: {} }],
 ] as const)("a model with %s is refused at once", ([, options]) => {
   // biome-ignore lint/suspicious/noExplicitAny: what a caller without types would pass
   expect(() => createAnthropicModel(options as any)).toThrow(

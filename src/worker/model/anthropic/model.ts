@@ -14,9 +14,10 @@
  */
 import { createHash } from "node:crypto";
 import { Anthropic, APIError } from "@anthropic-ai/sdk";
-import { type Clock, systemClock } from "../../../shared/clock.ts";
+import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { lastOf } from "../../../shared/hidden-class.ts";
+import { type OptionForms, optionProblems } from "../../../shared/options.ts";
 import { jsonIn } from "../../../shared/protocol/text.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
@@ -60,20 +61,37 @@ const BILLED_TYPE = /^(?:application\/json|text\/event-stream)/i;
 const MS_PER_TOKEN = 3_600_000 / 128_000;
 const LONGEST_UNSTREAMED_TOKENS = 600_000 / MS_PER_TOKEN;
 
-/** Creates the model. Opens no connection until the first call. Throws `invalid_config` without a key. */
+const DURATION = [
+  (value: unknown) => Number.isFinite(value) && Number(value) > 0,
+  "a number of milliseconds above 0",
+] as const;
+
+const FORMS: OptionForms<AnthropicModelOptions> = {
+  apiKey: [(value) => typeof value === "string" && value.trim() !== "", "the key of the provider, not empty"],
+  baseUrl: [
+    (value) => typeof value === "string" && /^https?:\/\/[^/]/.test(value) && URL.canParse(value),
+    "http://… or https://…",
+  ],
+  timeoutMs: DURATION,
+  idleTimeoutMs: DURATION,
+  firstByteTimeoutMs: DURATION,
+  connections: [(value) => Number.isSafeInteger(value) && Number(value) > 0, "a whole number above 0"],
+  clock: [isClock, CLOCK_FORM],
+};
+const REQUIRED: ReadonlySet<string> = new Set(["apiKey"]);
+
+/**
+ * Creates the model. Opens no connection until the first call. Throws `invalid_config` that names every option that cannot be
+ * used: a misspelt `baseUrl` would send key and prompts to another provider.
+ */
 export function createAnthropicModel(options: AnthropicModelOptions): Model {
-  const { apiKey = "", baseUrl = API_URL } = options ?? {};
-  const problems = [
-    ...(apiKey.trim() === "" ? ["apiKey is missing or empty"] : []),
-    ...(/^https?:\/\/[^/]/.test(baseUrl) && URL.canParse(baseUrl)
-      ? []
-      : ["baseUrl must be http://… or https://…"]),
-  ];
+  const problems = optionProblems(options, FORMS, { maker: "this model", required: REQUIRED });
   if (problems.length > 0) {
     throw new SubagentError("invalid_config", `The model cannot be made: ${problems.join("; ")}.`, {
       problems,
     });
   }
+  const { baseUrl = API_URL } = options;
   return new AnthropicModel({ ...options, baseUrl });
 }
 

@@ -28,6 +28,21 @@ export const INTERIM_TOOL = "send_agent_message";
 export const INTERIMS_PER_RUN = 20;
 /** Most code points of one interim message. */
 const INTERIM_MAX_CHARS = 5_000;
+
+/**
+ * What a call tells its parent once it has said `text` too, after `said`: one message with a blank line between the two.
+ * Throws {@link ToolFailure} for what is no message.
+ */
+export function interimWith(said: string | undefined, text: unknown): string {
+  if (typeof text !== "string") throw new ToolFailure("A message to the parent must be text.");
+  if (text.trim() === "") throw new ToolFailure("The message is empty: write what your parent should know.");
+  const message = said === undefined ? text : `${said}\n\n${text}`;
+  // A code point takes at most two code units.
+  if (message.length > 2 * INTERIM_MAX_CHARS || [...message].length > INTERIM_MAX_CHARS)
+    throw new ToolFailure(`The message is longer than ${INTERIM_MAX_CHARS} characters: shorten it.`);
+  return message;
+}
+
 /** The only target a sub-agent may write to. */
 const PARENT = "parent";
 
@@ -46,11 +61,6 @@ export function sendAgentMessageTool(): Tool {
     async run({ target_agent_id, message }, { tellParent }) {
       if (target_agent_id.trim().toLowerCase() !== PARENT) {
         throw new ToolFailure(`You can only write to your parent: set target_agent_id to "${PARENT}".`);
-      }
-      if (message.trim() === "")
-        throw new ToolFailure("The message is empty: write what your parent should know.");
-      if ([...message].length > INTERIM_MAX_CHARS) {
-        throw new ToolFailure(`The message is longer than ${INTERIM_MAX_CHARS} characters: shorten it.`);
       }
       tellParent(message);
       return "Delivered to your parent.";

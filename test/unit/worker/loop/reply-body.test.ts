@@ -142,6 +142,18 @@ describe("the error", () => {
     expect(bodyOf(asked().calls("a").failure("model_error")).error).toBe("it was a model_error");
   });
 
+  test("says what the model stopped for, where that is no end or a call that it did not make", () => {
+    expect(bodyOf(asked().model("something_new", [text("x")])).error).toBe(
+      'The model stopped for a reason that is not known here: "something_new".',
+    );
+    expect(bodyOf(asked().asks(text("I will look"))).error).toBe(
+      "The model stopped for a tool call, and made none.",
+    );
+    for (const stop of ["end_turn", "stop_sequence", "pause_turn", "max_tokens", "refusal"])
+      expect(bodyOf(asked().model(stop, [text("x")])).error).toBeUndefined();
+    expect(bodyOf(asked().calls("a")).error).toBeUndefined();
+  });
+
   test("of an earlier run is not this one's", () => {
     const story = asked().failure("context_window").nextRun(2);
     expect(bodyOf(story).error).toBeUndefined();

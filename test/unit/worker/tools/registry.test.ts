@@ -192,6 +192,20 @@ describe("runTool", () => {
     }
   });
 
+  it("tells the model of a failure whose message is no text", async () => {
+    const numbered = Object.assign(new ToolFailure(""), { message: 5 });
+    const mute = Object.defineProperty(new ToolFailure(""), "message", {
+      get: () => {
+        throw new Error("no message");
+      },
+    });
+    const outcomes = [numbered, mute].map((thrown) => call(tool("a", () => Promise.reject(thrown))));
+    expect(await Promise.all(outcomes)).toMatchObject([
+      { isError: true, content: "5" },
+      { isError: true, content: "something without a message was thrown." },
+    ]);
+  });
+
   it("stops a tool at its time limit, aborts its signal and says whether the effect is unknown", async () => {
     for (const idempotent of [false, true]) {
       let aborted = false;

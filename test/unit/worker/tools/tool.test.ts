@@ -31,6 +31,14 @@ describe("defineTool", () => {
     expect(() => defineTool(definition)).toThrow(expect.objectContaining({ code: "invalid_tool" }));
   });
 
+  it("refuses a definition without a function to run, and none at all", () => {
+    const { run: _run, ...without } = good;
+    for (const definition of [without, undefined] as unknown[])
+      expect(() => Reflect.apply(defineTool, undefined, [definition])).toThrow(
+        expect.objectContaining({ code: "invalid_tool" }),
+      );
+  });
+
   it("refuses an input that JSON Schema cannot say", () => {
     expect(() => defineTool({ ...good, input: z.object({ at: z.date() }) })).toThrow(
       expect.objectContaining({ code: "invalid_tool" }),

@@ -225,4 +225,12 @@ export default [
     replace: "",
     tests: ["test/integration/doctor-hostile.test.ts"],
   },
+  {
+    id: "doctor-too-old-without-grace",
+    promise: "An agent that its sweeper has just missed is not reported.",
+    file: "src/shared/redis/inspection.ts",
+    find: "record.tooOldAt + graceMs < nowMs",
+    replace: "record.tooOldAt < nowMs",
+    tests: ["test/unit/shared/redis/inspection.test.ts"],
+  },
 ];

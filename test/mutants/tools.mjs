@@ -1115,4 +1115,22 @@ export default [
     replace: "\\s*:\\s*",
     tests: ["test/unit/shared/secrets.test.ts"],
   },
+  {
+    id: "secrets-lists-without-depth",
+    promise: "What is masked is looked through to a depth, lists included.",
+    file: "src/shared/secrets.ts",
+    find: "value.some((item) => mayHoldSecret(item, depth - 1))",
+    replace: "value.some((item) => mayHoldSecret(item, depth + 1))",
+    tests: ["test/unit/shared/secrets.test.ts"],
+    title: "lists lie as deep",
+  },
+  {
+    id: "edit-crlf-without-line-ends",
+    promise: "A file without line ends gets LF.",
+    file: "src/worker/tools/builtin/edit-file.ts",
+    find: "return lineEnds > 0;",
+    replace: "return true;",
+    tests: ["test/unit/worker/tools/builtin/edit-file.test.ts"],
+    title: "without line ends",
+  },
 ];

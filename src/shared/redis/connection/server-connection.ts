@@ -41,16 +41,13 @@ export class ServerConnection extends Redis {
       beforeRetry(this);
       return delayMs;
     };
-    const reconnectOnError = (error: Error) => {
+    const askAgain = (error: Error) => {
       if (!error.message.startsWith("READONLY")) return false;
       isReadOnly = true;
       return 2;
     };
-    super({
-      ...options,
-      retryStrategy,
-      reconnectOnError: options.reconnectOnError === null ? null : reconnectOnError,
-    });
+    const reconnectOnError = options.reconnectOnError === null ? null : askAgain;
+    super({ ...options, retryStrategy, reconnectOnError });
     this.#clock = clock;
     this.#endHandshake = limitHandshake(this, clock);
     this.on("end", () => rejectUnanswered(this));

@@ -19,13 +19,12 @@ const LOOK_MS = 5_000;
 /** A node that is asked for the table answers in this time, or another one is asked. */
 const ANSWER_MS = 1_000;
 
-/** A command waits for its node, or its node's successor, as long as it takes. */
-const WAITING = { maxRedirections: Number.POSITIVE_INFINITY };
 const ROLE_OPTIONS = {
   /** An answer of CLUSTERDOWN is the answer; a lost node is asked again as long as the caller waits. */
   producer: { enableOfflineQueue: false, retryDelayOnClusterDown: 0 },
-  worker: WAITING,
-  asker: WAITING,
+  /** A command waits for its node, or its node's successor, as long as it takes. */
+  worker: { maxRedirections: Number.POSITIVE_INFINITY },
+  asker: { maxRedirections: Number.POSITIVE_INFINITY },
 } satisfies Record<string, ClusterOptions>;
 
 const closing = new WeakSet<Cluster>();

@@ -28,7 +28,7 @@ const CLUSTER = /^(rediss?)\+cluster:\/\/([^@/?#]*@)?([^@/?#]+)(?:\/0?)?$/;
 /**
  * Where a Redis URL leads: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/redis.sock`,
  * `redis+cluster://[user:password@]host[:port][,host[:port]…]` or `rediss+cluster://…`. Throws `invalid_config` with the
- * expected forms.
+ * expected forms; also for settings behind a `?`, which would count for nothing.
  */
 export function parseRedisUrl(url: string): RedisAddress {
   const address = addressOf(url);
@@ -39,9 +39,9 @@ export function parseRedisUrl(url: string): RedisAddress {
   );
 }
 
-/** An address fit to be shown, of Redis or of a provider: what stands before the last `@` is masked. */
+/** An address fit to be shown, of Redis or of a provider: what stands before the last `@` or behind a `?` is masked. */
 export function withoutPassword(url: string): string {
-  return url.replace(/\/\/.*@/, "//***@");
+  return url.replace(/\/\/.*@/, "//***@").replace(/\?.+/, "?***");
 }
 
 /** Whether {@link parseRedisUrl} would take it. */
@@ -60,7 +60,8 @@ function addressOf(url: string): RedisAddress | undefined {
 }
 
 function serverOf(url: URL): RedisAddress | undefined {
-  const { protocol, hostname, pathname } = url;
+  const { protocol, hostname, pathname, search, hash } = url;
+  if (search !== "" || hash !== "") return undefined;
   if (protocol === "unix:" && pathname.length > 1) return { path: decodeURIComponent(pathname) };
   if ((protocol !== "redis:" && protocol !== "rediss:") || hostname === "") return undefined;
   const db = pathname.slice(1);

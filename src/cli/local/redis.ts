@@ -130,7 +130,7 @@ export async function withRedis<T>(
   clock: Clock,
   work: (ask: AskRedis) => Promise<T>,
 ): Promise<T> {
-  const redis = openRedis(redisUrl, "worker");
+  const redis = openRedis(redisUrl, "asker");
   const onSilence = silenceWatch(redis, clock);
   let accepted: Promise<void> | undefined;
   try {

@@ -14,7 +14,7 @@ import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
-import { onAbort } from "../../shared/stop-signal.ts";
+import { onAbort, whenAborted } from "../../shared/stop-signal.ts";
 import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { Model } from "../../worker/model/model.ts";
 import { openSkills, type SkillLibrary } from "../../worker/skills/library.ts";
@@ -83,13 +83,15 @@ export async function openModel(
 /**
  * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
  * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
- * `join` starts one beside them. Throws `invalid_config` where one that is started would answer by rule what was meant for
+ * `join` starts one beside them. A stop of the command ends the wait for a worker that waits for Redis: then the signal's
+ * reason is thrown. Once the service stands, it stops in two steps. Throws `invalid_config` where one that is started would answer by rule what was meant for
  * another model; see `refuseOffline`.
  */
 export async function startLocalService(
-  context: CommandContext,
+  command: CommandContext,
   others: "use" | "join",
 ): Promise<LocalService> {
+  const context = { ...command, signal: command.stopInTwoSteps() };
   const { config, clock, env } = context;
   const disposables = createDisposables();
   const health = watchHealth(context.signal, disposables);
@@ -103,7 +105,10 @@ export async function startLocalService(
     const workers = others === "use" ? live : [];
     if (workers.length === 0 && !redis.isPrivate) await refuseOffline(context, live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
-    const own = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
+    const own =
+      workers.length === 0
+        ? await unlessStopped(command.signal, openWorker(context, redis.url, roots, disposables))
+        : undefined;
     const model = modelToAsk(config, workers) ?? config.model;
     const client = await openClient(context, redis.url, model, disposables);
     if (workers.length === 0) openIntake(context, redis.url, model, disposables);
@@ -127,6 +132,14 @@ export async function startLocalService(
     await disposables.close();
     throw error;
   }
+}
+
+/** What `beginning` resolves to, unless `signal` aborts before: then its reason is thrown. */
+async function unlessStopped<T>(signal: AbortSignal, beginning: Promise<T>): Promise<T> {
+  const stopped = whenAborted(signal).then((): never => {
+    throw signal.reason;
+  });
+  return Promise.race([beginning, stopped]);
 }
 
 /** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */

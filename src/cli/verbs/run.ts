@@ -114,7 +114,7 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
     budgets,
   };
   const parentId = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
-  const service = await startLocalService({ ...context, signal: context.stopInTwoSteps() }, "use");
+  const service = await startLocalService(context, "use");
   try {
     showBanner(context, service);
     return await runPrompts(context, service, questions, {

@@ -59,8 +59,7 @@ async function start(context: CommandContext, { once, json, port }: StartFlags):
   }
   const disposables = createDisposables();
   try {
-    const stopping = { ...context, signal: context.stopInTwoSteps() };
-    const service = await startLocalService(stopping, "join");
+    const service = await startLocalService(context, "join");
     disposables.add(() => service.stop());
     const api = once ? undefined : await serveDoors(context, service, port, disposables);
     showBanner(context, service);

@@ -40,6 +40,10 @@ test.for([
   "redis://h/db",
   "redis://h:99999",
   "redis://u%zz@h",
+  "redis://h/0?tls=true",
+  "redis://h?db=3",
+  "redis://h#3",
+  "unix:///run/redis.sock?db=3",
   "redis+cluster://",
   "redis+cluster://a:1,",
   "redis+cluster://a:1,,b:2",
@@ -61,6 +65,11 @@ test.for([
 
 test("a refusal never shows the password", () => {
   expect(() => parseRedisUrl("http://user:hunter2@h")).toThrow(/http:\/\/\*\*\*@h/);
-  for (const url of ["redis://user:hunter2@h/x", "redis+cluster://user:hunter2@a:1/x"])
+  for (const url of [
+    "redis://user:hunter2@h/x",
+    "redis://h:1?username=u&password=hunter2",
+    "redis+cluster://a:1?password=hunter2",
+    "redis+cluster://user:hunter2@a:1/x",
+  ])
     expect(() => parseRedisUrl(url)).not.toThrow(/hunter2/);
 });

@@ -24,6 +24,7 @@ const ROLE_OPTIONS = {
   producer: { enableOfflineQueue: false, retryDelayOnClusterDown: 0 },
   /** A command waits for its node, or its node's successor, as long as it takes. */
   worker: { maxRedirections: Number.POSITIVE_INFINITY },
+  asker: { maxRedirections: Number.POSITIVE_INFINITY },
 } satisfies Record<string, ClusterOptions>;
 
 const closing = new WeakSet<Cluster>();

@@ -4,6 +4,7 @@
  *
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
+ * - `asker`: waits as a worker does, and takes a replica's refusal for its answer: a command must end.
  * - `subscriber`: pub/sub only; its listener subscribes at every `ready`.
  */
 import { Cluster, type Redis, type RedisOptions } from "ioredis";
@@ -20,7 +21,7 @@ export type RedisClient = Redis | Cluster;
 /** A connection to one server. */
 export type RedisConnection = Redis;
 /** What a connection is for. */
-export type RedisRole = "producer" | "worker" | "subscriber";
+export type RedisRole = "producer" | "worker" | "asker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 /** A closed connection whose other side does not answer is destroyed after this long. */
@@ -29,6 +30,7 @@ const FAREWELL_MS = 100;
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
+  asker: { maxRetriesPerRequest: null, reconnectOnError: null },
   // ioredis' own resubscribing leaves an unhandled rejection when the connection is lost again in the middle of it.
   // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
   subscriber: { maxRetriesPerRequest: null, autoResubscribe: false, enableReadyCheck: false },

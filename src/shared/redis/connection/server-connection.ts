@@ -4,7 +4,7 @@
  * 1. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold a connection.
  * 2. A connection whose database is refused never becomes ready: it would work on another one.
  * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
- *    again there.
+ *    again there. With `reconnectOnError: null` the refusal is the answer.
  * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
  * 5. Commands of one turn of the event loop leave in one write; pipelines and transactions write by themselves.
  * 6. All this holds for duplicates, which BullMQ makes for itself.
@@ -41,11 +41,12 @@ export class ServerConnection extends Redis {
       beforeRetry(this);
       return delayMs;
     };
-    const reconnectOnError = (error: Error) => {
+    const askAgain = (error: Error) => {
       if (!error.message.startsWith("READONLY")) return false;
       isReadOnly = true;
       return 2;
     };
+    const reconnectOnError = options.reconnectOnError === null ? null : askAgain;
     super({ ...options, retryStrategy, reconnectOnError });
     this.#clock = clock;
     this.#endHandshake = limitHandshake(this, clock);

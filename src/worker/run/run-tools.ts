@@ -17,7 +17,7 @@ import { NO_WORKSPACE } from "./run-workspace.ts";
 import type { CommitOutcome, InterimMessage, Session } from "./session.ts";
 
 const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
-const CALL_IS_OVER = "Not sent: the call that says this is over.";
+const TOO_LATE = "A tool told the parent something when its call was over: nothing is sent";
 const UNANSWERED = "Your parent asked you to report before it answered.";
 const INTERRUPTED =
   "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";
@@ -101,8 +101,14 @@ async function performCall(
   if (!lease.isLive()) return undefined;
   let said: string | undefined;
   let isOver = false;
+  let lateWords = 0;
   const caller = callerOf(session, call, (text) => {
-    if (isOver) throw new ToolFailure(CALL_IS_OVER);
+    // Nothing is thrown: a tool that speaks in a timer would end the process.
+    if (isOver) {
+      lateWords += 1;
+      if (lateWords === 1) context.logger.warn({ uid: session.address.uid, tool: call.name }, TOO_LATE);
+      return;
+    }
     const message = interimWith(said, text);
     if (said === undefined && !session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN))
       throw new ToolFailure(NO_INTERIM_LEFT);

@@ -32,7 +32,7 @@ export interface ToolContext {
   /**
    * Sends the parent an interim message, committed with this call's result; a call that fails sends none. What one call says
    * several times is one message, with blank lines between. Throws {@link ToolFailure} for what is no text, or is empty, beyond
-   * 5,000 characters a call and 20 messages a run, and when the call is over.
+   * 5,000 characters a call and 20 messages a run. When the call is over nothing is sent, and the worker's log says so.
    */
   readonly tellParent: (text: string) => void;
   /** Aborted when the call's time is over or the run was stopped; a tool then stops without another effect. A copy of the context lacks it. */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { ToolFailure } from "../../../src/shared/errors.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { packageVersion } from "../../../src/shared/version.ts";
@@ -105,14 +106,16 @@ async function tellWith(run: (tellParent: (text: string) => void) => unknown) {
   const installation = await openStage({
     scenario: { turns: [{ content: [call] }, { content: [{ type: "text", text: "{{last_tool_result}}" }] }] },
   });
-  await installation.startWorker({ tools: [speaker] });
+  const log: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void log.push(line) } });
+  await installation.startWorker({ tools: [speaker], logger });
   const agent = await installation.task("work");
   const { summary } = await installation.reply(agent);
   const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
   const told = (await stream.read(agent, "0", 10)).flatMap(({ entry }) =>
     entry.kind === "message" ? entry.text : [],
   );
-  return { summary, told };
+  return { summary, told, late: () => log.filter((line) => line.includes("call was over")).length };
 }
 
 test("what one call tells the parent several times arrives whole, as one message", async () => {
@@ -147,13 +150,14 @@ test("a tool that tells the parent what is no message gets an error that its mod
   expect(told).toEqual([]);
 });
 
-test("a call that is over tells the parent nothing more, and its tool is told so", async () => {
+test("a call that is over tells the parent nothing more; the log says so once, and a tool that speaks in a timer ends no worker", async () => {
   let speak = (_text: string): void => {};
-  const { told } = await tellWith((tellParent) => {
+  const { told, late } = await tellWith((tellParent) => {
     speak = tellParent;
   });
-  expect(() => speak("Late.")).toThrow("the call that says this is over");
+  for (let i = 0; i < 3; i++) speak("Late.");
   expect(told).toEqual([]);
+  expect(late()).toBe(1);
 });
 
 test("the full trace holds every entry of the conversation, for the owner only", async () => {

@@ -256,6 +256,7 @@ function openContext(options: OpenOptions) {
       permissions,
       skills,
       prices: settings.prices,
+      logger,
     }),
     checkOutput: createOutputCheck(),
     toolNames: namesForClaims(options),

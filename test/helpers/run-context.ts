@@ -60,6 +60,7 @@ export function kindsWith(tools: readonly Tool[]): SpecCache {
     permissions: [],
     skills: undefined,
     prices: {},
+    logger: createLogger({ level: "silent" }),
   });
 }
 

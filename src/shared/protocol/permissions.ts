@@ -324,6 +324,13 @@ export function toolNameOf(name: string): string {
   return ALIASES.get(name) ?? name;
 }
 
+/** The tools that rules name in full, by the names by which workers know them; none of an MCP server. */
+export function ruledTools(layers: readonly PermissionRules[]): string[] {
+  const rules = layers.flatMap(({ allow = [], deny = [], ask = [] }) => [...allow, ...deny, ...ask]);
+  const names = rules.map((rule) => toolNameOf(RULE.exec(rule)?.[1] ?? "*"));
+  return [...new Set(names)].filter((name) => !name.includes("*") && !name.startsWith(MCP));
+}
+
 const MAX_TOOLS = 256;
 
 /** A list of tools, at most 256, by our names or the common ones; duplicates are dropped. */

@@ -2,11 +2,20 @@
  * What all agents with one specification share in this worker: their tools, what they are judged by, what stays the same in
  * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open-session.ts` gives each its own parts.
  */
+import type { Logger } from "../../shared/logger.ts";
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import { isCappedInUsd, type Pace } from "../../shared/protocol/limits.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
-import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
+import {
+  FIND_TOOLS,
+  type PermissionRules,
+  ruledTools,
+  SKILL_TOOL,
+  SPAWNING_TOOLS,
+  USE_TOOL,
+} from "../../shared/protocol/permissions.ts";
 import { type PriceOverrides, priceOf } from "../../shared/protocol/usage.ts";
+import { BASE_TOOLS } from "../../shared/protocol/worker.ts";
 import type { RunRules } from "../loop/reply-body.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
 import { outputFormat } from "../model/output-format.ts";
@@ -26,6 +35,7 @@ export interface SpecSources {
   permissions: readonly PermissionRules[];
   skills: SkillLibrary | undefined;
   prices: PriceOverrides;
+  logger: Logger;
 }
 
 /** See the module's header. */
@@ -63,8 +73,25 @@ export class SpecCache {
     if (known?.of === of) return known.kind;
     const kind = prepareSpec(spec, this.#sources);
     this.#known.set(spec, { kind, of });
+    warnOfStrayRules(kind, this.#sources);
     return kind;
   }
+}
+
+/** Names that a rule may well have although no tool of the worker is called so. */
+const ORDINARY: ReadonlySet<string> = new Set([
+  ...[...BASE_TOOLS, ...SPAWNING_TOOLS],
+  ...["bash", SKILL_TOOL, FIND_TOOLS, USE_TOOL],
+]);
+
+/** A rule with a misspelt tool would forbid nothing without a word. */
+function warnOfStrayRules(
+  { rules: { permissions = [] } }: PreparedSpec,
+  { toolbox, logger }: SpecSources,
+): void {
+  const named = ruledTools(permissions).filter((name) => !ORDINARY.has(name));
+  const { unknown: tools } = toolbox.resolve(named);
+  if (tools.length > 0) logger.warn({ tools }, "Permission rules name tools that this worker does not have");
 }
 
 function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {

@@ -15,6 +15,7 @@ import {
   type RedisClient,
   refuseClusterNode,
 } from "../../shared/redis/connection/connection.ts";
+import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
@@ -88,9 +89,11 @@ export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
     return new SubagentError("protocol_violation", sentence, {}, reason);
   }
   const why = reasonOf(reason);
-  const sentence = ANSWERED.test(why)
-    ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
-    : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
+  const sentence = isOutOfMemory(why)
+    ? `Redis at ${place} has no memory left (${why}): ${MAKE_ROOM}.`
+    : ANSWERED.test(why)
+      ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
+      : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
   return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 

@@ -106,6 +106,9 @@ export function isOutOfMemory(error: unknown): boolean {
 /** What an operator does about a Redis without memory. */
 export const MAKE_ROOM = "raise its maxmemory, or ack replies that no parent reads";
 
+/** What an operator does about a user of Redis that lacks rights. */
+export const GIVE_RIGHTS = "give it the rights that docs/operations.md names";
+
 /** The lines of INFO as pairs. */
 function parseInfo(text: string): ReadonlyMap<string, string> {
   const pairs = text.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));

@@ -95,3 +95,13 @@ test.each([
     /has no memory left \(OOM .*\): .*raise its maxmemory, or ack replies that no parent reads/,
   );
 });
+
+test("a webhook is removed from a full Redis", async () => {
+  const { redis, keys, say } = await fullRedis();
+  await redis.config("SET", "maxmemory", "0");
+  expect((await say("webhook", "set", "https://example.com/")).code).toBe(0);
+  await redis.config("SET", "maxmemory", "1");
+  const { code, stderr } = await say("webhook", "remove");
+  expect(code, stderr.join("\n")).toBe(0);
+  expect(await redis.exists(keys.webhooks, keys.webhooksDue, keys.webhookHolders)).toBe(0);
+});

@@ -30,6 +30,7 @@ import {
   type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection/connection.ts";
+import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
 
 /** Longest time of a call as it is counted: a second, less the time in which a busy process notices that it is over. */
 export const CALL_BUDGET_MS = 800;
@@ -234,7 +235,9 @@ function failureOf(
   }
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);
   if (problem instanceof Error && problem.name === "ReplyError") {
-    const sentence = `Redis refuses this (${problem.message}): nothing was done; call again when Redis accepts commands.`;
+    const sentence = isOutOfMemory(problem)
+      ? `Redis has no memory left (${problem.message}): nothing was done; ${MAKE_ROOM}, and call again.`
+      : `Redis refuses this (${problem.message}): nothing was done; call again when Redis accepts commands.`;
     return new SubagentError("redis_unavailable", sentence, {}, problem);
   }
   const why =

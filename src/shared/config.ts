@@ -70,7 +70,7 @@ export interface Config {
   egress: { hosts: string; ranges?: string | undefined } | undefined;
   /** MCP servers whose tools sub-agents get. */
   mcpServers: McpServers;
-  /** Whether the production checks are on: NODE_ENV is `production`. */
+  /** Whether the production checks are on: NODE_ENV is `production`, in whatever case. */
   production: boolean;
   /** Variables that begin with SUBAGENT_ and mean nothing to this version: most likely misspelt. */
   unknownVariables: string[];
@@ -178,7 +178,7 @@ function configOf(
       variables.SUBAGENT_EGRESS === undefined
         ? undefined
         : { hosts: variables.SUBAGENT_EGRESS, ranges: variables.SUBAGENT_EGRESS_RANGES },
-    production: variables.NODE_ENV === "production",
+    production: variables.NODE_ENV?.trim().toLowerCase() === "production",
     unknownVariables,
   };
 }

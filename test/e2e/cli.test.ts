@@ -359,6 +359,18 @@ test("a worker joins REDIS_URL, says one ready line, logs JSON, and ends with 0 
   expect(joined.stderr.join()).toContain("stopping");
 });
 
+test("commands without a sandbox, and folders of definitions that cannot be read, are warnings", async () => {
+  const place = project();
+  const installation = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: uniquePrefix(), SUBAGENT_LOG_LEVEL: "warn" };
+  const env = { ...installation, SUBAGENT_BASH: "unsandboxed", SUBAGENT_AGENTS: "/nowhere" };
+  const joined = await start(["worker"], place, env);
+  await joined.waitForLine(/^ready: /);
+  await joined.waitForLine(/"level":40.*WITHOUT a sandbox/);
+  await joined.waitForLine(/"level":40.*"\/nowhere".*Agent definition not used/);
+  const api = await start(["api", "--port", "0"], place, env);
+  await api.waitForLine(/"level":40.*Agent definition not used/);
+});
+
 test("a worker without REDIS_URL refuses politely", async () => {
   const ended = await here(["worker"], project());
   expect(ended.code).toBe(3);

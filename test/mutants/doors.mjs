@@ -16,6 +16,14 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "production-by-its-letters",
+    promise: "NODE_ENV switches the production checks on in whatever case it is written.",
+    file: "src/shared/config.ts",
+    find: "?.trim().toLowerCase()",
+    replace: "",
+    tests: ["test/unit/shared/config.test.ts"],
+  },
+  {
     id: "webhook-refused-pauses-all",
     promise: "An entry that its receiver refuses holds up none that come later.",
     file: "src/shared/redis/lua/webhook-begin.lua",

@@ -2,6 +2,7 @@
 import { type Client, createClient } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
+import type { Logger } from "../../shared/logger.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import type { PauseState } from "../../shared/redis/pause.ts";
 import type { CommandContext } from "../command.ts";
@@ -23,6 +24,12 @@ export async function openClient(
   disposables.addBeside(() => client.stop());
   await client.start();
   return client;
+}
+
+/** Logs the files and folders of SUBAGENT_AGENTS that cannot be used: an agent that names such a definition is refused. */
+export function logUnusedDefinitions(client: Pick<Client, "definitions">, logger: Logger): void {
+  for (const { file, line, message } of client.definitions().problems)
+    logger.warn({ path: file, line, problem: message }, "Agent definition not used");
 }
 
 /** The live workers of `prefix`, and the pause they are in. Throws `redis_unavailable` with the reason. */

@@ -3,6 +3,7 @@ import { createClient } from "../../producer/client.ts";
 import { createIntake } from "../../service/intake/intake.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { CommandContext } from "../command.ts";
+import { logUnusedDefinitions } from "./client.ts";
 import type { Disposables } from "./disposables.ts";
 
 /**
@@ -21,6 +22,7 @@ export function openIntake(
     ...{ redisUrl, prefix, prices, timing, limits, budgets, agents },
     ...{ model, strict, logger, clock },
   });
+  logUnusedDefinitions(client, logger);
   const intake = createIntake({ redisUrl, prefix, client, logger, clock });
   disposables.addBeside(async () => {
     await intake.stop();

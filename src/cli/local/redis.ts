@@ -15,6 +15,7 @@ import {
   type RedisClient,
   refuseClusterNode,
 } from "../../shared/redis/connection/connection.ts";
+import { GIVE_RIGHTS, isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
@@ -88,10 +89,16 @@ export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
     return new SubagentError("protocol_violation", sentence, {}, reason);
   }
   const why = reasonOf(reason);
-  const sentence = ANSWERED.test(why)
+  return new SubagentError("redis_unavailable", sentenceAbout(place, why), {}, reason);
+}
+
+function sentenceAbout(place: string, why: string): string {
+  if (isOutOfMemory(why)) return `Redis at ${place} has no memory left (${why}): ${MAKE_ROOM}.`;
+  if (why.startsWith("NOPERM "))
+    return `Redis at ${place} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
+  return ANSWERED.test(why)
     ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
-  return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 
 /** REDIS_URL for a command that starts no Redis itself; `purpose` says in the refusal what it is for. Throws `invalid_config`. */

@@ -6,7 +6,7 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
-import { lookUpModel, whoIsThere } from "../local/client.ts";
+import { logUnusedDefinitions, lookUpModel, whoIsThere } from "../local/client.ts";
 import { createDisposables } from "../local/disposables.ts";
 import { neededRedisUrl } from "../local/redis.ts";
 
@@ -80,6 +80,7 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
     const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
     const client = createClient({ ...installation, model, strict: config.production, logger, clock });
     disposables.add(() => client.stop());
+    logUnusedDefinitions(client, logger);
     const webhookReach = flags.webhooksAnywhere ? "any" : "public";
     const callback = flags.callbackUrl === undefined ? undefined : httpAddress(flags.callbackUrl);
     const callsBack = callback !== undefined;

@@ -110,7 +110,7 @@ async function createPool(
   if (!config.provider) logger.warn({ model: config.model }, modelText(config));
   const model = await openModel(context, disposables);
   const { tools, sentence } = await openBash(context);
-  logger.info({ bash: tools.length > 0 }, sentence);
+  logger[config.bash.mode === "unsandboxed" ? "warn" : "info"]({ bash: tools.length > 0 }, sentence);
   return createWorker({
     redisUrl,
     prefix,

@@ -36,6 +36,13 @@ export const INSTALLATION_VERBS = {
     args: { job_id: text, fair_parent: text },
     answers: { ranked: { place: int }, gone: {} },
   },
+  /** Writes down that an operator paused the installation, unless that stands already; also while memory is full. */
+  pause: {
+    keys: ["paused"],
+    context: [],
+    args: { note: text },
+    answers: { noted: {} },
+  },
   /** Takes a lock for `ms`, or keeps it; `taken`: another token holds it. */
   "lock-hold": {
     keys: ["lock"],

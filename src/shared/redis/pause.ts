@@ -5,15 +5,19 @@
  *
  * 1. Whatever fails half-way leaves the key set, or the installation running: never a queue that stands still for a
  *    reason that no process can read. The same call again finishes it.
+ *    While Redis has no memory left, the key alone is set: nothing is claimed then, and no call begins afterwards either.
  * 2. Spawns, messages and destroys go on; nothing is lost by waiting, but a message's `max_age` is not put off.
  */
 import { z } from "zod";
 import { type Clock, systemClock } from "../clock.ts";
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
+import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { isOutOfMemory } from "./connection/server-check.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
+import { loadScripts } from "./scripts.ts";
 import { createWakeQueue } from "./wake-queue.ts";
 
 /** A worker believes for so long what it has read of pause and limits: no call begins on older knowledge. */
@@ -55,6 +59,7 @@ export interface SteppedPause extends Pause {
 
 /** The pause of the installation that `keys` name. */
 export function createPause(redis: RedisClient, keys: Keys, clock: Clock = systemClock): SteppedPause {
+  const scripts = loadScripts(redis, keys, TIMING);
   // A key of another type holds calls back as well: scripts ask only whether it is there.
   const state = async () => decode(await unlessMistyped(redis.get(keys.paused), ""));
   const queue = async (work: "pause" | "resume") => {
@@ -64,8 +69,10 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
   const begin = async (reason?: string): Promise<PauseState> => {
     const at = isoTime(await redisNowMs(redis));
     const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
-    await redis.set(keys.paused, JSON.stringify(note), "NX");
-    await queue("pause");
+    await scripts.run("pause", undefined, { note: JSON.stringify(note) });
+    await queue("pause").catch((error: unknown) => {
+      if (!isOutOfMemory(error)) throw error;
+    });
     const stands = await state();
     // Another operator resumed meanwhile, before the queue was paused.
     if (!stands) await queue("resume");

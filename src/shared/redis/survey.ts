@@ -1,6 +1,6 @@
 /**
- * What an installation holds besides its agents: its keys, unacked replies, workers, wakes. Reads only; values
- * that belong together are read in one transaction. A key of the wrong type is reported and skipped, never thrown.
+ * What an installation holds besides its agents: its keys, unacked replies, workers, wakes. Reads only, and without
+ * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never thrown.
  */
 import {
   type AgentAddress,
@@ -145,16 +145,21 @@ export function readLimiters(redis: RedisClient, keys: Keys): Promise<LimiterSta
 /** The live workers, by id; announcements of a newer version that cannot be read are left out. */
 export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSnapshot[]> {
   const ids = (await unlessMistyped(redis.smembers(keys.workers), [])).sort();
-  const found = await inBatches(ids, BATCH, async (id): Promise<WorkerSnapshot[]> => {
+  const look = async (id: string): Promise<WorkerSnapshot[]> => {
     const key = keys.worker(id);
-    const answers = await redis.multi().get(key).pttl(key).exec();
+    // Not in a transaction: a Redis that has no memory left refuses every command in one.
+    const [beforeMs, text, leftMs] = await Promise.all([
+      redis.pttl(key),
+      unlessMistyped(redis.get(key), null),
+      redis.pttl(key),
+    ]);
+    // Announced anew in between: which of the two was read is not known.
+    if (leftMs > beforeMs) return look(id);
     const nowMs = await redisNowMs(redis);
-    const [text, leftMs] = (answers ?? []).map(([, value]) => value);
     const worker = announcementIn(text);
-    if (!worker || typeof leftMs !== "number") return [];
-    return [{ worker, announcedAtMs: nowMs - (WORKER_TTL_MS - leftMs) }];
-  });
-  return found.flat();
+    return worker ? [{ worker, announcedAtMs: nowMs - (WORKER_TTL_MS - leftMs) }] : [];
+  };
+  return (await inBatches(ids, BATCH, look)).flat();
 }
 
 /** The wake queue as it stands. Of the next job only its id is read: what it holds may be no JSON. */
@@ -169,9 +174,9 @@ export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSnapshot
   return { waiting: wait + prioritized, active, delayed, isPaused, next };
 }
 
-function announcementIn(text: unknown): WorkerAnnouncement | undefined {
+function announcementIn(text: string | null): WorkerAnnouncement | undefined {
   try {
-    return WorkerAnnouncement.safeParse(JSON.parse(typeof text === "string" ? text : "null")).data;
+    return WorkerAnnouncement.safeParse(JSON.parse(text ?? "null")).data;
   } catch {
     return undefined;
   }

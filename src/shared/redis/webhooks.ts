@@ -62,12 +62,15 @@ export interface Webhooks {
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
   /** The process that pushes loses its slot; no retry is waited for. */
-  const endSlot = (parent: ParentAddress, begin: "due" | "never") => {
-    const member = parentMember(parent);
-    const slot = redis.multi().hdel(keys.webhookHolders, member, `${member}/again`, `${member}/retry`);
-    return (
-      begin === "due" ? slot.zadd(keys.webhooksDue, 0, member) : slot.zrem(keys.webhooksDue, member)
-    ).exec();
+  const heldAs = (member: string) => [member, `${member}/again`, `${member}/retry`] as const;
+  const beginSlot = async (member: string) => {
+    const held = redis.multi().hdel(keys.webhookHolders, ...heldAs(member));
+    await held.zadd(keys.webhooksDue, 0, member).exec();
+  };
+  // No transaction, which a Redis that has no memory left refuses: it is due no more before it has no holder.
+  const endSlot = async (member: string) => {
+    await redis.zrem(keys.webhooksDue, member);
+    await redis.hdel(keys.webhookHolders, ...heldAs(member));
   };
   return {
     async set(parent, url) {
@@ -77,7 +80,7 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       await redis.sadd(keys.webhooks, parentMember(parent));
       await redis.multi().del(webhook).hset(webhook, { v: "1", url, secret, created_at }).exec();
       // What is in the channel is pushed at once.
-      await endSlot(parent, "due");
+      await beginSlot(parentMember(parent));
       await redis.publish(keys.webhookDoorbell, parentMember(parent));
       return { url, status: "active", created_at, secret };
     },
@@ -86,7 +89,7 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     },
     async remove(parent) {
       const removed = await redis.del(keys.parent(parent).webhook);
-      await endSlot(parent, "never");
+      await endSlot(parentMember(parent));
       await redis.srem(keys.webhooks, parentMember(parent));
       return removed === 1;
     },

@@ -28,7 +28,8 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
       ]);
     },
     async withdraw(workerId) {
-      await redis.multi().del(keys.worker(workerId)).srem(keys.workers, workerId).exec();
+      // No transaction, which a Redis that has no memory left refuses.
+      await Promise.all([redis.del(keys.worker(workerId)), redis.srem(keys.workers, workerId)]);
     },
     async list() {
       const ids = (await redis.smembers(keys.workers)).sort();

@@ -10,8 +10,10 @@
  * 3. A line on which Redis answers no more is given up and opened anew (`heartbeat.ts`).
  */
 import type { Clock } from "../../shared/clock.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { closeRedis, type RedisClient, whenAccepted } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
+import { GIVE_RIGHTS } from "../../shared/redis/connection/server-check.ts";
 import type { LeaseKeeper } from "../run/lease.ts";
 
 const DEAF_CHECK_MS = 500;
@@ -25,7 +27,10 @@ export function limiterHint(name: string): string {
 
 /** See the module's header. */
 export interface WorkerHints {
-  /** Resolves when hints are heard; waits for Redis as long as it takes, and rejects when stopped meanwhile. */
+  /**
+   * Resolves when hints are heard; waits for Redis as long as it takes. Rejects when stopped meanwhile, and with `invalid_config`
+   * where the user of Redis may not subscribe.
+   */
   start(): Promise<void>;
   /** Whether Redis answered on it a moment ago. */
   readonly isAlive: boolean;
@@ -59,7 +64,9 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
     if (canAsk()) for (const lease of leases.held.values()) void lease.renew();
   };
   const listen = async () => {
-    await redis.subscribe(channel);
+    await redis.subscribe(channel).catch((error: unknown) => {
+      throw namingChannel(channel, error);
+    });
     hears = true;
     timer?.cancel();
     askAboutAll();
@@ -96,4 +103,12 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
 function applyHint(hint: string, { leases, onLimiter }: WorkerHintsOptions): void {
   if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));
   else leases.askAbout(hint);
+}
+
+/** Redis says that a channel was refused, not which one. */
+function namingChannel(channel: string, error: unknown): unknown {
+  const problem = messageOf(error);
+  if (!problem.startsWith("NOPERM ")) return error;
+  const sentence = `Redis refuses this worker's user the channel ${channel} (${problem}): ${GIVE_RIGHTS}.`;
+  return new SubagentError("invalid_config", sentence, { channel });
 }

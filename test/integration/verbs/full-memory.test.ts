@@ -150,3 +150,11 @@ test("when Redis is full what was bought is booked: a charge, a reservation and 
   expect(await rig.store.charge(agent, { purchase_id: "p", bought })).toMatchObject({ status: "charged" });
   expect(await rig.store.charge(agent, { purchase_id: "p", bought })).toMatchObject({ status: "same" });
 });
+
+test("when Redis is full a worker that stops is known no more", async () => {
+  const worker = { id: "w", host: "h", version: "1", concurrency: 1, tools: [] };
+  const { rig } = await fullAfter(({ redis, keys }) => createWorkerDirectory(redis, keys).announce(worker));
+  const workers = createWorkerDirectory(rig.redis, rig.keys);
+  await workers.withdraw(worker.id);
+  expect(await workers.list()).toEqual([]);
+});

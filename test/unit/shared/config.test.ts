@@ -272,3 +272,11 @@ test(".env.example names every variable once, and its sample values are accepted
     expect(before.split("\n").at(-1), `a comment above ${name}`).toMatch(/^# \S/);
   }
 });
+
+test.each(["production", "PRODUCTION", "Production "])(
+  "NODE_ENV=%j switches the production checks on",
+  (text) => {
+    expect(loadConfig({ NODE_ENV: text }, { cwd: "/x" }).production).toBe(true);
+    expect(loadConfig({ NODE_ENV: `${text}-2` }, { cwd: "/x" }).production).toBe(false);
+  },
+);

@@ -14,7 +14,7 @@ import type { Logger } from "../../logger.ts";
 import { parseRedisUrl } from "../../redis-url.ts";
 import { keepSecret } from "../../secrets.ts";
 import { closeCluster, NO_CLUSTER, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
-import { dropConnection, ServerConnection, WRONG_DATABASE } from "./server-connection.ts";
+import { dropConnection, ServerConnection, UNNEEDED_PASSWORD, WRONG_DATABASE } from "./server-connection.ts";
 
 /** A connection of ours: to one server, or to all nodes of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -56,6 +56,9 @@ export function openRedis(
   });
   redis.on("ready", () => {
     reported = "";
+  });
+  redis.once(UNNEEDED_PASSWORD, () => {
+    logger?.warn({ role }, "Redis asks for no password, though its address has one: is it open to everyone?");
   });
   return redis;
 }

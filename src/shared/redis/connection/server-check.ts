@@ -98,6 +98,17 @@ export function refusalOf(
   return new SubagentError("invalid_config", sentence, { server: fatal });
 }
 
+/** Whether Redis refused a command because it has no memory left. */
+export function isOutOfMemory(error: unknown): boolean {
+  return messageOf(error).startsWith("OOM ");
+}
+
+/** What an operator does about a Redis without memory. */
+export const MAKE_ROOM = "raise its maxmemory, or ack replies that no parent reads";
+
+/** What an operator does about a user of Redis that lacks rights. */
+export const GIVE_RIGHTS = "give it the rights that docs/operations.md names";
+
 /** The lines of INFO as pairs. */
 function parseInfo(text: string): ReadonlyMap<string, string> {
   const pairs = text.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));

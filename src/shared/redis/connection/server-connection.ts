@@ -8,6 +8,8 @@
  * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
  * 5. Commands of one turn of the event loop leave in one write; pipelines and transactions write by themselves.
  * 6. All this holds for duplicates, which BullMQ makes for itself.
+ * 7. Nothing is written to the console, where a worker's log has lines of JSON: a password that its server does not ask for is
+ *    the event {@link UNNEEDED_PASSWORD}.
  */
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
@@ -24,6 +26,10 @@ export function retryMs(times: number): number {
 
 /** A database that the server does not have, or that this user may not use. */
 export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
+
+/** The event of a server that would take anyone as this user: it works, and has no password. */
+export const UNNEEDED_PASSWORD = "unneededPassword";
+const NEEDS_NO_PASSWORD = /no password is set|without any password configured for the default user/;
 
 /** See the module's header. */
 export class ServerConnection extends Redis {
@@ -51,6 +57,7 @@ export class ServerConnection extends Redis {
     this.#clock = clock;
     this.#endHandshake = limitHandshake(this, clock);
     this.on("end", () => rejectUnanswered(this));
+    tellUnneededPassword(this);
     this.on("error", (error: Error) => {
       if (WRONG_DATABASE.test(error.message)) dropConnection(this);
     });
@@ -71,6 +78,19 @@ export class ServerConnection extends Redis {
   override duplicate(override?: Partial<RedisOptions>): Redis {
     return new ServerConnection(this.#clock, { ...this.options, ...override });
   }
+}
+
+type Said = (error?: Error | null) => void;
+
+/** ioredis' own handler of such an answer writes to the console, and does nothing else. */
+function tellUnneededPassword(redis: Redis): void {
+  const auth = redis.auth as (credentials: unknown, said: Said) => unknown;
+  const authenticate = (credentials: unknown, said: Said) =>
+    auth.call(redis, credentials, (error) => {
+      if (error && NEEDS_NO_PASSWORD.test(error.message)) redis.emit(UNNEEDED_PASSWORD);
+      else said(error);
+    });
+  Object.assign(redis, { auth: authenticate });
 }
 
 const gathering = new WeakSet<object>();

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { createLogger } from "../../../../../src/shared/logger.ts";
 import {
   closeRedis,
   openRedis,
@@ -107,4 +108,21 @@ test("a subscription made at any moment of connecting keeps its connection", asy
     await until(() => redis.status === "ready" || closed > 0, { everyMs: 0, what: "ready" });
     expect(closed).toBe(0);
   }
+});
+
+test("a password that Redis does not ask for is a line of the log, and nothing on the console", async () => {
+  const server = await startPrivateRedis();
+  const onConsole = vi.spyOn(console, "warn").mockImplementation(() => {});
+  closeAtEnd(() => onConsole.mockRestore());
+  const lines: string[] = [];
+  const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+  const redis = openRedis(server.url.replace("//", "//:canary@"), "worker", logger);
+  closeAtEnd(() => closeRedis(redis));
+  const duplicate = redis.duplicate();
+  closeAtEnd(() => closeRedis(duplicate));
+  expect([await redis.ping(), await duplicate.ping()]).toEqual(["PONG", "PONG"]);
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({ role: "worker", msg: expect.stringContaining("asks for no password") }),
+  ]);
+  expect(onConsole).not.toHaveBeenCalled();
 });

@@ -16,6 +16,7 @@ const FILES = ["test/integration/worker/files.test.ts"];
 const FALLBACK = ["test/integration/worker/fallback-models.test.ts"];
 const MCP = ["test/integration/worker/mcp-client.test.ts"];
 const MCP_SERVER = ["test/unit/worker/tools/mcp/server.test.ts"];
+const MCP_PROCESS = ["test/unit/worker/tools/mcp/process-transport.test.ts"];
 const MCP_TOOLS = ["test/unit/worker/tools/mcp/tools.test.ts"];
 const ORIGIN_C = ["test/integration/origins/c.test.ts"];
 
@@ -692,6 +693,30 @@ export default [
     "    } finally {\n      await this.#end(connecting);\n    }\n    this.#failures = 0;",
     "    } finally {\n    }\n    this.#failures = 0;",
     MCP,
+  ),
+  guard(
+    "mcp-launcher-alone",
+    "A server that a launcher started ends with its connection.",
+    "worker/tools/mcp/process-transport.ts",
+    "detached: true",
+    "detached: false",
+    MCP_PROCESS,
+  ),
+  guard(
+    "mcp-children-stay",
+    "What a server started in its group ends with it.",
+    "worker/tools/mcp/process-transport.ts",
+    'child.once("exit", () => {\n      signalGroup(child, "SIGKILL");',
+    'child.once("exit", () => {',
+    MCP_PROCESS,
+  ),
+  guard(
+    "mcp-end-held-open",
+    "A connection ends with its server, though another process holds its streams.",
+    "worker/tools/mcp/process-transport.ts",
+    "stream.destroy();",
+    "stream.resume();",
+    MCP_PROCESS,
   ),
   guard(
     "mcp-connected-is-fine",

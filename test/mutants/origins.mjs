@@ -12,6 +12,7 @@ const RULES = ["test/unit/shared/protocol/permissions.test.ts"];
 const ASKED = ["test/unit/worker/loop/next.ask.test.ts"];
 const HOOKS = ["test/integration/worker/hooks.test.ts"];
 const SHAPE = ["test/integration/worker/structured-output.test.ts"];
+const SHAPE_CHECK = ["test/unit/shared/protocol/output.test.ts"];
 const FILES = ["test/integration/worker/files.test.ts"];
 const FALLBACK = ["test/integration/worker/fallback-models.test.ts"];
 const MCP = ["test/integration/worker/mcp-client.test.ts"];
@@ -565,6 +566,38 @@ export default [
     "mismatches > MOST_MISMATCHES",
     "mismatches > 20",
     SHAPE,
+  ),
+  guard(
+    "schema-unchecked",
+    "An output schema that cannot be used is refused before anything is paid for.",
+    "shared/protocol/schema-check.ts",
+    "if (problem !== undefined) return problem;",
+    "",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "schema-leads-nowhere",
+    "A reference of an output schema leads to something.",
+    "shared/protocol/schema-check.ts",
+    "if (target === undefined)",
+    "if (names === undefined)",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "schema-in-a-circle",
+    "No reference of an output schema leads back to itself.",
+    "shared/protocol/schema-check.ts",
+    'if (isOver.has(schema)) return places.get(schema) ?? "#";',
+    "if (isOver.has(schema)) return undefined;",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "schema-inherited-names",
+    "What every object has is no part of an output schema.",
+    "shared/protocol/schema-check.ts",
+    "|| !Object.hasOwn(target, name)",
+    "",
+    SHAPE_CHECK,
   ),
   guard(
     "format-unsent",

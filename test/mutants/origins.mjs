@@ -600,6 +600,14 @@ export default [
     SHAPE_CHECK,
   ),
   guard(
+    "output-inherited-keys",
+    "Output fits its schema by its own keys alone.",
+    "worker/tools/search/thread.js",
+    ", withoutInherited)",
+    ")",
+    ["test/unit/worker/tools/output-check.test.ts"],
+  ),
+  guard(
     "format-unsent",
     "The provider is told of the output's schema where an output is asked for.",
     "worker/run/spec-cache.ts",

@@ -317,6 +317,7 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/cli/local/",
     "src/cli/doctor/workspaces.ts",
     "src/worker/isolation-processes.ts",
+    "src/worker/tools/mcp/process-transport.ts",
     "src/worker/tools/sandbox/",
   ],
   "node:worker_threads": ["src/worker/tools/search/", "src/worker/health/"],

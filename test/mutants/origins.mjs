@@ -12,10 +12,12 @@ const RULES = ["test/unit/shared/protocol/permissions.test.ts"];
 const ASKED = ["test/unit/worker/loop/next.ask.test.ts"];
 const HOOKS = ["test/integration/worker/hooks.test.ts"];
 const SHAPE = ["test/integration/worker/structured-output.test.ts"];
+const SHAPE_CHECK = ["test/unit/shared/protocol/output.test.ts"];
 const FILES = ["test/integration/worker/files.test.ts"];
 const FALLBACK = ["test/integration/worker/fallback-models.test.ts"];
 const MCP = ["test/integration/worker/mcp-client.test.ts"];
 const MCP_SERVER = ["test/unit/worker/tools/mcp/server.test.ts"];
+const MCP_PROCESS = ["test/unit/worker/tools/mcp/process-transport.test.ts"];
 const MCP_TOOLS = ["test/unit/worker/tools/mcp/tools.test.ts"];
 const ORIGIN_C = ["test/integration/origins/c.test.ts"];
 
@@ -566,6 +568,46 @@ export default [
     SHAPE,
   ),
   guard(
+    "schema-unchecked",
+    "An output schema that cannot be used is refused before anything is paid for.",
+    "shared/protocol/schema-check.ts",
+    "if (problem !== undefined) return problem;",
+    "",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "schema-leads-nowhere",
+    "A reference of an output schema leads to something.",
+    "shared/protocol/schema-check.ts",
+    "if (target === undefined)",
+    "if (names === undefined)",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "schema-in-a-circle",
+    "No reference of an output schema leads back to itself.",
+    "shared/protocol/schema-check.ts",
+    'if (isOver.has(schema)) return places.get(schema) ?? "#";',
+    "if (isOver.has(schema)) return undefined;",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "schema-inherited-names",
+    "What every object has is no part of an output schema.",
+    "shared/protocol/schema-check.ts",
+    "|| !Object.hasOwn(target, name)",
+    "",
+    SHAPE_CHECK,
+  ),
+  guard(
+    "output-inherited-keys",
+    "Output fits its schema by its own keys alone.",
+    "worker/tools/search/thread.js",
+    ", withoutInherited)",
+    ")",
+    ["test/unit/worker/tools/output-check.test.ts"],
+  ),
+  guard(
     "format-unsent",
     "The provider is told of the output's schema where an output is asked for.",
     "worker/run/spec-cache.ts",
@@ -692,6 +734,30 @@ export default [
     "    } finally {\n      await this.#end(connecting);\n    }\n    this.#failures = 0;",
     "    } finally {\n    }\n    this.#failures = 0;",
     MCP,
+  ),
+  guard(
+    "mcp-launcher-alone",
+    "A server that a launcher started ends with its connection.",
+    "worker/tools/mcp/process-transport.ts",
+    "detached: true",
+    "detached: false",
+    MCP_PROCESS,
+  ),
+  guard(
+    "mcp-children-stay",
+    "What a server started in its group ends with it.",
+    "worker/tools/mcp/process-transport.ts",
+    'child.once("exit", () => {\n      signalGroup(child, "SIGKILL");',
+    'child.once("exit", () => {',
+    MCP_PROCESS,
+  ),
+  guard(
+    "mcp-end-held-open",
+    "A connection ends with its server, though another process holds its streams.",
+    "worker/tools/mcp/process-transport.ts",
+    "stream.destroy();",
+    "stream.resume();",
+    MCP_PROCESS,
   ),
   guard(
     "mcp-connected-is-fine",

@@ -5,16 +5,15 @@
 import type { z } from "zod";
 import { JsonObject } from "./content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "./message.ts";
-import { quoted } from "./text.ts";
+import { unusableSchema } from "./schema-check.ts";
 
 /** Most bytes (UTF-8) of a schema: it stands in the system prompt of each call. */
 const OUTPUT_SCHEMA_MAX_BYTES = 32 * 1024;
 /** Most characters of a text that is read as output. */
 const OUTPUT_MAX_CHARS = 1024 * 1024;
-const MAX_PATTERN_CHARS = 1_000;
 const MAX_SCHEMA_DEPTH = 24;
 
-/** A JSON Schema, 2020-12 unless `$schema` names an older draft. References stay within it; at most 32 KB, 24 levels. */
+/** A JSON Schema, 2020-12 unless `$schema` names an older draft. References stay within it; at most 32 KB, 24 levels. One that cannot be used is refused. */
 export const OutputSchema = JsonObject.superRefine((schema, context) => {
   const problem = problemOf(schema);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
@@ -27,21 +26,7 @@ function problemOf(schema: JsonObject): string | undefined {
     return `nests deeper than ${MAX_SCHEMA_DEPTH} levels: make it flatter`;
   if (Buffer.byteLength(JSON.stringify(schema)) > OUTPUT_SCHEMA_MAX_BYTES)
     return `is longer than ${OUTPUT_SCHEMA_MAX_BYTES / 1024} KB: ask for less`;
-  return problemWithin(schema);
-}
-
-function problemWithin(part: unknown): string | undefined {
-  if (part === null || typeof part !== "object") return undefined;
-  const members: [keyword: string, value: unknown][] = Object.entries(part);
-  for (const [keyword, value] of members) {
-    if (keyword === "$ref" && typeof value === "string" && !value.startsWith("#"))
-      return `has a $ref to ${quoted(value)}: put what it names under $defs`;
-    if (keyword === "pattern" && typeof value === "string" && value.length > MAX_PATTERN_CHARS)
-      return `has a pattern of more than ${MAX_PATTERN_CHARS} characters`;
-    const problem = problemWithin(value);
-    if (problem !== undefined) return problem;
-  }
-  return undefined;
+  return unusableSchema(schema);
 }
 
 /** A text read as output: its JSON value, or one clause that says why it has none. */

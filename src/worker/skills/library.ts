@@ -50,9 +50,10 @@ export async function openSkills(folders: readonly string[]): Promise<SkillLibra
   const problems: SkillProblem[] = [];
   const found = new Map<string, { skill: Skill; files: SkillFiles; path: string }>();
   for (const folder of folders) {
-    const files = bounded(folder, nodeSkillFiles(folder));
+    const tooLarge = new Map<string, string>();
+    const files = bounded(folder, nodeSkillFiles(folder), tooLarge);
     const onWarning = ({ path, message }: SkillProblem) =>
-      problems.push({ path: join(folder, path), message });
+      problems.push({ path: join(folder, path), message: tooLarge.get(path) ?? message });
     const limits = { files: MOST_FILES, bytes: MOST_BYTES_PER_SKILL };
     try {
       const { entries } = await SkillsExtension.load(files, { onWarning, limits });
@@ -105,8 +106,11 @@ function within(uri: string): string {
   return decodeURIComponent(uri.replace(/^skill:\/\//, ""));
 }
 
-/** Files that are too large count as unsupported; a description with a colon, which is no YAML, is put in quotes. */
-function bounded(folder: string, files: SkillFiles): SkillFiles {
+/**
+ * Files that are too large count as unsupported, and stand in `tooLarge` with what to say of them; a description with a colon, which
+ * is no YAML, is put in quotes.
+ */
+function bounded(folder: string, files: SkillFiles, tooLarge: Map<string, string>): SkillFiles {
   const most = (name: string) => (name === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL);
   return {
     async list(path) {
@@ -115,7 +119,10 @@ function bounded(folder: string, files: SkillFiles): SkillFiles {
         entries.map(async (entry) => {
           if (entry.kind !== "file") return entry;
           const { size } = await stat(join(folder, path, entry.name));
-          return size > most(entry.name) ? { ...entry, kind: "unsupported" as const } : entry;
+          if (size <= most(entry.name)) return entry;
+          const bounds = `${size} bytes are more than the ${most(entry.name)} that it may have`;
+          tooLarge.set(posix.join(path, entry.name), `${bounds} (skipped)`);
+          return { ...entry, kind: "unsupported" as const };
         }),
       );
     },

@@ -1,5 +1,5 @@
 /** Pure: turns whatever a tool produced into text that fits a conversation and survives UTF-8 and JSON. */
-import { inspect } from "node:util";
+import { inspect, types } from "node:util";
 
 /** The longest tool result, in code points, the marker of a cut included. */
 export const MAX_RESULT_CHARS = 50_000;
@@ -27,9 +27,13 @@ export function fitResult(text: string): FittedText {
   return { text: Buffer.from(safeText(head) + CUT_MARKER).toString(), truncated: true };
 }
 
+/** The most bytes or characters that are read of one value, and what is counted of one that becomes JSON. */
+const MOST_READ = 4 * MAX_RESULT_CHARS;
+
 /**
- * What a tool returned, as text: a string as it is, nothing as "", text blocks joined by line ends, and every other value
- * as JSON, or as Node prints it where it has no JSON form (a cycle, a bigint, a function). Never throws.
+ * What a tool returned, as text: a string as it is, nothing as "", text blocks joined by line ends, bytes as the UTF-8 that
+ * they are, and every other value as JSON, or as Node prints it where it has no JSON form (a cycle, a bigint, a function).
+ * What is larger than a result may be is read only in part, and ends with {@link CUT_MARKER}. Never throws.
  */
 export function textOfResult(result: unknown): string {
   if (typeof result === "string") return result;
@@ -37,11 +41,61 @@ export function textOfResult(result: unknown): string {
   if (Array.isArray(result) && result.length > 0 && result.every(isTextBlock)) {
     return result.map((block) => block.text).join("\n");
   }
+  if (result instanceof Uint8Array) return textOfBytes(result);
   try {
-    return JSON.stringify(result) ?? String(result);
+    return jsonOf(result) ?? String(result);
   } catch {
     return printed(result);
   }
+}
+
+/** The text that bytes are, or how many there are. */
+function textOfBytes(bytes: Uint8Array): string {
+  try {
+    const isWhole = bytes.length <= MOST_READ;
+    // As a stream: the last character of a part may be cut.
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, MOST_READ), {
+      stream: !isWhole,
+    });
+    if (!text.includes("\0")) return isWhole ? text : text + CUT_MARKER;
+  } catch {
+    // No UTF-8.
+  }
+  return `[${bytes.length} bytes that are no text]`;
+}
+
+/** `JSON.stringify`, which stops once {@link MOST_READ} is exceeded. */
+function jsonOf(result: unknown): string | undefined {
+  let read = 0;
+  const json = JSON.stringify(result, (key, value: unknown) => {
+    if (read > MOST_READ) return undefined;
+    const part = partOf(value);
+    // Never more than four times what is written of it: a list's numbers come with a key of up to six characters.
+    read += 1 + key.length + (typeof part === "string" ? part.length : 0);
+    return part;
+  });
+  return read > MOST_READ ? json + CUT_MARKER : json;
+}
+
+/** The value itself where it is small and holds no bytes, else its beginning, with bytes as text. */
+function partOf(value: unknown): unknown {
+  if (typeof value === "string") return value.slice(0, MOST_READ);
+  if (typeof value !== "object" || value === null) return value;
+  if (value instanceof Uint8Array) return textOfBytes(value);
+  if (types.isTypedArray(value)) return value.subarray(0, MAX_RESULT_CHARS);
+  if (Array.isArray(value)) {
+    const isSo = value.length <= MAX_RESULT_CHARS && !value.some(Buffer.isBuffer);
+    return isSo ? value : value.slice(0, MAX_RESULT_CHARS).map(bufferAsText);
+  }
+  const keys = Object.keys(value);
+  const member = (key: string): unknown => Reflect.get(value, key);
+  if (keys.length <= MAX_RESULT_CHARS && !keys.some((key) => Buffer.isBuffer(member(key)))) return value;
+  return Object.fromEntries(keys.slice(0, MAX_RESULT_CHARS).map((key) => [key, bufferAsText(member(key))]));
+}
+
+/** A buffer's own form in JSON is a list of its bytes, made before anything could stop it. */
+function bufferAsText(value: unknown): unknown {
+  return Buffer.isBuffer(value) ? textOfBytes(value) : value;
 }
 
 function isTextBlock(block: unknown): block is { text: string } {
@@ -59,7 +113,7 @@ function printed(value: unknown): string {
       maxArrayLength: PRINTED_ENTRIES,
       maxStringLength: MAX_RESULT_CHARS,
     };
-    return inspect(value, { ...bounds, getters: false, customInspect: false });
+    return inspect(partOf(value), { ...bounds, getters: false, customInspect: false });
   } catch {
     return "(a value that cannot be shown)";
   }

@@ -60,8 +60,8 @@ export interface Tool {
   check(input: unknown): Promise<InputCheck>;
   /**
    * Performs a call whose input came out of `check`. The model reads what it answers as text: strings and
-   * {@link ToolContent} blocks as they are, every other value as JSON. Throws {@link ToolFailure} to tell the model
-   * something plainly.
+   * {@link ToolContent} blocks as they are, bytes as the UTF-8 that they are, every other value as JSON. Throws
+   * {@link ToolFailure} to tell the model something plainly.
    */
   run(input: unknown, ctx: ToolContext): Promise<unknown>;
 }
@@ -82,7 +82,7 @@ export interface ToolDefinition<Input extends z.ZodObject> {
   readonly timeoutMs?: number;
   /** False: `run` never touches `ctx.workspace`. Default: whether `run` takes a context at all. */
   readonly usesWorkspace?: boolean;
-  /** Answers a string, {@link ToolContent} blocks, or any other value, which the model reads as JSON. */
+  /** Answers a string, {@link ToolContent} blocks, bytes of UTF-8, or any other value, which the model reads as JSON. */
   run(input: z.output<Input>, ctx: ToolContext): Promise<unknown>;
 }
 

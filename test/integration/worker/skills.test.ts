@@ -1,5 +1,5 @@
 /** Skills: listed in the system prompt, loaded by a tool, narrowed like tools. */
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
@@ -88,13 +88,20 @@ test("a skill that cannot be used is a problem with its path, and keeps no other
     ...SKILLS,
     "bad/SKILL.md": "---\nname: bad\n---\n",
     "big/SKILL.md": `---\nname: big\ndescription: x\n---\n${"x".repeat(300_000)}`,
+    "heavy/SKILL.md": "---\nname: heavy\ndescription: x\n---\n",
+    "heavy/in/data.txt": "",
     "link/SKILL.md": "---\nname: link\ndescription: x\n---\n",
   });
   await symlink("/etc/passwd", join(folder, "link/passwd"));
+  await truncate(join(folder, "heavy/in/data.txt"), 16 * 1024 * 1024 + 1);
   const { skills, problems } = await openSkills([folder, join(folder, "missing")]);
   expect(skills.map(({ name }) => name)).toEqual(["maps", "pdf"]);
   const named = problems.map(({ path }) => path.slice(folder.length + 1).split("/")[0]);
   expect(named).toEqual(expect.arrayContaining(["bad", "big", "link", "missing"]));
+  const saidOf = (name: string) => problems.find(({ path }) => path.startsWith(join(folder, name)))?.message;
+  expect(saidOf("big")).toBe("300033 bytes are more than the 262144 that it may have (skipped)");
+  expect(saidOf("heavy")).toBe("16777217 bytes are more than the 16777216 that it may have (skipped)");
+  expect(saidOf("link")).toMatch(/^symlinks/);
 });
 
 test("of two skills with one name that of the earlier folder holds, and the other is told of", async () => {

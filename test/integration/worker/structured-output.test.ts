@@ -119,6 +119,12 @@ test.each([
   ["a reference out of it", { $ref: "https://example.org/person.json" }, /\$defs/],
   ["more than 32 KB", { type: "string", description: "x".repeat(33_000) }, /32 KB/],
   ["too many levels", nested(25), /deeper|flatter/],
+  [
+    "no type that there is",
+    { type: "object", properties: { a: { type: "nonsense" } } },
+    /"#\/properties\/a\/type"/,
+  ],
+  ["a reference to nothing", { $ref: "#/$defs/none" }, /"#\/\$defs\/none"/],
   ["a very long pattern", { type: "string", pattern: "a".repeat(1_001) }, /1000 characters/],
 ])("a schema with %s is refused before anything is done", async (_, output_schema, sentence) => {
   const { parent } = await open();

@@ -12,6 +12,7 @@ import type { Clock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
 import { withoutSecrets } from "../../../shared/secrets.ts";
+import { ProcessTransport } from "./process-transport.ts";
 import { boundedFetch } from "./response-limit.ts";
 
 const MAX_ANSWER_BYTES = 10 * 1024 * 1024;
@@ -45,7 +46,7 @@ export async function openTransport(server: McpServer, clock: Clock, ended: End)
     ended(reason);
     made.transport.close().catch(() => {});
   };
-  const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server);
+  const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server, clock);
   boundAnswers(made.transport, end);
   const { onmessage: heard } = made.transport;
   const problemOf = messageBounds(clock);
@@ -76,24 +77,22 @@ async function overHttp(
   return { transport, said: () => "" };
 }
 
-async function overStdio({
-  command,
-  args,
-  env,
-  cwd,
-}: Extract<McpServer, { command: string }>): Promise<ServerTransport> {
-  const { getDefaultEnvironment, StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
-  const transport = new StdioClientTransport({
+async function overStdio(
+  { command, args, env, cwd }: Extract<McpServer, { command: string }>,
+  clock: Clock,
+): Promise<ServerTransport> {
+  const { getDefaultEnvironment } = await import("@modelcontextprotocol/client/stdio");
+  let said = Buffer.alloc(0);
+  const transport = new ProcessTransport({
     command,
     args,
     env: { ...getDefaultEnvironment(), ...env },
-    stderr: "pipe",
-    maxBufferSize: MAX_ANSWER_BYTES,
-    ...(cwd !== undefined && { cwd }),
-  });
-  let said = Buffer.alloc(0);
-  transport.stderr?.on("data", (chunk: Buffer) => {
-    said = Buffer.concat([said, chunk]).subarray(-MAX_STDERR_BYTES);
+    cwd,
+    maxBytes: MAX_ANSWER_BYTES,
+    clock,
+    complained(bytes) {
+      said = Buffer.concat([said, bytes]).subarray(-MAX_STDERR_BYTES);
+    },
   });
   return { transport, said: () => withoutSecrets(said.toString()).slice(-MAX_STDERR_CHARS) };
 }

@@ -238,10 +238,21 @@ async function matchSchema({ schema, texts }) {
     /** @type {import("@cfworker/json-schema").Schema} */
     const parsed = JSON.parse(schema);
     const validator = new Validator(parsed, draftOf(parsed.$schema), false);
-    const { valid, errors } = validator.validate(JSON.parse(texts[0] ?? ""));
+    const { valid, errors } = validator.validate(JSON.parse(texts[0] ?? "", withoutInherited));
     answer = valid ? { hits: [0] } : { problem: "mismatch", message: mismatchOf(errors) };
   });
   return end === "ended" ? answer : { problem: "too_slow" };
+}
+
+/**
+ * The validator asks `key in value`: what every object inherits, such as `toString`, must not count as there.
+ * @param {string} _key
+ * @param {unknown} value
+ * @returns {unknown}
+ */
+function withoutInherited(_key, value) {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject ? Object.setPrototypeOf(value, null) : value;
 }
 
 /**

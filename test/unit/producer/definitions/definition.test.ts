@@ -127,6 +127,12 @@ describe("a file that cannot be used", () => {
       4,
       /keys must be unique/,
     ],
+    [
+      "with an output schema that cannot be used",
+      ["---", "description: b", "output_schema: {properties: {a: {type: text}}}", "---"],
+      3,
+      /output_schema: has the type "text" at "#\/properties\/a\/type"/,
+    ],
     ["with broken YAML", ["---", "description: b", "tools: [Read", "---"], 3, /./],
     ["with a list for front matter", ["---", "- a", "---"], 2, /no list of keys/],
     [

@@ -1,0 +1,181 @@
+/**
+ * Whether a JSON Schema can be used at all: each keyword that holds schemas holds some, each `type` is one, each pattern can be read,
+ * each reference leads to a schema within it, and none leads back to itself. Says nothing about values. Pure.
+ */
+import type { JsonObject } from "./content.ts";
+import { quoted } from "./text.ts";
+
+const MAX_PATTERN_CHARS = 1_000;
+const TYPES: readonly unknown[] = ["null", "boolean", "object", "array", "number", "string", "integer"];
+/** Keywords that hold a schema. */
+const ONE = [
+  "additionalItems",
+  "additionalProperties",
+  "contains",
+  "else",
+  "if",
+  "not",
+  "propertyNames",
+  "then",
+  "unevaluatedItems",
+  "unevaluatedProperties",
+];
+/** Keywords that hold a list of schemas. */
+const LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/** Keywords that hold schemas by name. */
+const NAMED = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+/** Keywords whose schemas judge the same value, whatever that is. */
+const SAME_VALUE = ["allOf", "anyOf", "oneOf", "not", "if"];
+
+/** One clause about what keeps the schema from being used, with the place; undefined where nothing does. */
+export function unusableSchema(root: JsonObject): string | undefined {
+  const names = namesWithin(root);
+  const targetOf = (reference: unknown) => (names ? leadsTo(root, names, reference) : true);
+  const places = new Map<object, string>();
+  const open: [at: string, schema: unknown][] = [["#", root]];
+  for (const [at, schema] of open) {
+    if (typeof schema === "boolean") continue;
+    if (!isObject(schema)) return `has no schema at ${quoted(at)}`;
+    if (places.has(schema)) continue;
+    places.set(schema, at);
+    const problem = problemAt(at, schema);
+    if (problem !== undefined) return problem;
+    if (schema.$ref !== undefined) {
+      const target = targetOf(schema.$ref);
+      if (target === undefined)
+        return `has a $ref to ${quoted(String(schema.$ref))} at ${quoted(at)}, where nothing is`;
+      open.push([String(schema.$ref), target]);
+    }
+    for (const part of partsOf(at, schema)) open.push(part);
+  }
+  const circle = circleAmong(places, targetOf);
+  return circle && `leads from ${quoted(circle)} back to itself, whatever a value holds`;
+}
+
+/** What is wrong with the schema itself, those within it left out. */
+function problemAt(at: string, { $ref, type, pattern, patternProperties }: JsonObject): string | undefined {
+  if ($ref !== undefined && typeof $ref !== "string") return `has a $ref at ${quoted(at)} that is no text`;
+  if ($ref !== undefined && !$ref.startsWith("#"))
+    return `has a $ref to ${quoted($ref)}: put what it names under $defs`;
+  const types: unknown[] = Array.isArray(type) ? type : [type];
+  const odd = types.length === 0 ? "[]" : types.find((one) => one !== undefined && !TYPES.includes(one));
+  if (odd !== undefined)
+    return `has the type ${quoted(String(odd))} at ${quoted(`${at}/type`)}: use ${TYPES.join(", ")}`;
+  const names = Object.keys(isObject(patternProperties) ? patternProperties : {});
+  return (
+    (pattern !== undefined ? patternProblem(`${at}/pattern`, [pattern]) : undefined) ??
+    patternProblem(`${at}/patternProperties`, names)
+  );
+}
+
+function patternProblem(at: string, patterns: readonly unknown[]): string | undefined {
+  for (const pattern of patterns) {
+    if (typeof pattern === "string" && pattern.length > MAX_PATTERN_CHARS)
+      return `has a pattern of more than ${MAX_PATTERN_CHARS} characters at ${quoted(at)}`;
+    if (typeof pattern !== "string" || !isExpression(pattern))
+      return `has a pattern at ${quoted(at)} that is no regular expression of JavaScript with its flag u`;
+  }
+  return undefined;
+}
+
+/** V8 only reads the expression here, in the time of its length; it compiles one when it first runs. */
+function isExpression(pattern: string): boolean {
+  try {
+    return new RegExp(pattern, "u").unicode;
+  } catch {
+    return false;
+  }
+}
+
+/** What stands where schemas must stand, with the places; nothing that is a schema where a list of them is none. */
+function* partsOf(at: string, schema: JsonObject): Iterable<[at: string, schema: unknown]> {
+  const { items } = schema;
+  for (const keyword of ONE) if (schema[keyword] !== undefined) yield [`${at}/${keyword}`, schema[keyword]];
+  if (items !== undefined && !Array.isArray(items)) yield [`${at}/items`, items];
+  for (const keyword of Array.isArray(items) ? [...LISTS, "items"] : LISTS) {
+    const list = schema[keyword];
+    const parts: unknown[] = Array.isArray(list) ? list : [];
+    for (const [index, part] of parts.entries()) yield [`${at}/${keyword}/${index}`, part];
+    if (list !== undefined && !Array.isArray(list)) yield [`${at}/${keyword}`, undefined];
+  }
+  for (const keyword of NAMED) {
+    const named = schema[keyword];
+    if (isObject(named))
+      for (const [name, part] of Object.entries(named)) yield [`${at}/${keyword}/${name}`, part];
+    else if (named !== undefined) yield [`${at}/${keyword}`, undefined];
+  }
+}
+
+/** The parts of a schema that are called by name; undefined where parts are documents of their own, whose references are not followed. */
+function namesWithin(root: JsonObject): ReadonlyMap<string, JsonObject> | undefined {
+  const names = new Map<string, JsonObject>();
+  const open: unknown[] = [root];
+  for (const part of open) {
+    if (typeof part !== "object" || part === null) continue;
+    open.push(...Object.values(part));
+    if (!isObject(part)) continue;
+    if (typeof part.$anchor === "string") names.set(part.$anchor, part);
+    for (const id of [part.$id, part.id]) {
+      if (typeof id !== "string") continue;
+      if (id.startsWith("#")) names.set(id.slice(1), part);
+      else if (part !== root) return undefined;
+    }
+  }
+  return names;
+}
+
+/** The schema that a reference within `root` names. */
+function leadsTo(
+  root: JsonObject,
+  names: ReadonlyMap<string, JsonObject>,
+  reference: unknown,
+): JsonObject | boolean | undefined {
+  const fragment = decoded(String(reference).slice(1));
+  if (fragment === undefined) return undefined;
+  if (fragment !== "" && !fragment.startsWith("/")) return names.get(fragment);
+  let target: unknown = root;
+  for (const step of fragment.split("/").slice(1)) {
+    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (typeof target !== "object" || target === null || !Object.hasOwn(target, name)) return undefined;
+    target = Reflect.get(target, name);
+  }
+  return typeof target === "boolean" || isObject(target) ? target : undefined;
+}
+
+function decoded(fragment: string): string | undefined {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where a schema judges the same value by itself again, so that no judgement has an end. */
+function circleAmong(
+  places: ReadonlyMap<object, string>,
+  targetOf: (reference: unknown) => JsonObject | boolean | undefined,
+): string | undefined {
+  const isOver = new Map<object, boolean>();
+  const circleFrom = (schema: unknown): string | undefined => {
+    if (!isObject(schema) || isOver.get(schema)) return undefined;
+    if (isOver.has(schema)) return places.get(schema) ?? "#";
+    isOver.set(schema, false);
+    const next =
+      schema.$ref === undefined ? SAME_VALUE.flatMap((keyword) => schema[keyword]) : [targetOf(schema.$ref)];
+    for (const part of next) {
+      const circle = circleFrom(part);
+      if (circle !== undefined) return circle;
+    }
+    isOver.set(schema, true);
+    return undefined;
+  };
+  for (const schema of places.keys()) {
+    const circle = circleFrom(schema);
+    if (circle !== undefined) return circle;
+  }
+  return undefined;
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,139 @@
+/**
+ * An MCP server that this process starts, and the way to it over its standard streams. What it wrote before its end is read.
+ *
+ * 1. The connection ends with the process that was started, whatever else holds its streams: a server's own children may outlive it.
+ * 2. A server leaves no process behind: it leads a group, and what is left of that ends with it. Of `npx server` or `sh -c server` the
+ *    process that was started is only the launcher.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import type { JSONRPCMessage, ReadBuffer, Transport } from "@modelcontextprotocol/client";
+import { type Clock, within } from "../../../shared/clock.ts";
+import { messageOf, ToolFailure } from "../../../shared/errors.ts";
+
+/** How long a server may take to end by itself, and again once it was asked to by SIGTERM. */
+const GRACE_MS = 2_000;
+/** How long what a server wrote is read behind its end: a process that left its group may hold its streams. */
+const DRAIN_MS = 500;
+
+/** What is started. */
+export interface ServerProcessOptions {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Its whole environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string | undefined;
+  /** The longest message that it may write, in bytes; beyond, the connection ends. */
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  /** Takes what it writes to its standard error. */
+  readonly complained: (bytes: Buffer) => void;
+}
+
+/** See the module's header. */
+export class ProcessTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: <T extends JSONRPCMessage>(message: T) => void;
+  readonly #options: ServerProcessOptions;
+  #child: ChildProcess | undefined;
+  #closing: Promise<void> | undefined;
+  #tellClosed: () => void = () => undefined;
+  /** Resolves when nothing more comes from the server. */
+  readonly #closed = new Promise<void>((resolve) => {
+    this.#tellClosed = resolve;
+  });
+
+  constructor(options: ServerProcessOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with the system's error when the process cannot be started. */
+  async start(): Promise<void> {
+    const { ReadBuffer } = await import("@modelcontextprotocol/client");
+    const { command, args, env, cwd, maxBytes, clock, complained } = this.#options;
+    const child = spawn(command, args, { env, cwd, detached: true, stdio: "pipe" });
+    this.#child = child;
+    const buffer = new ReadBuffer({ maxBufferSize: maxBytes });
+    const failed = (error: Error) => this.onerror?.(error);
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", failed);
+    child.stdout.on("data", (bytes: Buffer) => this.#read(buffer, bytes));
+    child.stderr.on("data", complained);
+    child.once("exit", () => {
+      signalGroup(child, "SIGKILL");
+      const limit = clock.timeout(DRAIN_MS, () => {
+        for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+      });
+      child.once("close", () => limit.cancel());
+    });
+    child.once("close", () => {
+      this.#tellClosed();
+      this.onclose?.();
+    });
+    await new Promise<void>((resolve, reject) => {
+      child.once("spawn", resolve);
+      child.once("error", reject);
+    });
+  }
+
+  /** Resolves when the system has taken the message, or the server has ended. */
+  async send(message: JSONRPCMessage): Promise<void> {
+    const { serializeMessage } = await import("@modelcontextprotocol/client");
+    const stdin = this.#child?.stdin;
+    if (!stdin || stdin.write(serializeMessage(message))) return;
+    await Promise.race([new Promise((resolve) => stdin.once("drain", resolve)), this.#closed]);
+  }
+
+  /** Ends the server: by the end of its input, then by SIGTERM, then by SIGKILL. Takes 6 s at most. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    const child = this.#child;
+    if (child?.pid === undefined) return;
+    const { clock } = this.#options;
+    child.stdin?.end();
+    for (const signal of ["SIGTERM", "SIGKILL", undefined] as const) {
+      const isOver = await within(
+        clock,
+        GRACE_MS,
+        this.#closed.then(() => true),
+      );
+      if (isOver || signal === undefined) return;
+      signalGroup(child, signal);
+    }
+  }
+
+  #read(buffer: ReadBuffer, bytes: Buffer): void {
+    try {
+      buffer.append(bytes);
+    } catch (error) {
+      this.onerror?.(asError(error));
+      void this.close();
+      return;
+    }
+    for (let isMore = true; isMore; ) {
+      try {
+        const message = buffer.readMessage();
+        isMore = message !== null;
+        if (message !== null) this.onmessage?.(message);
+      } catch (error) {
+        this.onerror?.(asError(error));
+      }
+    }
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new ToolFailure(messageOf(error));
+}
+
+/** Also after the end of the process itself: others of its group may go on. */
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal);
+  } catch {
+    // The group is gone.
+  }
+}

@@ -824,4 +824,22 @@ export default [
     tests: OFFLINE,
     title: "a schedule is refused",
   },
+  {
+    id: "api-ended-by-logger",
+    promise: "What the logger of a program throws keeps no API from its start.",
+    file: "src/service/api/api.ts",
+    find: "options.logger && guardedLogger(options.logger)",
+    replace: "options.logger",
+    tests: ["test/integration/broken-logger.test.ts"],
+    title: "an API starts",
+  },
+  {
+    id: "intake-ended-by-logger",
+    promise: "What the logger of a program throws ends no intake.",
+    file: "src/service/intake/intake.ts",
+    find: "guardedLogger(more.logger ?? createLogger())",
+    replace: "more.logger ?? createLogger()",
+    tests: ["test/integration/broken-logger.test.ts"],
+    title: "an intake goes on",
+  },
 ];

@@ -12,7 +12,7 @@ import { type Client, internalsOf } from "../../producer/client.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { createHttpServer } from "../../shared/http-server.ts";
-import type { Logger } from "../../shared/logger.ts";
+import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { createApiKeys } from "../../shared/redis/api-keys.ts";
 import { allowedHosts, isLoopback } from "../board/app.ts";
 import type { Reach } from "../webhooks/address.ts";
@@ -79,7 +79,8 @@ export interface Api {
 /** An API, not started. Throws `invalid_config` for a client that is none. */
 export function createApi(options: ApiOptions): Api {
   internalsOf(options?.client);
-  const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock, logger } = options;
+  const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock } = options;
+  const logger = options.logger && guardedLogger(options.logger);
   const board = openBoard(client);
   const server = createHttpServer({
     who: "The API",
@@ -87,7 +88,7 @@ export function createApi(options: ApiOptions): Api {
     port: options.port ?? 0,
     connections: MAX_CONNECTIONS,
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
-    answer: openApp(options, board.mount),
+    answer: openApp({ ...options, ...(logger && { logger }) }, board.mount),
   });
   const push = createWebhookPush({ client, clock, ...(reach && { reach }), ...(logger && { logger }) });
   let starting: Promise<{ needsKey: boolean }> | undefined;

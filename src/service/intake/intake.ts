@@ -14,7 +14,7 @@ import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
-import { createLogger, type Logger } from "../../shared/logger.ts";
+import { createLogger, guardedLogger, type Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../shared/redis/connection/connection.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
@@ -82,13 +82,8 @@ export function createIntake(options: IntakeOptions): Intake {
   };
 }
 
-function open({
-  redisUrl,
-  prefix,
-  client,
-  logger = createLogger(),
-  clock = systemClock,
-}: IntakeOptions): Opened {
+function open({ redisUrl, prefix, client, clock = systemClock, ...more }: IntakeOptions): Opened {
+  const logger = guardedLogger(more.logger ?? createLogger());
   const redis = openRedis(redisUrl, "worker", logger, clock);
   const { keys } = openInstallation(redis, { prefix });
   const blocking = openRedis(redisUrl, "worker", logger, clock);

@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import type { Logger as PinoLogger } from "pino";
 import { hasMethods, systemClock } from "./clock.ts";
 import { messageOf } from "./errors.ts";
+import { type OptionForms, optionProblems, refuseProblems } from "./options.ts";
 import { MASK, withoutLogins, withoutSecrets } from "./secrets.ts";
 
 /** What the rest of the code logs with. */
@@ -92,6 +93,14 @@ export interface LogSink {
   write(line: string): void;
 }
 
+const FORMS: OptionForms<{ level: unknown; destination: unknown }> = {
+  level: [(value) => LOG_LEVELS.some((level) => level === value), `one of ${LOG_LEVELS.join(", ")}`],
+  destination: [
+    (value) => (Number.isInteger(value) && Number(value) >= 0) || hasMethods(value, ["write"]),
+    "a file descriptor or an object with write",
+  ],
+};
+
 /** Lines of ordinary events are written together, this often or when there are so many characters of them. */
 const WRITE_EVERY_MS = 100;
 const WRITE_AT_CHARS = 8 * 1024;
@@ -109,8 +118,10 @@ const ORDINARY = /^\{"level":[123]0,/;
  * A logger that writes JSON lines to `destination` (a file descriptor or a sink, default 2: stdout belongs to
  * results). Anything that looks like a key or a password in a URL is replaced in the finished line. To a file descriptor,
  * lines up to `info` are written within 100 ms, warnings and errors at once, and all that is left when the process exits.
+ * Throws `invalid_config` that names every wrong option.
  */
 export function createLogger(options: { level?: LogLevel; destination?: number | LogSink } = {}): Logger {
+  refuseProblems("The logger", optionProblems(options, FORMS, { maker: "a logger" }));
   const { destination = 2 } = options;
   const sink = typeof destination === "number" ? gathered(destination) : destination;
   const scrubbed = {

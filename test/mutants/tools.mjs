@@ -1115,4 +1115,12 @@ export default [
     replace: "\\s*:\\s*",
     tests: ["test/unit/shared/secrets.test.ts"],
   },
+  {
+    id: "runner-options-unchecked",
+    promise: "A choice of how commands run refuses options that it does not know or cannot use.",
+    file: "src/worker/tools/sandbox/choose.ts",
+    find: 'refuseProblems("A runner of commands", wrong);',
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/choose.test.ts"],
+  },
 ];

@@ -100,3 +100,14 @@ describe("the guard of a logger", () => {
 function refuse(error: Error): never {
   throw error;
 }
+
+test.each([
+  [{ level: "loud" }, "level must be one of trace, debug, info, warn, error, fatal, silent"],
+  [{ destination: "app.log" }, "destination must be a file descriptor or an object with write"],
+  [{ destination: -1 }, "destination must be a file descriptor or an object with write"],
+  [{ dest: 2 }, "dest is no option of a logger"],
+])("a logger of %j is refused, and the option named", (options, problem) => {
+  expect(() => Reflect.apply(createLogger, undefined, [options])).toThrow(
+    expect.objectContaining({ code: "invalid_config", message: `The logger cannot be made: ${problem}.` }),
+  );
+});

@@ -1876,4 +1876,20 @@ export default [
     replace: "",
     tests: ["test/unit/shared/logger.test.ts"],
   },
+  {
+    id: "refusal-unmasked",
+    promise: "A secret in what a provider says of a refusal reaches neither the log nor the reply.",
+    file: "src/worker/run/call-model.ts",
+    find: "refusal: refusal && withoutSecrets(refusal),",
+    replace: "refusal,",
+    tests: ["test/unit/worker/run/call-model.redacted-answer.test.ts"],
+  },
+  {
+    id: "refusal-unbounded",
+    promise: "Of what a provider says of a refusal a line of bounded length is kept.",
+    file: "src/worker/model/anthropic/answer-draft.ts",
+    find: "clip(redact(said.toWellFormed()), WORD_MAX_CHARS)",
+    replace: "said",
+    tests: ["test/unit/worker/model/anthropic/answer-draft.test.ts"],
+  },
 ];

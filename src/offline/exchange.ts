@@ -147,11 +147,16 @@ export function errorBody(error: Pick<ApiError, "type" | "message">, requestId: 
 /**
  * Why the offline model itself could not do what its owner asked.
  * `not_started`: `url` was read before `start()`; `cannot_listen`: the address is taken or not ours;
- * `ledger_unwritable`: `ledgerPath` cannot be opened for appending; `invalid_scenario`: the scenario does not match its schema.
+ * `invalid_config`: options that are none or cannot be used; `ledger_unwritable`: `ledgerPath` cannot be opened for appending; `invalid_scenario`: the scenario does not match its schema.
  */
 export class OfflineModelError extends Error {
   override readonly name = "OfflineModelError";
-  readonly code: "not_started" | "cannot_listen" | "ledger_unwritable" | "invalid_scenario";
+  readonly code:
+    | "not_started"
+    | "invalid_config"
+    | "cannot_listen"
+    | "ledger_unwritable"
+    | "invalid_scenario";
 
   /** @param message one sentence that says what to do */
   constructor(code: OfflineModelError["code"], message: string, options?: ErrorOptions) {

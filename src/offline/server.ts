@@ -11,6 +11,7 @@
  */
 import { appendFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
+import { z } from "zod";
 import { createPromptCache } from "./cache.ts";
 import { type Exchange, OfflineModelError, openExchange, sendError } from "./exchange.ts";
 import { createLedger, type LedgerEntry } from "./ledger.ts";
@@ -40,6 +41,15 @@ export interface OfflineModelOptions {
   ledgerPath?: string;
 }
 
+const Options: z.ZodType<OfflineModelOptions> = z.strictObject({
+  host: z.string().min(1).optional(),
+  port: z.int().min(0).max(65_535).optional(),
+  latencyMs: z.number().min(0).optional(),
+  parallel: z.int().min(1).optional(),
+  scenario: z.custom<Scenario>().optional(),
+  ledgerPath: z.string().min(1).optional(),
+});
+
 /** A running or stopped offline model. */
 export interface OfflineModel {
   /** Listens. Rejects with `OfflineModelError` `cannot_listen` or `ledger_unwritable`. */
@@ -56,8 +66,12 @@ export interface OfflineModel {
   setScenario(scenario: Scenario | undefined): void;
 }
 
-/** Creates an offline model that does nothing until `start()`. Throws `OfflineModelError` `invalid_scenario`. */
+/**
+ * Creates an offline model that does nothing until `start()`. Throws `OfflineModelError`: `invalid_config` names every wrong
+ * option, `invalid_scenario` says what of the scenario cannot be played.
+ */
 export function createOfflineModel(options: OfflineModelOptions = {}): OfflineModel {
+  requireUsable(options);
   const { host = "127.0.0.1", port = 0, ledgerPath, latencyMs = 0, parallel } = options;
   const ledger = createLedger(ledgerPath);
   const player = createScriptPlayer();
@@ -93,6 +107,13 @@ export function createOfflineModel(options: OfflineModelOptions = {}): OfflineMo
       return ledger.entries;
     },
   };
+}
+
+function requireUsable(options: OfflineModelOptions): void {
+  const { error } = Options.safeParse(options);
+  if (!error) return;
+  const problems = error.issues.map(({ path, message }) => [...path, message].join(": "));
+  throw new OfflineModelError("invalid_config", `The offline model cannot be made: ${problems.join("; ")}.`);
 }
 
 function urlOf(host: string, port: number): string {

@@ -11,7 +11,7 @@
 import { z } from "zod";
 import { CLOCK_FORM, isClock, systemClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
-import { isLogger, LOGGER_FORM } from "../shared/logger.ts";
+import { guardedLogger, isLogger, LOGGER_FORM } from "../shared/logger.ts";
 import type { Definitions } from "../shared/protocol/definition.ts";
 import { Prefix } from "../shared/protocol/ids.ts";
 import { Budgets, isTiming, LimitsInput, TIMING_FORM } from "../shared/protocol/limits.ts";
@@ -102,7 +102,8 @@ export function createClient(options: ClientOptions): Client {
 
   const open = async () => {
     const [{ openClient }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
-    return openClient({ ...options, ...(prefix !== undefined && { prefix }) });
+    const logger = options.logger && { logger: guardedLogger(options.logger) };
+    return openClient({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
   };
   const inside: ClientInternals = {
     operator: {

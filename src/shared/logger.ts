@@ -6,16 +6,70 @@ import { write, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Logger as PinoLogger } from "pino";
 import { hasMethods, systemClock } from "./clock.ts";
+import { messageOf } from "./errors.ts";
+import { type OptionForms, optionProblems, refuseProblems } from "./options.ts";
 import { MASK, withoutLogins, withoutSecrets } from "./secrets.ts";
 
 /** What the rest of the code logs with. */
-export type Logger = Pick<PinoLogger, "debug" | "info" | "warn" | "error" | "child">;
+export interface Logger extends Pick<PinoLogger, "debug" | "info" | "warn" | "error"> {
+  child(bindings: Record<string, unknown>): Logger;
+}
 /** What a logger must be, as the end of "must be …". */
 export const LOGGER_FORM = "a logger: an object with debug, info, warn, error and child, such as pino makes";
 
 /** Whether `value` can be used as a logger. */
 export function isLogger(value: unknown): value is Logger {
   return hasMethods(value, ["debug", "info", "warn", "error", "child"]);
+}
+
+/** Loggers that never throw: those made here, and guards. */
+const guarded = new WeakSet<Logger>();
+
+/**
+ * `logger` for the code here, which no line of a log may end: what it throws or rejects with goes no further. The first such
+ * problem is a warning of the process. Where its `child` fails or is no logger, the logger itself is used.
+ */
+export function guardedLogger(logger: Logger): Logger {
+  if (guarded.has(logger)) return logger;
+  let isTold = false;
+  return guardOf(logger, (error) => {
+    if (isTold) return;
+    isTold = true;
+    const tell = () =>
+      process.emitWarning(`The logger fails: ${messageOf(error)}`, { code: "SUBAGENT_LOGGER" });
+    attempt(tell, ignore);
+  });
+}
+
+function guardOf(logger: Logger, failed: (error: unknown) => void): Logger {
+  const level =
+    (name: "debug" | "info" | "warn" | "error") =>
+    (...line: unknown[]) =>
+      void attempt(() => Reflect.apply(logger[name], logger, line), failed);
+  const guard: Logger = {
+    debug: level("debug"),
+    info: level("info"),
+    warn: level("warn"),
+    error: level("error"),
+    child(bindings) {
+      const child = attempt(() => logger.child(bindings), failed);
+      return child && isLogger(child) ? guardOf(child, failed) : guard;
+    },
+  };
+  guarded.add(guard);
+  return guard;
+}
+
+/** What `work` returns; undefined where it throws. A promise that it returns may reject. */
+function attempt<T>(work: () => T, failed: (error: unknown) => void): T | undefined {
+  try {
+    const result = work();
+    if (hasMethods(result, ["then"])) Promise.resolve(result).catch(failed);
+    return result;
+  } catch (error) {
+    failed(error);
+    return undefined;
+  }
 }
 
 /** How much is logged. */
@@ -39,6 +93,14 @@ export interface LogSink {
   write(line: string): void;
 }
 
+const FORMS: OptionForms<{ level: unknown; destination: unknown }> = {
+  level: [(value) => LOG_LEVELS.some((level) => level === value), `one of ${LOG_LEVELS.join(", ")}`],
+  destination: [
+    (value) => (Number.isInteger(value) && Number(value) >= 0) || hasMethods(value, ["write"]),
+    "a file descriptor or an object with write",
+  ],
+};
+
 /** Lines of ordinary events are written together, this often or when there are so many characters of them. */
 const WRITE_EVERY_MS = 100;
 const WRITE_AT_CHARS = 8 * 1024;
@@ -56,15 +118,20 @@ const ORDINARY = /^\{"level":[123]0,/;
  * A logger that writes JSON lines to `destination` (a file descriptor or a sink, default 2: stdout belongs to
  * results). Anything that looks like a key or a password in a URL is replaced in the finished line. To a file descriptor,
  * lines up to `info` are written within 100 ms, warnings and errors at once, and all that is left when the process exits.
+ * Throws `invalid_config` that names every wrong option.
  */
 export function createLogger(options: { level?: LogLevel; destination?: number | LogSink } = {}): Logger {
+  refuseProblems("The logger", optionProblems(options, FORMS, { maker: "a logger" }));
   const { destination = 2 } = options;
   const sink = typeof destination === "number" ? gathered(destination) : destination;
   const scrubbed = {
-    write: (line: string) => void sink.write(withoutKeys(withoutLogins(withoutSecrets(line)))),
+    write: (line: string) =>
+      void attempt(() => sink.write(withoutKeys(withoutLogins(withoutSecrets(line)))), ignore),
   };
   const { pino } = loadPino();
-  return pino({ level: options.level ?? "info", base: undefined }, scrubbed);
+  const logger = pino({ level: options.level ?? "info", base: undefined }, scrubbed);
+  guarded.add(logger);
+  return logger;
 }
 
 /**
@@ -167,3 +234,5 @@ class GatheredLines {
 function takenLater(error: unknown, bytes: Buffer): Buffer {
   return error instanceof Error && "code" in error && error.code === "EAGAIN" ? bytes : NOTHING;
 }
+
+function ignore(): void {}

@@ -2,10 +2,9 @@
 import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { CLOCK_FORM, type Clock, hasMethods, isClock } from "../shared/clock.ts";
-import { SubagentError } from "../shared/errors.ts";
 import { isLogger, LOGGER_FORM, type Logger } from "../shared/logger.ts";
 import { McpServers, type McpServersInput } from "../shared/mcp-server.ts";
-import { type OptionForms, optionProblems } from "../shared/options.ts";
+import { FLAG, type OptionForms, optionProblems, refuseProblems } from "../shared/options.ts";
 import { Prefix } from "../shared/protocol/ids.ts";
 import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
@@ -93,7 +92,6 @@ export interface WorkerOptions {
 }
 
 const isText = (value: unknown) => typeof value === "string" && value !== "";
-const isFlag = (value: unknown) => typeof value === "boolean";
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
 const isList = (value: unknown) => Array.isArray(value) && value.every(isObject);
 
@@ -130,20 +128,20 @@ const FORMS: OptionForms<WorkerOptions> = {
     `a whole number from 1 to ${MAX_CONCURRENCY}`,
   ],
   drainGraceMs: [(value) => Number.isFinite(value) && Number(value) >= 0, "0 or more milliseconds"],
-  watchdog: [isFlag, "true or false"],
+  watchdog: FLAG,
   isolation: [
     (value) => typeof value === "object" && value !== null && "file" in value && isText(value.file),
     "a program: { file, args }",
   ],
-  isolated: [isFlag, "true or false"],
+  isolated: FLAG,
   prices: [
     (value) => PriceOverrides.safeParse(value).success,
     "prices by model id, USD per million tokens: { input, output }",
   ],
-  strict: [isFlag, "true or false"],
+  strict: FLAG,
   trace: [(value) => value === "off" || value === "full", "off or full"],
-  metrics: [isFlag, "true or false"],
-  sendTraceparent: [isFlag, "true or false"],
+  metrics: FLAG,
+  sendTraceparent: FLAG,
   logger: [isLogger, LOGGER_FORM],
   clock: [isClock, CLOCK_FORM],
   timing: [isTiming, TIMING_FORM],
@@ -158,11 +156,7 @@ export function checkWorkerOptions(options: WorkerOptions): void {
     ...(isList(options?.hooks) ? hookProblems(options.hooks ?? []) : []),
     ...mcpProblems(options?.mcpServers),
   ];
-  if (problems.length > 0) {
-    throw new SubagentError("invalid_config", `The worker cannot be made: ${problems.join("; ")}.`, {
-      problems,
-    });
-  }
+  refuseProblems("The worker", problems);
   parseRedisUrl(options.redisUrl);
 }
 

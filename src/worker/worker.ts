@@ -7,7 +7,7 @@ import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, CoarseTimers, systemClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
-import { createLogger, type Logger } from "../shared/logger.ts";
+import { createLogger, guardedLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import type { Keys } from "../shared/protocol/keys.ts";
@@ -79,7 +79,8 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   checkWorkerOptions(options);
   const { clock = systemClock } = options;
   const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
-  const { logger = createLogger(), mcpServers = {} } = options;
+  const logger = guardedLogger(options.logger ?? createLogger());
+  const { mcpServers = {} } = options;
   const mcp = createMcpTools(McpServers.parse(mcpServers), { clock, logger });
   const toolbox = createToolbox([...createBaseTools({ clock }), ...ownToolsOf(options)], mcp.tools);
   if (options.isolated)

@@ -54,7 +54,10 @@ export const ROOMS: readonly Room[] = [
   { room: "src/index.ts", may: [...GROUND, "src/shared/redis/", "src/producer/replies/", "src/producer/"] },
 
   { room: "src/worker/model/", may: [PROTOCOL] },
-  { room: "src/worker/model/anthropic/", may: [...GROUND, "src/shared/secrets.ts", "src/worker/model/"] },
+  {
+    room: "src/worker/model/anthropic/",
+    may: [PROTOCOL, "src/shared/", "src/shared/secrets.ts", "src/worker/model/"],
+  },
   { room: "src/worker/tools/roots.ts", may: [] },
   { room: "src/worker/tools/workspace.ts", may: [...GROUND, "src/worker/tools/roots.ts"] },
   {

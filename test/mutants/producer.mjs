@@ -1212,4 +1212,13 @@ export default [
     tests: ["test/integration/service/agent-protocol.test.ts"],
     title: "tenth of its age",
   },
+  {
+    id: "client-ended-by-logger",
+    promise: "What the logger of a program throws ends no process of a client.",
+    file: "src/producer/client.ts",
+    find: "guardedLogger(options.logger) }",
+    replace: "options.logger }",
+    tests: ["test/integration/broken-logger.test.ts"],
+    title: "a client says",
+  },
 ];

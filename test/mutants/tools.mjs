@@ -1157,4 +1157,12 @@ export default [
     tests: ["test/unit/worker/tools/builtin/edit-file.test.ts"],
     title: "without line ends",
   },
+  {
+    id: "runner-options-unchecked",
+    promise: "A choice of how commands run refuses options that it does not know or cannot use.",
+    file: "src/worker/tools/sandbox/choose.ts",
+    find: 'refuseProblems("A runner of commands", wrong);',
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/choose.test.ts"],
+  },
 ];

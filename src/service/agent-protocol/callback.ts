@@ -15,7 +15,7 @@ import { shorten } from "../../producer/model-text.ts";
 import { quoted } from "../../producer/text-boundary.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
-import type { Logger } from "../../shared/logger.ts";
+import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -67,9 +67,10 @@ const MOST_SAID_CHARS = 500;
 
 /** A sender, not started. */
 export function createCallbackSender(options: CallbackOptions): CallbackSender {
+  const logger = options.logger && { logger: guardedLogger(options.logger) };
   return createStartable(() => {
     const over = new AbortController();
-    const running = tellEnds(options, over.signal);
+    const running = tellEnds({ ...options, ...logger }, over.signal);
     return () => {
       over.abort();
       return running;

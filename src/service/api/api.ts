@@ -9,10 +9,12 @@
  */
 import type { RequestListener } from "node:http";
 import { type Client, internalsOf } from "../../producer/client.ts";
-import { type Clock, systemClock } from "../../shared/clock.ts";
+import { CLOCK_FORM, type Clock, hasMethods, isClock, systemClock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { createHttpServer } from "../../shared/http-server.ts";
-import type { Logger } from "../../shared/logger.ts";
+import { guardedLogger, isLogger, LOGGER_FORM, type Logger } from "../../shared/logger.ts";
+import { COUNT, HOST, type OptionForms, optionProblems, PORT, refuseProblems } from "../../shared/options.ts";
+import { TenantId } from "../../shared/protocol/ids.ts";
 import { createApiKeys } from "../../shared/redis/api-keys.ts";
 import { allowedHosts, isLoopback } from "../board/app.ts";
 import type { Reach } from "../webhooks/address.ts";
@@ -63,6 +65,24 @@ export interface ApiOptions {
   logger?: Logger;
 }
 
+const isMount = (value: unknown) => hasMethods(value, ["handler"]);
+const FORMS: OptionForms<ApiOptions> = {
+  client: [() => true, "a client"],
+  host: HOST,
+  port: PORT,
+  hostNames: [(value) => Array.isArray(value) && value.every(HOST[0]), "a list of host names"],
+  tenant: [(value) => TenantId.safeParse(value).success, "1 to 64 characters of A-Za-z0-9._-"],
+  requestsPerMinute: COUNT,
+  requestsAtOnce: COUNT,
+  webhookReach: [(value) => value === "public" || value === "any", "public or any"],
+  mounts: [
+    (value) => Array.isArray(value) && value.every(isMount),
+    "a list of mounts, as mcpMount() makes one",
+  ],
+  clock: [isClock, CLOCK_FORM],
+  logger: [isLogger, LOGGER_FORM],
+};
+
 /** An API. */
 export interface Api {
   /** `http://127.0.0.1:41234`; the port is known once it has started. */
@@ -76,10 +96,12 @@ export interface Api {
   stop(): Promise<void>;
 }
 
-/** An API, not started. Throws `invalid_config` for a client that is none. */
+/** An API, not started. Throws `invalid_config` for a client that is none, or that names every other wrong option. */
 export function createApi(options: ApiOptions): Api {
   internalsOf(options?.client);
-  const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock, logger } = options;
+  refuseProblems("The API", optionProblems(options, FORMS, { maker: "an API" }));
+  const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock } = options;
+  const logger = options.logger && guardedLogger(options.logger);
   const board = openBoard(client);
   const server = createHttpServer({
     who: "The API",
@@ -87,7 +109,7 @@ export function createApi(options: ApiOptions): Api {
     port: options.port ?? 0,
     connections: MAX_CONNECTIONS,
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
-    answer: openApp(options, board.mount),
+    answer: openApp({ ...options, ...(logger && { logger }) }, board.mount),
   });
   const push = createWebhookPush({ client, clock, ...(reach && { reach }), ...(logger && { logger }) });
   let starting: Promise<{ needsKey: boolean }> | undefined;

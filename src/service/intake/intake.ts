@@ -13,13 +13,15 @@
 import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
-import { type Clock, systemClock } from "../../shared/clock.ts";
-import { createLogger, type Logger } from "../../shared/logger.ts";
-import { newRequestKey } from "../../shared/protocol/ids.ts";
+import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../shared/clock.ts";
+import { createLogger, guardedLogger, isLogger, LOGGER_FORM, type Logger } from "../../shared/logger.ts";
+import { type OptionForms, optionProblems, refuseProblems } from "../../shared/options.ts";
+import { newRequestKey, Prefix } from "../../shared/protocol/ids.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../shared/redis/connection/connection.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
 import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
 import { createIntakeStream } from "../../shared/redis/intake-stream.ts";
+import { parseRedisUrl } from "../../shared/redis-url.ts";
 import { createJobTaker, type JobTaker } from "./jobs.ts";
 import { createIntakeQuota } from "./quota.ts";
 import { createStreamReader, type StreamReader } from "./stream.ts";
@@ -40,6 +42,15 @@ export interface IntakeOptions {
   clock?: Clock;
 }
 
+const FORMS: OptionForms<IntakeOptions> = {
+  redisUrl: [(value) => typeof value === "string", "the address of a Redis, e.g. redis://127.0.0.1:6379"],
+  prefix: [(value) => Prefix.safeParse(value).success, "1 to 32 characters of A-Za-z0-9._-"],
+  client: [() => true, "a client"],
+  logger: [isLogger, LOGGER_FORM],
+  clock: [isClock, CLOCK_FORM],
+};
+const REQUIRED: ReadonlySet<string> = new Set(["redisUrl"]);
+
 /** See the module's header. */
 export interface Intake {
   /** Connects and begins to take wishes; waits for Redis as long as it takes. Idempotent. */
@@ -57,9 +68,11 @@ interface Opened {
   clock: Clock;
 }
 
-/** An intake, not started. Throws `invalid_config` for a client that is none. */
+/** An intake, not started. Throws `invalid_config` for a client that is none, or that names every other wrong option. */
 export function createIntake(options: IntakeOptions): Intake {
   internalsOf(options?.client);
+  refuseProblems("The intake", optionProblems(options, FORMS, { maker: "an intake", required: REQUIRED }));
+  parseRedisUrl(options.redisUrl);
   let opened: Opened | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
@@ -82,13 +95,8 @@ export function createIntake(options: IntakeOptions): Intake {
   };
 }
 
-function open({
-  redisUrl,
-  prefix,
-  client,
-  logger = createLogger(),
-  clock = systemClock,
-}: IntakeOptions): Opened {
+function open({ redisUrl, prefix, client, clock = systemClock, ...more }: IntakeOptions): Opened {
+  const logger = guardedLogger(more.logger ?? createLogger());
   const redis = openRedis(redisUrl, "worker", logger, clock);
   const { keys } = openInstallation(redis, { prefix });
   const blocking = openRedis(redisUrl, "worker", logger, clock);

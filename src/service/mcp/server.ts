@@ -16,7 +16,7 @@ import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import type { Logger } from "../../shared/logger.ts";
+import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
@@ -65,8 +65,9 @@ export function createMcpServer({
   answerWithinMs = ANSWER_WITHIN_MS,
   onceAnswered = (_requestId, ack) => void ack(),
   requireStillValid = async () => {},
-  logger,
+  ...more
 }: McpServerOptions): Server {
+  const logger = more.logger && guardedLogger(more.logger);
   const server = new Server(
     { name: "subagent-queue", version: packageVersion() },
     { capabilities: { tools: {}, extensions: { [TASKS]: {} } }, instructions: INSTRUCTIONS },

@@ -3,7 +3,7 @@ import type { RequestId } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
-import type { Logger } from "../../shared/logger.ts";
+import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { createMcpServer } from "./server.ts";
 
 /** Most bytes that wait for the end of their message: as much as a request over HTTP may bring. */
@@ -16,7 +16,8 @@ export interface McpStdio {
 }
 
 /** Serves until the connection is closed. Nothing but the protocol may go to standard output meanwhile. */
-export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): McpStdio {
+export function serveMcpStdio(parent: Parent, clock: Clock, given: Logger): McpStdio {
+  const logger = guardedLogger(given);
   let problem: string | undefined;
   const onerror = ({ message }: Error) => {
     logger.debug({ problem: message }, "MCP connection trouble");

@@ -32,6 +32,8 @@ export const AssistantEntry = z.object({
   v: z.literal(1),
   content: z.array(ContentBlock),
   stop_reason: z.string().default(USUAL_STOP),
+  /** What the provider said of a refusal. */
+  refusal: z.string().optional(),
   model: z.string(),
   usage: StoredUsage,
   cost_usd: z.number().min(0).default(0),

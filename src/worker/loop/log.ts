@@ -48,6 +48,8 @@ export interface LoggedAnswer {
   /** `content` as the provider's adapter spelled it. */
   contentJson: string;
   stopReason: string;
+  /** What the provider said of a refusal. */
+  refusal?: string | undefined;
   model: string;
   usage: Usage;
   costUsd: number;
@@ -174,6 +176,7 @@ function readAnswer(message: number, bytes: number, value: unknown, json: string
     content: entry.content,
     contentJson,
     stopReason: entry.stop_reason,
+    refusal: entry.refusal,
     model: entry.model,
     usage: entry.usage,
     costUsd: entry.cost_usd,
@@ -201,8 +204,9 @@ export function newNotice(message: number, text: string): NewEntry {
 
 /** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
 export function newAnswer(message: number, answer: LoggedAnswer, durationMs: number): NewEntry {
-  const { stopReason, model, usage, costUsd, finalCall, contentJson } = answer;
+  const { stopReason, refusal, model, usage, costUsd, finalCall, contentJson } = answer;
   let more = stopReason === USUAL_STOP ? "" : `,"stop_reason":${JSON.stringify(stopReason)}`;
+  if (refusal !== undefined) more += `,"refusal":${JSON.stringify(refusal)}`;
   if (costUsd > 0) more += `,"cost_usd":${costUsd}`;
   if (finalCall !== undefined) more += `,"hand_back":"${finalCall}"`;
   const head = `${OPENING}${JSON.stringify(model)},"usage":${usageText(usage)},"duration_ms":${Math.round(durationMs)}${more}${BEFORE_CONTENT}`;
@@ -216,6 +220,7 @@ export function newAnswer(message: number, answer: LoggedAnswer, durationMs: num
     content,
     contentJson,
     stopReason,
+    refusal,
     model,
     usage,
     costUsd,

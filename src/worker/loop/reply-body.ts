@@ -46,6 +46,7 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
     failure?.message ??
     (state.hasWastedTooManyCalls ? PAID_IN_VAIN : logFullOf(state)) ??
     oddStopOf(state) ??
+    refusalOf(state) ??
     mismatchOf(state);
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
@@ -136,6 +137,9 @@ function logFullOf({ last }: RunState): string | undefined {
   return last?.finalCall === "context_window" ? LOG_FULL : undefined;
 }
 
+/** So much of what a provider says of a refusal stands in the reply, in UTF-16 code units. */
+const REFUSAL_CHARS = 256;
+
 /** The stop reasons that the loop knows. */
 const KNOWN_STOPS: ReadonlySet<string> = new Set([
   "end_turn",
@@ -155,6 +159,12 @@ function oddStopOf({ last }: RunState): string | undefined {
   return KNOWN_STOPS.has(last.stopReason)
     ? undefined
     : `The model stopped for a reason that is not known here: ${quoted(last.stopReason)}.`;
+}
+
+/** What the provider said when it refused to answer. */
+function refusalOf({ last }: RunState): string | undefined {
+  if (last?.refusal === undefined) return undefined;
+  return `The provider says of its refusal: ${quoted(last.refusal, REFUSAL_CHARS)}.`;
 }
 
 /** Why there is no output although it was asked for. */

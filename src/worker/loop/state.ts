@@ -43,6 +43,7 @@ export interface LastAnswer {
   /** Its number among the paid calls of the run, from 1. */
   turn: number;
   stopReason: string;
+  refusal: string | undefined;
   finalCall: StopReason | undefined;
   usage: Usage;
   costUsd: number;
@@ -232,12 +233,13 @@ export class RunState {
   }
 
   #turn(entry: Entry<"answer">, calls: CallState[], isMute: boolean): void {
-    const { message, stopReason, finalCall, usage, costUsd } = entry;
+    const { message, stopReason, refusal, finalCall, usage, costUsd } = entry;
     this.paidCalls += 1;
     this.turns += 1;
     this.tally.answer(entry);
     this.isAfterNudge = this.last?.isMute === true && !this.isDelivered;
-    this.last = { message, turn: this.paidCalls, stopReason, finalCall, usage, costUsd, calls, isMute };
+    const turn = this.paidCalls;
+    this.last = { message, turn, stopReason, refusal, finalCall, usage, costUsd, calls, isMute };
     this.isDelivered = false;
     this.verdict = undefined;
     this.failure = undefined;

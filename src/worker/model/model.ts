@@ -82,6 +82,8 @@ export interface ModelAnswer {
   refusedCalls: ReadonlyMap<string, string>;
   /** The provider's stop reason as text: unknown ones must reach the loop, which fails closed. */
   stopReason: string;
+  /** What the provider says of a refusal: one line, at most 256 UTF-16 code units. */
+  refusal?: string | undefined;
   /** The model that answered, as the provider names it. */
   model: string;
   usage: Usage;

@@ -200,7 +200,7 @@ function addModelAnswer(
   durationMs: number,
 ): void {
   const { turn, finalCall, compactBefore } = step;
-  const { contentJson, content, refusedCalls, stopReason, model, usage } = answer;
+  const { contentJson, content, refusedCalls, stopReason, refusal, model, usage } = answer;
   const costUsd = costOf(context, session, usage);
   const priced: PricedAnswer = {
     turn,
@@ -209,6 +209,7 @@ function addModelAnswer(
     content,
     refusedCalls,
     stopReason,
+    refusal,
     model,
     usage,
     costUsd,
@@ -260,11 +261,16 @@ const BLOCK_DEPTH = 128;
  * holds a secret, all of it is left out.
  */
 export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
-  const named = { stopReason: withoutSecrets(answer.stopReason), model: withoutSecrets(answer.model) };
+  const { stopReason, model, refusal } = answer;
+  const named = {
+    stopReason: withoutSecrets(stopReason),
+    model: withoutSecrets(model),
+    refusal: refusal && withoutSecrets(refusal),
+  };
   // Text by text: JSON would spell once more what already is JSON within JSON.
   const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));
   if (answer.content.every((block, i) => block === shown[i])) {
-    const isNamedSo = named.stopReason === answer.stopReason && named.model === answer.model;
+    const isNamedSo = named.stopReason === stopReason && named.model === model && named.refusal === refusal;
     return isNamedSo ? answer : { ...answer, ...named };
   }
   const hidesThinking = answer.content.some((block, i) => isSigned(block) && block !== shown[i]);

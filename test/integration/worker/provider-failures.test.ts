@@ -7,6 +7,7 @@ import { until } from "../../helpers/until.ts";
 import { LONG_TIMING, openStage, type SpawnOptions, type StageOptions } from "../../stage/stage.ts";
 import {
   connect,
+  event,
   messageEnd,
   messageStart,
   send,
@@ -225,3 +226,25 @@ test.each([
   expect(await installation.parent().task("work")).toMatchObject({ status: "succeeded", turns: 1 });
   expect(installation.offline.ledger.map((call) => call.stream)).toEqual([false, isStreamed]);
 });
+
+test.each([true, false])(
+  "a reply says what its provider said of a refusal (streamed: %s)",
+  async (isStreamed) => {
+    const stop_details = { type: "refusal", category: "cyber", explanation: "It asks for\nan exploit." };
+    const provider = await startProvider((response, { json }) => {
+      if (json?.stream !== true) return send(response, [], { stop_reason: "refusal", stop_details });
+      const delta = { stop_reason: "refusal", stop_details };
+      const end = event("message_delta", { delta, usage: { output_tokens: 1 } }) + event("message_stop");
+      stream(response, messageStart() + end);
+    });
+    const installation = await openStage();
+    await installation.startWorker({ model: connect(provider) });
+    const agent = await (isStreamed ? installation.watchedTask("work") : installation.task("work"));
+    const error = 'The provider says of its refusal: "cyber: It asks for an exploit.".';
+    expect(await installation.reply(agent)).toMatchObject({
+      status: "failed",
+      stop_reason: "refusal",
+      error,
+    });
+  },
+);

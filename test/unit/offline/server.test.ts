@@ -134,3 +134,12 @@ it("outlives a client that leaves in the middle of its body", async () => {
   await until(() => server.inFlight === 0);
   expect((await say(server, "hi")).status).toBe(200);
 });
+
+it("names each option that it does not know or cannot use", () => {
+  const wrong = { prot: 1, host: "", port: "8", latencyMs: -1, parallel: 0.5, ledgerPath: 1 };
+  const refusal: unknown = expect.objectContaining({ name: "OfflineModelError", code: "invalid_config" });
+  const make = () => Reflect.apply(createOfflineModel, undefined, [wrong]);
+  expect(make).toThrow(refusal);
+  for (const name of Object.keys(wrong)) expect(make).toThrow(name);
+  expect(() => createOfflineModel({ port: 65_536 })).toThrow(refusal);
+});

@@ -21,7 +21,7 @@ import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
 import { clip, parseShallow } from "../../../shared/protocol/text.ts";
 import type { ModelAnswer } from "../model.ts";
-import { MalformedAnswerError } from "./failure.ts";
+import { MalformedAnswerError, redact } from "./failure.ts";
 
 /** Most tool calls of one answer that may be executed. */
 const MAX_TOOL_CALLS = 64;
@@ -30,7 +30,7 @@ const MAX_BLOCKS = 1_024;
 /** Longest name of a tool and longest id of a call, in UTF-16 code units: what the API takes back. */
 const NAME_MAX_CHARS = 128;
 const ID_MAX_CHARS = 256;
-/** Longest name of a model and longest stop reason that are kept: both stand in the log, in events and in replies. */
+/** Longest name of a model, stop reason and word about a refusal that are kept: all stand in the log, in events and in replies. */
 const WORD_MAX_CHARS = 256;
 /** Of the type of a block or a delta a sentence says so much. */
 const TYPE_MAX_CHARS = 70;
@@ -86,6 +86,7 @@ export class AnswerDraft {
   #model: string;
   #usage: Usage = ZERO_USAGE;
   #stopReason: string | undefined;
+  #refusal: string | undefined;
   readonly #blocks = new Map<number, OpenBlock>();
   #bytes = 0;
   #isTooLarge = false;
@@ -127,7 +128,7 @@ export class AnswerDraft {
     if (!isObject(message)) throw new MalformedAnswerError("the answer starts without a message");
     this.#isBegun = true;
     if (typeof message.model === "string" && message.model !== "") this.#model = wordOf(message.model);
-    this.stop(message.stop_reason);
+    this.stop(message.stop_reason, message.stop_details);
     this.count(message.usage);
     const content: unknown[] = Array.isArray(message.content) ? message.content : [];
     for (const [index, block] of content.entries()) this.open(index, block);
@@ -173,9 +174,12 @@ export class AnswerDraft {
     this.#blocks.clear();
   }
 
-  /** Takes the reason why the message stopped, if it is one. */
-  stop(reason: unknown): void {
+  /** Takes the reason why the message stopped, if it is one, and what the provider says of a refusal. */
+  stop(reason: unknown, details?: unknown): void {
     if (typeof reason === "string") this.#stopReason = wordOf(reason);
+    if (reason !== "refusal" || !isObject(details)) return;
+    const said = [details.category, details.explanation].filter((word) => textOf(word) !== "").join(": ");
+    if (said !== "") this.#refusal = clip(redact(said.toWellFormed()), WORD_MAX_CHARS);
   }
 
   /** Takes token counts. They are totals of the whole message: what is present replaces, what is absent stays. */
@@ -218,6 +222,7 @@ export class AnswerDraft {
       content: contentJson === json ? content : JSON.parse(contentJson),
       refusedCalls: calls.refused,
       stopReason,
+      refusal: stopReason === "refusal" ? this.#refusal : undefined,
       model: this.#model,
       usage: this.#usage,
     };

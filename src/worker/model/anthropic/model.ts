@@ -15,9 +15,8 @@
 import { createHash } from "node:crypto";
 import { Anthropic, APIError } from "@anthropic-ai/sdk";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
-import { SubagentError } from "../../../shared/errors.ts";
 import { lastOf } from "../../../shared/hidden-class.ts";
-import { type OptionForms, optionProblems } from "../../../shared/options.ts";
+import { COUNT, type OptionForms, optionProblems, refuseProblems } from "../../../shared/options.ts";
 import { jsonIn } from "../../../shared/protocol/text.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
@@ -75,7 +74,7 @@ const FORMS: OptionForms<AnthropicModelOptions> = {
   timeoutMs: DURATION,
   idleTimeoutMs: DURATION,
   firstByteTimeoutMs: DURATION,
-  connections: [(value) => Number.isSafeInteger(value) && Number(value) > 0, "a whole number above 0"],
+  connections: COUNT,
   clock: [isClock, CLOCK_FORM],
 };
 const REQUIRED: ReadonlySet<string> = new Set(["apiKey"]);
@@ -85,12 +84,7 @@ const REQUIRED: ReadonlySet<string> = new Set(["apiKey"]);
  * used: a misspelt `baseUrl` would send key and prompts to another provider.
  */
 export function createAnthropicModel(options: AnthropicModelOptions): Model {
-  const problems = optionProblems(options, FORMS, { maker: "this model", required: REQUIRED });
-  if (problems.length > 0) {
-    throw new SubagentError("invalid_config", `The model cannot be made: ${problems.join("; ")}.`, {
-      problems,
-    });
-  }
+  refuseProblems("The model", optionProblems(options, FORMS, { maker: "this model", required: REQUIRED }));
   const { baseUrl = API_URL } = options;
   return new AnthropicModel({ ...options, baseUrl });
 }

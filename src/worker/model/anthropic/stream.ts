@@ -214,7 +214,7 @@ class EventReader implements BodyReader {
         this.#takeDelta(indexOf(event), event.delta, bytes);
         break;
       case "message_delta":
-        if (isObject(event.delta)) draft.stop(event.delta.stop_reason);
+        if (isObject(event.delta)) draft.stop(event.delta.stop_reason, event.delta.stop_details);
         draft.count(event.usage);
         break;
       case "message_stop":

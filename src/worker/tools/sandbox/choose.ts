@@ -6,8 +6,10 @@
  * The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
  */
 import { rm } from "node:fs/promises";
-import { type Clock, systemClock } from "../../../shared/clock.ts";
+import { z } from "zod";
+import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
+import { FLAG, type OptionForms, optionProblems, refuseProblems } from "../../../shared/options.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
@@ -38,6 +40,25 @@ export interface RunnerOptions {
   /** Hosts that commands may reach, and ranges beside the public internet, as {@link parseEgress} reads them; default: none. */
   readonly egress?: { readonly hosts: string; readonly ranges?: string | undefined } | undefined;
 }
+
+const isPath = (value: unknown) => typeof value === "string" && value !== "";
+const MODES: readonly unknown[] = [
+  "sandboxed",
+  "bubblewrap",
+  "runsc",
+  "off",
+  "unsandboxed",
+] satisfies BashMode[];
+const Egress = z.strictObject({ hosts: z.string(), ranges: z.string().optional() });
+const FORMS: OptionForms<RunnerOptions> = {
+  clock: [isClock, CLOCK_FORM],
+  mode: [(value) => MODES.includes(value), "sandboxed, bubblewrap, runsc, off or unsandboxed"],
+  production: FLAG,
+  acceptUnsandboxed: FLAG,
+  bwrap: [isPath, "the path of bubblewrap"],
+  runsc: [isPath, "the path of runsc"],
+  egress: [(value) => Egress.safeParse(value).success, "texts: { hosts, ranges }"],
+};
 
 /** How `bash` runs here. `sentence` says so, or why it is not offered, for the banner and for `doctor`. */
 export interface RunnerChoice {
@@ -72,16 +93,14 @@ const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
 /**
  * @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not
- *   accepted that, or the list of hosts cannot be read.
+ *   accepted that, the list of hosts cannot be read, or options are wrong: each is named.
  */
-export async function chooseRunner({
-  clock = systemClock,
-  mode = "sandboxed",
-  production = true,
-  acceptUnsandboxed = false,
-  ...more
-}: RunnerOptions = {}): Promise<RunnerChoice> {
-  const options = { clock, mode, production, acceptUnsandboxed, ...more };
+export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerChoice> {
+  const wrong = optionProblems(given, FORMS, { maker: "chooseRunner" });
+  refuseProblems("A runner of commands", wrong);
+  const { clock = systemClock, mode = "sandboxed", production = true, ...more } = given;
+  const { acceptUnsandboxed = false } = given;
+  const options = { ...more, clock, mode, production, acceptUnsandboxed };
   if (options.mode === "off") return { sentence: "bash is off (SUBAGENT_BASH=off)." };
   if (options.mode === "unsandboxed") return unconfined(options);
   if (process.platform !== "linux") return { sentence: "bash is not offered: its sandbox needs Linux." };

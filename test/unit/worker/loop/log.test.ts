@@ -110,6 +110,7 @@ describe("an entry that this process makes", () => {
     ["delivery", newDelivery(0, 2, [{ v: 1, message_id: 'a"b', text: ' \u2028"\ud800 ' }])],
     ["notice", newNotice(2, 'files "gone"')],
     ["answer", newAnswer(1, answer([text('a","content":[]'), call("x")]), 12.4)],
+    ["refusal", newAnswer(1, { ...answer([]), stopReason: "refusal", refusal: 'cyber: "no"' }, 0)],
     ["answer without content", newAnswer(1, answer([]), 0)],
     ["started", newStarted(1, "a/b", "look")],
     ["result", newResult(1, "a", "\u0000 found")],

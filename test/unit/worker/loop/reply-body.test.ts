@@ -154,6 +154,15 @@ describe("the error", () => {
     expect(bodyOf(asked().calls("a")).error).toBeUndefined();
   });
 
+  test("says what the provider said of a refusal, in one bounded sentence", () => {
+    const refused = (refusal?: string) => asked().model("refusal", [text("I")], refusal ? { refusal } : {});
+    expect(bodyOf(refused("cyber: It asks for an exploit.")).error).toBe(
+      'The provider says of its refusal: "cyber: It asks for an exploit.".',
+    );
+    expect(bodyOf(refused('"\ud800'.repeat(10_000))).error?.length).toBeLessThan(2_000);
+    expect(bodyOf(refused()).error).toBeUndefined();
+  });
+
   test("of an earlier run is not this one's", () => {
     const story = asked().failure("context_window").nextRun(2);
     expect(bodyOf(story).error).toBeUndefined();

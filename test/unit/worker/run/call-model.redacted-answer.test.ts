@@ -52,3 +52,10 @@ test("thinking without a secret stays as it was signed, beside whatever is maske
   const clean = answer(thought, text("Done."));
   expect(redactedAnswer(clean)).toEqual(clean);
 });
+
+test("a secret in what the provider says of a refusal is masked", () => {
+  const refused = { ...answer(), stopReason: "refusal", refusal: `cyber: ${KEY} was sent` };
+  expect(redactedAnswer(refused).refusal).toBe("cyber: [redacted] was sent");
+  const plain = { ...refused, refusal: "cyber" };
+  expect(redactedAnswer(plain)).toBe(plain);
+});

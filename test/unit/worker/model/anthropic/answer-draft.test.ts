@@ -39,6 +39,22 @@ describe("a draft", () => {
     expect([model, stopReason]).toEqual(["m-\ufffd", "end\ufffd"]);
   });
 
+  test("keeps what a provider says of a refusal as one plain line, and of no other end", () => {
+    const saidOf = (stop_details: unknown, stop_reason = "refusal") =>
+      begun({ stop_reason, stop_details }).finish().refusal;
+    expect(saidOf({ type: "refusal", category: "cyber", explanation: "It asks for an exploit." })).toBe(
+      "cyber: It asks for an exploit.",
+    );
+    expect(saidOf({ category: "bio", explanation: null })).toBe("bio");
+    expect(saidOf({ category: null, explanation: "No." })).toBe("No.");
+    for (const none of [null, undefined, "no", [], {}, { category: { a: 1 }, explanation: 7 }])
+      expect(saidOf(none)).toBeUndefined();
+    expect(saidOf({ category: "cyber" }, "end_turn")).toBeUndefined();
+    expect(saidOf({ explanation: "a\u0000\u001b[31m\n\nb \ud83d" })).toBe("a [31m b \ufffd");
+    expect(saidOf({ explanation: "the key sk-ant-0123456789 was sent" })).not.toContain("0123");
+    expect(saidOf({ category: "c", explanation: "é ".repeat(100_000) })).toHaveLength(256);
+  });
+
   test("takes the last word on each counter and ignores what is no count", () => {
     const draft = begun({
       usage: { input_tokens: 10, output_tokens: 1, cache_read_input_tokens: null, service_tier: "standard" },

@@ -24,6 +24,30 @@ describe("chooseRunner", () => {
     }
   });
 
+  it("refuses options that it does not know or cannot use, and names each", async () => {
+    const wrong = {
+      acceptRisk: true,
+      mode: "bwrap",
+      production: "no",
+      bwrap: "",
+      egress: { hosts: ["a"] },
+      clock: {},
+    };
+    await expect(Reflect.apply(chooseRunner, undefined, [wrong])).rejects.toMatchObject({
+      code: "invalid_config",
+      details: {
+        problems: [
+          "acceptRisk is no option of chooseRunner",
+          expect.stringMatching(/^clock must be a clock: /),
+          "mode must be sandboxed, bubblewrap, runsc, off or unsandboxed",
+          "production must be true or false",
+          "bwrap must be the path of bubblewrap",
+          "egress must be texts: { hosts, ranges }",
+        ],
+      },
+    });
+  });
+
   it("refuses to go without a sandbox in production unless the risk is accepted", async () => {
     await expect(choose({ mode: "unsandboxed", production: true })).rejects.toMatchObject({
       code: "invalid_config",

@@ -70,7 +70,8 @@ export interface McpMessage {
 
 /**
  * What a server does with the messages of each method, with a client's answers to its own (`answer`) and with requests for a stream
- * (`GET`): answers a result, throws an error, or takes the response over and answers nothing.
+ * (`GET`) or for the end of a session (`DELETE`), whose `params` are their headers: answers a result, throws an error, or takes the
+ * response over and answers nothing.
  */
 export type McpAnswers = Record<
   string,
@@ -88,11 +89,11 @@ export async function startMcpServer(answers: McpAnswers): Promise<{ url: string
   const asked: string[] = [];
   const all: McpAnswers = { initialize, ...answers };
   const server = createServer(async (request, response) => {
-    if (request.method !== "POST" && all.GET === undefined) return void response.writeHead(405).end();
-    const isPost = request.method === "POST";
+    const { method = "", headers } = request;
+    if (method !== "POST" && all[method] === undefined) return void response.writeHead(405).end();
     const message: McpMessage = {
       method: "answer",
-      ...(isPost ? JSON.parse(await text(request)) : { method: "GET" }),
+      ...(method === "POST" ? JSON.parse(await text(request)) : { method, params: headers }),
     };
     asked.push(message.method);
     const answer = all[message.method];

@@ -736,6 +736,22 @@ export default [
     MCP,
   ),
   guard(
+    "mcp-session-left-behind",
+    "A server over HTTP is told when its session is over.",
+    "worker/tools/mcp/transport.ts",
+    "if (sessionId === undefined) return;",
+    "if (sessionId !== null) return;",
+    MCP_SERVER,
+  ),
+  guard(
+    "mcp-session-waited-for",
+    "The end of a session is waited for a second at most.",
+    "worker/tools/mcp/transport.ts",
+    "clock.timeout(GOODBYE_MS, () => late.abort())",
+    "clock.timeout(GOODBYE_MS, () => undefined)",
+    MCP_SERVER,
+  ),
+  guard(
     "mcp-launcher-alone",
     "A server that a launcher started ends with its connection.",
     "worker/tools/mcp/process-transport.ts",

@@ -6,8 +6,9 @@
  * 2. A server asks this side at most 100 times a second, and at most 64 answers to it are under way.
  * 3. A stream that a server ends is asked for again after one second at the earliest, and ever more rarely, up to 60 s, while it ends at
  *    once and nothing comes along it: whatever the server says about that.
+ * 4. A server over HTTP is told when its session is over. What it answers to that is not read, and waited for a second at most.
  */
-import type { Transport } from "@modelcontextprotocol/client";
+import type { StreamableHTTPClientTransport, Transport } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
@@ -24,6 +25,7 @@ const MAX_STDERR_CHARS = 1_000;
 /** Kept before secrets are masked, so that none of them is cut in two. */
 const MAX_STDERR_BYTES = 4 * 1024;
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 60_000];
+const GOODBYE_MS = 1_000;
 /** A stream that stays open for so long does not make the pauses longer. */
 const LASTING_MS = 5_000;
 
@@ -67,14 +69,50 @@ async function overHttp(
 ): Promise<ServerTransport> {
   const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const { schedule, relax, cancel } = reconnections(clock);
-  const transport: Transport = new StreamableHTTPClientTransport(new URL(url), {
+  const ask = boundedFetch({ bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }, end);
+  const http = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers },
-    fetch: boundedFetch({ bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }, end),
+    fetch: ask,
     reconnectionScheduler: schedule,
   });
-  transport.onmessage = relax;
+  const close = http.close.bind(http);
+  let goodbye: Promise<void> | undefined;
+  const transport: Transport = Object.assign(http, {
+    onmessage: relax,
+    async close() {
+      await close();
+      goodbye ??= endSession(http, (init) => ask(url, init), headers, clock);
+      await goodbye;
+    },
+  });
   transport.onclose = cancel;
   return { transport, said: () => "" };
+}
+
+/**
+ * Tells a server that the session is over: until then it may keep what it holds for it. The SDK's own request for that ends with its
+ * transport, and has no limit. Never rejects.
+ */
+async function endSession(
+  { sessionId, protocolVersion }: Pick<StreamableHTTPClientTransport, "sessionId" | "protocolVersion">,
+  ask: (init: RequestInit) => Promise<Response>,
+  headers: Readonly<Record<string, string>>,
+  clock: Clock,
+): Promise<void> {
+  if (sessionId === undefined) return;
+  const late = new AbortController();
+  const limit = clock.timeout(GOODBYE_MS, () => late.abort());
+  const named = new Headers(headers);
+  named.set("mcp-session-id", sessionId);
+  if (protocolVersion !== undefined) named.set("mcp-protocol-version", protocolVersion);
+  try {
+    const { body } = await ask({ method: "DELETE", headers: named, redirect: "manual", signal: late.signal });
+    await body?.cancel();
+  } catch {
+    // It is gone, or slow: sessions end there after a while, too.
+  } finally {
+    limit.cancel();
+  }
 }
 
 async function overStdio(

@@ -15,11 +15,16 @@ const logger = createLogger({ level: "silent" });
 const { signal } = new AbortController();
 const tool = (name: string, description = "") => ({ name, description, inputSchema: { type: "object" } });
 
-async function connectTo(answers: McpAnswers, clock: Clock = systemClock, log = logger) {
+async function connectTo(
+  answers: McpAnswers,
+  clock: Clock = systemClock,
+  log = logger,
+  headers: Record<string, string> = {},
+) {
   const { url, asked } = await startMcpServer(answers);
   const connection = new ServerConnection(
     "far",
-    { url, headers: {}, timeout_ms: 60_000 },
+    { url, headers, timeout_ms: 60_000 },
     { clock, logger: log },
   );
   closeAtEnd(() => connection.stop());
@@ -422,5 +427,79 @@ describe("a server that never ends its answer to the last message of connecting"
     await connection.stop();
     await listing;
     expect(connection.backoffMs, "it was not the server's fault").toBe(0);
+  });
+});
+
+describe("a session over HTTP", () => {
+  /** A server that gives each connection a session of its own, and the headers with which it was told of their ends. */
+  function withSessions(DELETE: (response: ServerResponse) => void) {
+    const ended: Record<string, unknown>[] = [];
+    let sessions = 0;
+    const answers: McpAnswers = {
+      initialize({ params }, response) {
+        response.setHeader("Mcp-Session-Id", `session-${++sessions}`);
+        return {
+          protocolVersion: params?.protocolVersion,
+          capabilities: { tools: {} },
+          serverInfo: { name: "test", version: "1" },
+        };
+      },
+      "tools/list": () => ({ tools: [tool("a")] }),
+      "tools/call": () => ({ content: [] }),
+      DELETE({ params }, response) {
+        ended.push(params ?? {});
+        DELETE(response);
+        return undefined;
+      },
+    };
+    return { answers, ended };
+  }
+
+  it("is ended with its connection, once, with the headers of the server", async () => {
+    const { answers, ended } = withSessions((response) => response.writeHead(200).end());
+    const { connection } = await connectTo(answers, systemClock, logger, { authorization: "Bearer abc" });
+    await connection.list();
+    expect(ended.map((headers) => headers["mcp-session-id"])).toEqual(["session-1"]);
+    await connection.call("a", {}, signal);
+    await connection.call("a", {}, signal);
+    expect(ended).toHaveLength(1);
+    await connection.stop();
+    await connection.stop();
+    expect(ended).toHaveLength(2);
+    expect(ended[1]).toMatchObject({
+      "mcp-session-id": "session-2",
+      "mcp-protocol-version": expect.stringMatching(/^20/),
+      authorization: "Bearer abc",
+    });
+  });
+
+  it.for<[string, (response: ServerResponse) => void]>([
+    ["refuses", (response) => response.writeHead(500).end("no")],
+    ["breaks off", (response) => response.destroy()],
+    ["sends elsewhere", (response) => response.writeHead(307, { Location: "/mcp" }).end()],
+    ["does not answer", () => undefined],
+    ["never ends its answer", (response) => void response.writeHead(200).write("x")],
+  ])("holds up nobody where the server %s", async ([, DELETE]) => {
+    const { answers, ended } = withSessions(DELETE);
+    const { connection } = await connectTo(answers);
+    await connection.call("a", {}, signal);
+    const sinceMs = performance.now();
+    await connection.stop();
+    expect(performance.now() - sinceMs).toBeLessThan(4_000);
+    expect(ended).toHaveLength(1);
+  });
+
+  it("that the server did not begin is not ended", async () => {
+    let deletes = 0;
+    const { connection } = await connectTo({
+      "tools/list": () => ({ tools: [] }),
+      DELETE(_message, response) {
+        deletes += 1;
+        response.end();
+        return undefined;
+      },
+    });
+    await connection.list();
+    expect(deletes).toBe(0);
   });
 });

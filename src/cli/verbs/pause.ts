@@ -45,6 +45,6 @@ async function pause(context: CommandContext, { reason, json }: PauseFlags): Pro
   if (checked.data !== undefined && state.reason !== checked.data) {
     context.output.note("It was paused already: the first reason is kept.");
   }
-  if (!json) context.output.note("Messages are still accepted. Go on with: subagent-queue resume");
+  if (!json) context.output.note("Messages are accepted as before. Go on with: subagent-queue resume");
   return EXIT.done;
 }

@@ -132,7 +132,8 @@ export interface Parent {
   destroy(agentId: string): Promise<DestroyReceipt>;
   /**
    * Answers a question of an agent that waits, the oldest one unless it is named; the agent goes on with the last answer.
-   * The same answer again is no mistake. `unknown_question`, `already_answered`, `log_full`, `agent_ended`, `unknown_agent`.
+   * The same answer again to a question that is named is no mistake; without a name it would answer the next one.
+   * `unknown_question`, `already_answered`, `log_full`, `agent_ended`, `unknown_agent`.
    */
   answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;
   /** Asks a run to report what it has, also one that waits for an answer. `unknown_agent`. */
@@ -228,7 +229,7 @@ export interface Parent {
    * A task that comes due by itself, by `cron`, `every_ms` or once `at`; workers of the command line begin it, and its reply
    * comes into the channel. It takes what `task` takes, but for `files`, `images`, `request_key` and `traceparent`, and this
    * parent's options hold for it as for a task, but for the `lease`. Its agents have the name of the schedule unless it is given
-   * one. The same `schedule_id` replaces. What was missed runs once. `invalid_input`, also for an `at` that is past.
+   * one. The same `schedule_id` replaces; `at` may be a `Date`. What was missed runs once. `invalid_input`, also for an `at` that is past.
    */
   schedule(input: ScheduleInput): Promise<ScheduleView>;
   /** The schedules by name. */

@@ -18,7 +18,7 @@ import { type Clock, LoopTime } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
-import { problemOf } from "../shared/redis/connection/cluster.ts";
+import { problemOf, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
 import {
   canSend,
   closeRedis,
@@ -114,9 +114,8 @@ export function createRedisCalls(connection: Connection): RedisCalls {
   };
 }
 
-type Outcome<T> =
-  | { status: "answered"; value: T }
-  | { status: "unsent" | "lost" | "refused"; problem: unknown };
+type Outcome<T> = { status: "answered"; value: T } | Unanswered;
+type Unanswered = { status: "unsent" } | { status: "lost" | "refused"; problem: unknown };
 
 /** Tries of one command: at most two that were sent, the others found no connection to send on. */
 const MAX_SENT = 2;
@@ -145,10 +144,13 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
         done ??= repeat;
         return outcome.value;
       }
+      if (outcome.status === "unsent") {
+        connection.drop();
+        continue;
+      }
       problem = outcome.problem;
       if (outcome.status === "refused") break;
-      if (outcome.status === "lost") sent++;
-      else connection.drop();
+      sent++;
     }
     throw failureOf(connection, problem, done ?? (sent > 0 ? repeat : undefined));
   };
@@ -204,7 +206,7 @@ async function answerTo<T>(
 }
 
 /** What a rejection of the connection means. Anything that is not Redis' doing is thrown on. */
-function classify(error: unknown): { status: "unsent" | "lost" | "refused"; problem: unknown } {
+function classify(error: unknown): Unanswered {
   if (error instanceof SubagentError) throw error;
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "ReplyError") {
@@ -212,9 +214,10 @@ function classify(error: unknown): { status: "unsent" | "lost" | "refused"; prob
     // A replica's READONLY is none of these: the connection asks it again by itself.
     return { status: "refused", problem: error };
   }
-  if (message.startsWith("Stream isn't writeable")) return { status: "unsent", problem: error };
-  if (name === "MaxRetriesPerRequestError" || name === "AbortError" || CONNECTION_LOST.test(message))
-    return { status: "lost", problem: error };
+  if (message.startsWith(UNSENT)) return { status: "unsent" };
+  if (name === "MaxRetriesPerRequestError" || name === "AbortError")
+    return { status: "lost", problem: "the connection ended before the answer" };
+  if (CONNECTION_LOST.test(message)) return { status: "lost", problem: error };
   throw new SubagentError(
     "protocol_violation",
     `Data in Redis cannot be read (${clip(messageOf(error), SHOWN_CHARS)}): run one version of this package on it.`,
@@ -241,7 +244,9 @@ function failureOf(
     return new SubagentError("redis_unavailable", sentence, {}, problem);
   }
   const why =
-    problem === undefined ? refusal || `not connected within ${CALL_BUDGET_MS} ms` : messageOf(problem);
+    problem === undefined
+      ? refusal || `not connected, no answer within ${CALL_BUDGET_MS} ms`
+      : messageOf(problem);
   const sentence = `Redis cannot be reached (${why}): nothing was done; call again when it is back.`;
   return new SubagentError("redis_unavailable", sentence, {}, problem);
 }
@@ -340,7 +345,9 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
   });
   redis.on("error", (error: Error) => {
-    sockets.problem = problemOf(error);
+    const problem = problemOf(error);
+    // The call says better how long it waited.
+    sockets.problem = problem === UNANSWERED ? "" : problem;
   });
   redis.on("ready", () => {
     sockets.problem = "";

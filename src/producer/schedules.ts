@@ -35,8 +35,8 @@ export type ScheduleInput = TaskInput & {
   tz?: string | undefined;
   /** Every so many ms, at least 1,000; the first time after one such interval. */
   every_ms?: number | undefined;
-  /** Once, ISO 8601; at most a minute ago, which comes due at once. */
-  at?: string | undefined;
+  /** Once, a `Date` or ISO 8601; at most a minute ago, which comes due at once. */
+  at?: Date | string | undefined;
 };
 
 /** A schedule as its parent sees it. */
@@ -58,6 +58,7 @@ export interface ScheduleView {
 /** Clocks may be that far apart, and a call that late: so old a time is not taken for a mistake. */
 const LATEST_MS = 60_000;
 
+const AtOf = z.looseObject({ at: z.date() });
 const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 
 /** Writes a schedule down; see `Parent.schedule`. */
@@ -143,10 +144,11 @@ export function unschedule(context: ParentContext, scheduleId: unknown): Promise
 
 /** What the caller says, but for what no schedule can have: all of it is there again each time the schedule comes due. */
 function readWish(input: unknown): z.output<typeof When> {
-  const wish = readInput(nullsLeftOut(When), withJsonSchema(input, "schedule").input, "schedule");
+  const given = withTimeAsText(withJsonSchema(input, "schedule").input);
+  const wish = readInput(nullsLeftOut(When), given, "schedule");
   const { cron, tz, every_ms, at } = wish;
-  const given = [cron, every_ms, at].filter((each) => each !== undefined);
-  if (given.length !== 1) throw refused("give exactly one of cron, every_ms and at");
+  const rhythms = [cron, every_ms, at].filter((each) => each !== undefined);
+  if (rhythms.length !== 1) throw refused("give exactly one of cron, every_ms and at");
   if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
   if (tz !== undefined && !isTimeZone(tz))
     throw refused("tz: is no time zone; write one such as Europe/Berlin");
@@ -161,6 +163,12 @@ function readWish(input: unknown): z.output<typeof When> {
       "a schedule brings no files or images: put them into a directory that is open to the workers",
     );
   return wish;
+}
+
+/** `input` with a `Date` of `at` as it is stored; one that is no point in time is refused as it stands. */
+function withTimeAsText(input: unknown): unknown {
+  const { at } = AtOf.safeParse(input).data ?? {};
+  return at === undefined ? input : { ...Object(input), at: at.toISOString() };
 }
 
 /** A single time that is past is a mistake, of the year or the zone: what is to begin now is a task. */

@@ -335,7 +335,9 @@ export interface TaskOptions {
   signal?: AbortSignal | undefined;
   /**
    * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
-   * it throws, the task rejects with.
+   * it throws, the task rejects with (`invalid_input` for no text); the sub-agent then goes on, for what it did is paid for:
+   * the question is in the channel, to be answered or to be put again by a task of the same `request_key`, and so is the
+   * reply. `destroy` with the question's `agent_id` frees its place at once, else the default does (`answer_within_ms`).
    */
   onQuestion?: AnswerQuestions | undefined;
   /**

@@ -5,8 +5,8 @@
  * 2. Once the agent exists, a Redis that goes away makes the outcome unknown: the same request key finds it again, and its
  *    reply for a day after its ack.
  * 3. Its questions, where the caller answers them at all, are the caller's: no reader of this client sees them. One whose
- *    answer fails for good ends the waiting; the agent goes on with its default. One that is unanswered when the reply comes is
- *    acked with it.
+ *    answer fails for good ends the waiting and stays in the channel; the agent, which it names, goes on. One that is
+ *    unanswered when the reply comes is acked with it.
  * 4. An aborted task leaves no agent and no entry behind, unless Redis is away; then the idle time or the next reader
  *    of the channel ends what is left.
  * 5. Of many tasks, as many run side by side as the parent has room for. They begin in their order; replies come back in

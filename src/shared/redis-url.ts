@@ -35,7 +35,7 @@ export function parseRedisUrl(url: string): RedisAddress {
   if (address) return address;
   throw new SubagentError(
     "invalid_config",
-    `REDIS_URL "${withoutPassword(url)}" is not a Redis address: write ${REDIS_URL_FORMS}.`,
+    `redisUrl "${withoutPassword(url)}" is not a Redis address: write ${REDIS_URL_FORMS}.`,
   );
 }
 

@@ -1,6 +1,7 @@
 /** Guarantee: what a program's own logger throws or rejects with ends no run, no request and no process. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../src/offline/server.ts";
+import { createCallbackSender } from "../../src/service/agent-protocol/callback.ts";
 import type { Mount } from "../../src/service/api/app.ts";
 import { createIntake } from "../../src/service/intake/intake.ts";
 import type { Logger } from "../../src/shared/logger.ts";
@@ -71,3 +72,17 @@ test.each(BROKEN)(
     expect(await redis.xlen(keys.intakeRefused)).toBe(1);
   },
 );
+
+test("a sender of callbacks looks again, and ends when it is told to, where the logger throws", async () => {
+  const stage = await openStage();
+  let lines = 0;
+  const count = () => {
+    lines += 1;
+    return refuse();
+  };
+  const client = stage.client({ redisUrl: "redis://127.0.0.1:1" });
+  const sender = createCallbackSender({ client, url: "http://127.0.0.1:1", logger: loggerOf(count, refuse) });
+  sender.start();
+  closeAtEnd(() => sender.stop());
+  await until(() => lines >= 2, { timeoutMs: 8_000 });
+});

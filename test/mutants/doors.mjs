@@ -876,4 +876,13 @@ export default [
     replace: "",
     tests: ["test/unit/offline/server.test.ts"],
   },
+  {
+    id: "callbacks-ended-by-logger",
+    promise: "What the logger of a program throws ends no sender of callbacks.",
+    file: "src/service/agent-protocol/callback.ts",
+    find: "guardedLogger(options.logger)",
+    replace: "options.logger",
+    tests: ["test/integration/broken-logger.test.ts"],
+    title: "a sender of callbacks",
+  },
 ];

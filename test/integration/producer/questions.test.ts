@@ -137,3 +137,34 @@ test("a task rejects with what its answerer throws or with what is no answer; it
   const left = (await parent.newReplies()).entries;
   expect(left.map(({ kind }) => kind).sort()).toEqual(["question", "question", "reply", "reply"]);
 });
+
+test("the question of a task whose answerer failed can be answered, or its agent destroyed, from what the channel says", async () => {
+  const { parent } = await openParentScene({ scenario: asking("Which?") });
+  const broken = () => Promise.reject(new RangeError("no idea"));
+  const ask = async () => {
+    await expect(parent.task({ prompt: "paint", onQuestion: broken })).rejects.toThrow(RangeError);
+    const { entries, ack } = await parent.newReplies();
+    await ack();
+    return entries.filter((entry) => entry.kind === "question");
+  };
+  const [first] = await ask();
+  await parent.answer(first?.agent_id ?? "", "green", { question_id: first?.question_id ?? "" });
+  const told = await until(async () => {
+    const { entries, ack } = await parent.newReplies();
+    if (entries.length > 0) await ack();
+    return entries[0];
+  });
+  expect(told).toMatchObject({ kind: "reply", status: "succeeded", summary: "told: green" });
+  const [second] = await ask();
+  await parent.destroy(second?.agent_id ?? "");
+  expect(await parent.list()).toEqual([]);
+});
+
+test("a task whose answerer failed is taken up by the same call, with its question", async () => {
+  const { parent } = await openParentScene({ scenario: asking("Which?") });
+  const wish = { prompt: "paint", request_key: "paint-1" };
+  const broken = () => Promise.reject(new RangeError("no idea"));
+  await expect(parent.task({ ...wish, onQuestion: broken })).rejects.toThrow(RangeError);
+  const reply = await parent.task({ ...wish, onQuestion: () => "green" });
+  expect(reply).toMatchObject({ status: "succeeded", summary: "told: green" });
+});

@@ -109,6 +109,20 @@ describe("when Redis is not there", () => {
   });
 });
 
+test("a Redis that swallows what it is sent is told as one that does not answer, however often it is asked", async () => {
+  const { proxy, parent } = await scene();
+  proxy.pause();
+  for (let n = 0; n < 4; n += 1) {
+    const { error } = await timed(() => parent.list());
+    expect(error).toMatchObject({
+      code: "redis_unavailable",
+      message: expect.stringMatching(
+        /^Redis cannot be reached \((no answer|not connected, no answer) within \d+ ms\): /,
+      ),
+    });
+  }
+});
+
 describe("when Redis is frozen", () => {
   test("a spawn rejects within a second; repeated with its key after the thaw it is exactly one agent", async () => {
     const { server, parent, liveAgents } = await scene();

@@ -237,6 +237,18 @@ test("at runs once, also when its time has come, and is gone from the list then"
   await until(async () => (await parent.schedules()).length === 0);
 });
 
+test("at may be a Date, which is stored as its text, and is no Date where it is no point in time", async () => {
+  const parent = (await openStage()).parent();
+  const wish = { schedule_id: "once", at: new Date("2100-01-01T00:00:00Z"), prompt: "say hello" };
+  const made = await parent.schedule(wish);
+  expect(made.at).toBe("2100-01-01T00:00:00.000Z");
+  expect(await parent.schedule(wish)).toEqual(made);
+  await expect(parent.schedule({ ...wish, at: new Date(Number.NaN) })).rejects.toMatchObject({
+    code: "invalid_input",
+    message: expect.stringContaining("write a time such as"),
+  });
+});
+
 test("a parent has 100 schedules at most, also when many are made at once; single ones that have run make room", async () => {
   const stage = await openStage();
   const parent = stage.parent();

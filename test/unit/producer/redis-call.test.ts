@@ -5,9 +5,12 @@ import { CALL_BUDGET_MS, createRedisCalls, openConnection } from "../../../src/p
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { startProxy } from "../../helpers/proxy.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { createManualClock } from "../cli/manual-clock.ts";
+
+const LONGEST_HANDSHAKE_MS = 5_000;
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -149,4 +152,43 @@ test("who waits for a connection that is closed hears so at once, though no time
   const waiting = connection.whenReady(CALL_BUDGET_MS);
   connection.close();
   expect(await waiting).toBe(false);
+});
+
+test("a question that finds no connection to go over is told as that, in words of ours", async () => {
+  const { connection, ask } = await questions();
+  const unsent = () =>
+    Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
+  await expect(ask(unsent)).rejects.toMatchObject({
+    code: "redis_unavailable",
+    message: `Redis cannot be reached (not connected, no answer within ${CALL_BUDGET_MS} ms): nothing was done; call again when it is back.`,
+  });
+  const ended = Object.assign(new Error("Reached the max retries per request limit"), {
+    name: "MaxRetriesPerRequestError",
+  });
+  const read = createRedisCalls(connection).run((call) => call.read(() => Promise.reject(ended)));
+  await expect(read).rejects.toThrow("Redis cannot be reached (the connection ended before the answer)");
+});
+
+test("a Redis that swallows the handshake is told as one that does not answer, to the caller and in the log", async () => {
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  proxy.pause();
+  const lines: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+  const clock = createManualClock();
+  const connection = openConnection(`redis://127.0.0.1:${proxy.port}`, "producer", clock, logger);
+  closeAtEnd(() => connection.close());
+  await until(() => connection.redis.status === "connect");
+  clock.advance(LONGEST_HANDSHAKE_MS);
+  await until(() => lines.length > 0);
+  expect(JSON.parse(lines[0] ?? "")).toMatchObject({ problem: "not connected, no answer" });
+  const call = createRedisCalls(connection).run(({ read }) => read(() => connection.redis.ping()));
+  const told = expect(call).rejects.toThrow(
+    `Redis cannot be reached (not connected, no answer within ${CALL_BUDGET_MS} ms)`,
+  );
+  await turn();
+  clock.advance(CALL_BUDGET_MS);
+  await told;
+  proxy.resume();
+  clock.advance(LONGEST_HANDSHAKE_MS);
+  await until(() => connection.redis.status === "ready");
 });

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { createClient } from "../../../src/producer/client.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
 import { parseRedisUrl } from "../../../src/shared/redis-url.ts";
+import { createWorker } from "../../../src/worker/worker.ts";
 
 test.for([
   ["redis://localhost", { host: "localhost", port: 6379 }],
@@ -72,4 +74,15 @@ test("a refusal never shows the password", () => {
     "redis+cluster://user:hunter2@a:1/x",
   ])
     expect(() => parseRedisUrl(url)).not.toThrow(/hunter2/);
+});
+
+test("an address that cannot be read is called by the option that holds it, in a client and in a worker", () => {
+  const words = /^redisUrl "http:\/\/h" is not a Redis address: write redis:\/\//;
+  const model = { call: async () => ({ status: "aborted" as const }), stop: async () => {} };
+  const makers = [
+    () => createClient({ redisUrl: "http://h" }),
+    () => createWorker({ redisUrl: "http://h", model, workspaceRoot: "/srv" }),
+  ];
+  for (const make of makers)
+    expect(make).toThrow(expect.objectContaining({ message: expect.stringMatching(words) }));
 });

@@ -151,9 +151,15 @@ export function closeCluster(cluster: Cluster): void {
 /** How the problem of a server that was named as a cluster begins; waiting does not change it. */
 export const NO_CLUSTER = "that Redis is no cluster";
 
+/** What ioredis says of a command for which there is no connection, of its own handshake, too. */
+export const UNSENT = "Stream isn't writeable";
+/** The problem of a connection whose handshake was given up. */
+export const UNANSWERED = "not connected, no answer";
+
 /** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
 export function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  if (error.message.startsWith(UNSENT)) return UNANSWERED;
   if (!("lastNodeError" in error)) return error.message || error.name;
   const said = error.lastNodeError instanceof Error ? error.lastNodeError.message : "";
   if (said.includes("cluster support disabled")) return `${NO_CLUSTER}: write redis://host:port`;

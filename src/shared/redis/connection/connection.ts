@@ -173,7 +173,7 @@ export async function refuseClusterNode(redis: RedisClient): Promise<void> {
 /** What to say when a connection to one server turns out to lead to a node of a cluster. */
 export function clusterNodeRefused(): SubagentError {
   const sentence =
-    "REDIS_URL names one node of a Redis Cluster: write redis+cluster://host:port,host:port with some of its nodes.";
+    "The address of Redis (redisUrl, REDIS_URL) names one node of a Redis Cluster: write redis+cluster://host:port,host:port with some of its nodes.";
   return new SubagentError("invalid_config", sentence);
 }
 

@@ -61,7 +61,9 @@ test("one node of a cluster is refused with the address to write instead", async
   const node = await startPrivateRedis({ arguments: ["--cluster-enabled", "yes"] });
   await expect(openRedisSource(at(node.url), "", systemClock)).rejects.toMatchObject({
     code: "invalid_config",
-    message: expect.stringMatching(/^REDIS_URL names one node of a Redis Cluster: write redis\+cluster:/),
+    message: expect.stringMatching(
+      /^The address of Redis \(redisUrl, REDIS_URL\) names one node of a Redis Cluster: write redis\+cluster:/,
+    ),
   });
 });
 

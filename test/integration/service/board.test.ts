@@ -195,7 +195,7 @@ describe("its life", () => {
   });
 
   test("a Redis address that is none is refused before anything starts", () => {
-    expect(() => createBoard({ redisUrl: "localhost" })).toThrow(/REDIS_URL/);
+    expect(() => createBoard({ redisUrl: "localhost" })).toThrow(/redisUrl/);
   });
 
   test("it starts without Redis, says so at once, and shows the queue when Redis is there", async () => {

@@ -457,7 +457,9 @@ describe("a session over HTTP", () => {
 
   it("is ended with its connection, once, with the headers of the server", async () => {
     const { answers, ended } = withSessions((response) => response.writeHead(200).end());
-    const { connection } = await connectTo(answers, systemClock, logger, { authorization: "Bearer of-the-session" });
+    const { connection } = await connectTo(answers, systemClock, logger, {
+      authorization: "Bearer of-the-session",
+    });
     await connection.list();
     expect(ended.map((headers) => headers["mcp-session-id"])).toEqual(["session-1"]);
     await connection.call("a", {}, signal);

@@ -233,4 +233,12 @@ export default [
     replace: "record.tooOldAt < nowMs",
     tests: ["test/unit/shared/redis/inspection.test.ts"],
   },
+  {
+    id: "survey-of-two-announcements",
+    promise: "What a worker has announced and when are of one announcement.",
+    file: "src/shared/redis/survey.ts",
+    find: "if (leftMs > beforeMs) return look(id);",
+    replace: "",
+    tests: ["test/integration/producer/worker-directory.test.ts"],
+  },
 ];

@@ -173,15 +173,15 @@ export default [
     promise: "An answer cut off at max_tokens ends the run, its calls are never made.",
     file: "src/worker/loop/next.ts",
     find: 'return end("max_tokens");',
-    replace: "return boundary(log, view, rules);",
+    replace: "return betweenCalls(state, rules);",
     tests: ["test/unit/worker/loop/next.test.ts"],
   },
   {
     id: "next-unknown-reason",
     promise: "An unknown stop reason fails closed.",
     file: "src/worker/loop/next.ts",
-    find: 'default:\n      return end("model_error");',
-    replace: "default:\n      return boundary(log, view, rules);",
+    find: 'case undefined:\n      return end("model_error");',
+    replace: "case undefined:\n      return betweenCalls(state, rules);",
     tests: ["test/unit/worker/loop/next.test.ts"],
   },
   {

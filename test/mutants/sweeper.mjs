@@ -157,7 +157,7 @@ export default [
     promise: "An end of age is told as failed.",
     file: "src/worker/sweeper.ts",
     find: "return settle(context, due, address, DEATH_OF_AGE);",
-    replace: "return settle(context, due, address, IDLE_DEATH);",
+    replace: "return settle(context, due, address, IDLE_EXPIRY);",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
   {

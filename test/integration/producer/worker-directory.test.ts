@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { WORKER_TTL_MS } from "../../../src/shared/protocol/worker.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { readWorkers } from "../../../src/shared/redis/survey.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -55,4 +56,22 @@ test("announcements that this version cannot read are left out", async () => {
   await redis.set(keys.worker("future"), JSON.stringify({ v: 2, id: "future" }), "PX", 10_000);
   await redis.set(keys.worker("garbage"), "{", "PX", 10_000);
   expect((await directory.list()).map((worker) => worker.id)).toEqual(["w1"]);
+});
+
+test("of a worker that announces itself while it is surveyed, what it says and since when belong together", async () => {
+  const { redis, keys, directory } = scene();
+  await directory.announce({ id: "w1", ...about });
+  await redis.pexpire(keys.worker("w1"), WORKER_TTL_MS - 10_000);
+  const get = redis.get.bind(redis);
+  let gets = 0;
+  // Over one connection: its next announcement lies between the two reads.
+  redis.get = (key) => {
+    const found = get(key);
+    gets += 1;
+    if (gets === 1) void directory.announce({ id: "w1", ...about, concurrency: 7 });
+    return found;
+  };
+  const [seen] = await readWorkers(redis, keys);
+  expect(seen?.worker.concurrency).toBe(7);
+  expect(gets).toBe(2);
 });

@@ -147,7 +147,8 @@ export function errorBody(error: Pick<ApiError, "type" | "message">, requestId: 
 /**
  * Why the offline model itself could not do what its owner asked.
  * `not_started`: `url` was read before `start()`; `cannot_listen`: the address is taken or not ours;
- * `invalid_config`: options that are none or cannot be used; `ledger_unwritable`: `ledgerPath` cannot be opened for appending; `invalid_scenario`: the scenario does not match its schema.
+ * `invalid_config`: options that are none or cannot be used; `ledger_unwritable`: `ledgerPath` cannot be opened for
+ * appending; `invalid_scenario`: the scenario does not match its schema.
  */
 export class OfflineModelError extends Error {
   override readonly name = "OfflineModelError";

@@ -229,7 +229,8 @@ export interface Parent {
    * A task that comes due by itself, by `cron`, `every_ms` or once `at`; workers of the command line begin it, and its reply
    * comes into the channel. It takes what `task` takes, but for `files`, `images`, `request_key` and `traceparent`, and this
    * parent's options hold for it as for a task, but for the `lease`. Its agents have the name of the schedule unless it is given
-   * one. The same `schedule_id` replaces; `at` may be a `Date`. What was missed runs once. `invalid_input`, also for an `at` that is past.
+   * one. The same `schedule_id` replaces; `at` may be a `Date`. What was missed runs once. `invalid_input`, also for an `at`
+   * that is past.
    */
   schedule(input: ScheduleInput): Promise<ScheduleView>;
   /** The schedules by name. */

@@ -1,5 +1,6 @@
 /** Options as callers hand them over, with types or without: what of them cannot be used. */
 import { SubagentError } from "./errors.ts";
+import { Prefix } from "./protocol/ids.ts";
 
 /** What each option must be: whether a value fits, and the end of the sentence "… must be …". */
 export type OptionForms<Options> = Readonly<
@@ -33,12 +34,17 @@ export function optionProblems<Options extends object>(
   ];
 }
 
+/** Whether an option is a text, and not the empty one. */
+export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
+
 /** Forms of options that several makers take. */
 export const FLAG = [(value: unknown) => typeof value === "boolean", "true or false"] as const;
 /** See {@link FLAG}. */
-export const HOST = [
-  (value: unknown) => typeof value === "string" && value !== "",
-  "a host name or an address",
+export const HOST = [isText, "a host name or an address"] as const;
+/** See {@link FLAG}. */
+export const PREFIX = [
+  (value: unknown) => Prefix.safeParse(value).success,
+  "1 to 32 characters of A-Za-z0-9._-",
 ] as const;
 /** See {@link FLAG}. */
 export const PORT = [

@@ -4,8 +4,7 @@ import { z } from "zod";
 import { CLOCK_FORM, type Clock, hasMethods, isClock } from "../shared/clock.ts";
 import { isLogger, LOGGER_FORM, type Logger } from "../shared/logger.ts";
 import { McpServers, type McpServersInput } from "../shared/mcp-server.ts";
-import { FLAG, type OptionForms, optionProblems, refuseProblems } from "../shared/options.ts";
-import { Prefix } from "../shared/protocol/ids.ts";
+import { FLAG, isText, type OptionForms, optionProblems, PREFIX, refuseProblems } from "../shared/options.ts";
 import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
 import { PriceOverrides } from "../shared/protocol/usage.ts";
@@ -91,7 +90,6 @@ export interface WorkerOptions {
   random?: () => number;
 }
 
-const isText = (value: unknown) => typeof value === "string" && value !== "";
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
 const isList = (value: unknown) => Array.isArray(value) && value.every(isObject);
 
@@ -106,7 +104,7 @@ const isTool = (value: unknown) => hasMethods(value, ["check", "run"]) && ToolPa
 /** What each option must be, as the end of "… must be …"; all but three may be left out. */
 const FORMS: OptionForms<WorkerOptions> = {
   redisUrl: [isText, "the address of a Redis, e.g. redis://127.0.0.1:6379"],
-  prefix: [(value) => Prefix.safeParse(value).success, "1 to 32 characters of A-Za-z0-9._-"],
+  prefix: PREFIX,
   model: [(value) => hasMethods(value, ["call"]), "a model: give createAnthropicModel({ apiKey })"],
   admit: [(value) => typeof value === "function", "a function"],
   modelId: [isText, "the id of a model"],

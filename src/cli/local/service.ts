@@ -84,8 +84,8 @@ export async function openModel(
  * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
  * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
  * `join` starts one beside them. A stop of the command ends the wait for a worker that waits for Redis: then the signal's
- * reason is thrown. Once the service stands, it stops in two steps. Throws `invalid_config` where one that is started would answer by rule what was meant for
- * another model; see `refuseOffline`.
+ * reason is thrown. Once the service stands, it stops in two steps. Throws `invalid_config` where one that is started would
+ * answer by rule what was meant for another model; see `refuseOffline`.
  */
 export async function startLocalService(
   command: CommandContext,

@@ -13,7 +13,15 @@ import { CLOCK_FORM, type Clock, hasMethods, isClock, systemClock } from "../../
 import { SubagentError } from "../../shared/errors.ts";
 import { createHttpServer } from "../../shared/http-server.ts";
 import { guardedLogger, isLogger, LOGGER_FORM, type Logger } from "../../shared/logger.ts";
-import { COUNT, HOST, type OptionForms, optionProblems, PORT, refuseProblems } from "../../shared/options.ts";
+import {
+  COUNT,
+  HOST,
+  isText,
+  type OptionForms,
+  optionProblems,
+  PORT,
+  refuseProblems,
+} from "../../shared/options.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
 import { createApiKeys } from "../../shared/redis/api-keys.ts";
 import { allowedHosts, isLoopback } from "../board/app.ts";
@@ -70,7 +78,7 @@ const FORMS: OptionForms<ApiOptions> = {
   client: [() => true, "a client"],
   host: HOST,
   port: PORT,
-  hostNames: [(value) => Array.isArray(value) && value.every(HOST[0]), "a list of host names"],
+  hostNames: [(value) => Array.isArray(value) && value.every(isText), "a list of host names"],
   tenant: [(value) => TenantId.safeParse(value).success, "1 to 64 characters of A-Za-z0-9._-"],
   requestsPerMinute: COUNT,
   requestsAtOnce: COUNT,

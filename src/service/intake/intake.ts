@@ -15,8 +15,8 @@ import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../shared/clock.ts";
 import { createLogger, guardedLogger, isLogger, LOGGER_FORM, type Logger } from "../../shared/logger.ts";
-import { type OptionForms, optionProblems, refuseProblems } from "../../shared/options.ts";
-import { newRequestKey, Prefix } from "../../shared/protocol/ids.ts";
+import { type OptionForms, optionProblems, PREFIX, refuseProblems } from "../../shared/options.ts";
+import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../shared/redis/connection/connection.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
 import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
@@ -44,7 +44,7 @@ export interface IntakeOptions {
 
 const FORMS: OptionForms<IntakeOptions> = {
   redisUrl: [(value) => typeof value === "string", "the address of a Redis, e.g. redis://127.0.0.1:6379"],
-  prefix: [(value) => Prefix.safeParse(value).success, "1 to 32 characters of A-Za-z0-9._-"],
+  prefix: PREFIX,
   client: [() => true, "a client"],
   logger: [isLogger, LOGGER_FORM],
   clock: [isClock, CLOCK_FORM],

@@ -183,8 +183,9 @@ export const AGENT_VERBS = {
   /**
    * Takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder. The answer carries
    * all that a run needs: no read before or after. `crashed`: the run crashed in isolation; settle it `worker_lost` and
-   * read nothing but its record. `suspect`: two workers in a row crashed with it; claim it with `isolation`. `missing_tools`: this worker lacks `tools`; `newer`:
-   * a newer version wrote the record; leave both to another worker. `held`: claimed by another, or not yet due.
+   * read nothing but its record. `suspect`: two workers in a row crashed with it; claim it with `isolation`.
+   * `missing_tools`: this worker lacks `tools`; `newer`: a newer version wrote the record; leave both to another worker.
+   * `held`: claimed by another, or not yet due.
    */
   claim: {
     keys: ["record", "log", "inbox", "timeline", "history", "watching"],

@@ -61,13 +61,16 @@ export interface Webhooks {
 
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
-  /** The process that pushes loses its slot; no retry is waited for. */
   const heldAs = (member: string) => [member, `${member}/again`, `${member}/retry`] as const;
+  /** The process that pushes loses its slot, and the parent is due at once: no retry is waited for. */
   const beginSlot = async (member: string) => {
     const held = redis.multi().hdel(keys.webhookHolders, ...heldAs(member));
     await held.zadd(keys.webhooksDue, 0, member).exec();
   };
-  // No transaction, which a Redis that has no memory left refuses: it is due no more before it has no holder.
+  /**
+   * The process that pushes loses its slot for good. No transaction, which a Redis that has no memory left refuses: the parent is
+   * due no more before it has no holder.
+   */
   const endSlot = async (member: string) => {
     await redis.zrem(keys.webhooksDue, member);
     await redis.hdel(keys.webhookHolders, ...heldAs(member));

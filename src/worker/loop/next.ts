@@ -17,7 +17,7 @@ import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.t
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { type ClearStep, isFilling, leaveOut, makeRoom, nextAllowedCall } from "./caps.ts";
 import type { RunRules } from "./reply-body.ts";
-import type { CallState, LastAnswer, RunState } from "./state.ts";
+import { type CallState, knownStop, type LastAnswer, type RunState } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
@@ -75,7 +75,7 @@ export function next(state: RunState, rules: RunRules): Step {
 
 /** The model has answered and nothing was said to it since. Unknown stop reasons fail closed. */
 function afterAnswer(last: LastAnswer, state: RunState, rules: RunRules): Step {
-  switch (last.stopReason) {
+  switch (knownStop(last.stopReason)) {
     case "tool_use": {
       if (last.calls.length === 0) return end("model_error");
       return answerCalls(last, state, rules) ?? betweenCalls(state, rules);
@@ -95,7 +95,7 @@ function afterAnswer(last: LastAnswer, state: RunState, rules: RunRules): Step {
     case "model_context_window_exceeded":
       if (state.clearedAtMessage === state.userMessageNumber) return betweenCalls(state, rules);
       return makeRoom(state, rules) ?? end("context_window");
-    default:
+    case undefined:
       return end("model_error");
   }
 }

@@ -11,7 +11,7 @@ import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
 import { quoted } from "../../shared/protocol/text.ts";
-import { PAID_IN_VAIN, type RunState } from "./state.ts";
+import { knownStop, PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
 /** Share of a cap at which the default alert lies. */
@@ -140,23 +140,12 @@ function logFullOf({ last }: RunState): string | undefined {
 /** So much of what a provider says of a refusal stands in the reply, in UTF-16 code units. */
 const REFUSAL_CHARS = 256;
 
-/** The stop reasons that the loop knows. */
-const KNOWN_STOPS: ReadonlySet<string> = new Set([
-  "end_turn",
-  "stop_sequence",
-  "tool_use",
-  "pause_turn",
-  "max_tokens",
-  "refusal",
-  "model_context_window_exceeded",
-]);
-
 /** Why an answer ends the run that was no end the loop knows. A final call ends it whatever it stopped for. */
 function oddStopOf({ last }: RunState): string | undefined {
   if (!last || last.finalCall) return undefined;
   if (last.stopReason === "tool_use" && last.calls.length === 0)
     return "The model stopped for a tool call, and made none.";
-  return KNOWN_STOPS.has(last.stopReason)
+  return knownStop(last.stopReason)
     ? undefined
     : `The model stopped for a reason that is not known here: ${quoted(last.stopReason)}.`;
 }

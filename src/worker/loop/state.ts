@@ -36,6 +36,22 @@ export interface CallState {
   permission?: string;
 }
 
+/** The stop reasons that the loop knows. Any other ends the run: what it would mean to go on is not known. */
+const KNOWN_STOPS = [
+  "end_turn",
+  "stop_sequence",
+  "tool_use",
+  "pause_turn",
+  "max_tokens",
+  "refusal",
+  "model_context_window_exceeded",
+] as const;
+
+/** The stop reason, where it is one that the loop knows. */
+export function knownStop(reason: string): (typeof KNOWN_STOPS)[number] | undefined {
+  return KNOWN_STOPS.find((known) => known === reason);
+}
+
 /** The last answer of the run. */
 export interface LastAnswer {
   /** Its number in the conversation. */

@@ -80,8 +80,12 @@ export class SpecCache {
 
 /** Names that a rule may well have although no tool of the worker is called so. */
 const ORDINARY: ReadonlySet<string> = new Set([
-  ...[...BASE_TOOLS, ...SPAWNING_TOOLS],
-  ...["bash", SKILL_TOOL, FIND_TOOLS, USE_TOOL],
+  ...BASE_TOOLS,
+  ...SPAWNING_TOOLS,
+  "bash",
+  SKILL_TOOL,
+  FIND_TOOLS,
+  USE_TOOL,
 ]);
 
 /** A rule with a misspelt tool would forbid nothing without a word. */

@@ -93,8 +93,8 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /**
  * Makes a tool out of its definition.
  *
- * @throws {SubagentError} `invalid_tool` for a definition without `run`, a bad name, an empty description, an input that is no object schema or has no
- *   JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
+ * @throws {SubagentError} `invalid_tool` for a definition without `run`, a bad name, an empty description, an input that is
+ *   no object schema or has no JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
  */
 export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
   if (typeof definition?.run !== "function")

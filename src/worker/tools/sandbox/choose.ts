@@ -9,7 +9,7 @@ import { rm } from "node:fs/promises";
 import { z } from "zod";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
-import { FLAG, type OptionForms, optionProblems, refuseProblems } from "../../../shared/options.ts";
+import { FLAG, isText, type OptionForms, optionProblems, refuseProblems } from "../../../shared/options.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
@@ -41,7 +41,6 @@ export interface RunnerOptions {
   readonly egress?: { readonly hosts: string; readonly ranges?: string | undefined } | undefined;
 }
 
-const isPath = (value: unknown) => typeof value === "string" && value !== "";
 const MODES: readonly unknown[] = [
   "sandboxed",
   "bubblewrap",
@@ -55,8 +54,8 @@ const FORMS: OptionForms<RunnerOptions> = {
   mode: [(value) => MODES.includes(value), "sandboxed, bubblewrap, runsc, off or unsandboxed"],
   production: FLAG,
   acceptUnsandboxed: FLAG,
-  bwrap: [isPath, "the path of bubblewrap"],
-  runsc: [isPath, "the path of runsc"],
+  bwrap: [isText, "the path of bubblewrap"],
+  runsc: [isText, "the path of runsc"],
   egress: [(value) => Egress.safeParse(value).success, "texts: { hosts, ranges }"],
 };
 

@@ -1,9 +1,9 @@
 /**
  * What was found out about each mutant, in a file of the repository: a verdict lasts as long as what it was about.
  *
- * 1. A verdict stands while the mutant, the passage of the source it breaks, and its tests read as they did then.
+ * 1. A verdict stands while the mutant, its tests, and the passage of the source that it breaks are unchanged.
  * 2. A passage reaches from one blank line before text of the left edge, or one step from it, to the next: a function, a method,
- *    a part of a script or of a long function.
+ *    a part of a script or of a long function. Lines that hold only a comment do not count.
  * 3. The gate is shut by a survivor that no reason excuses, and by a mutant of a promise of the README that is not known to be killed.
  */
 import { createHash } from "node:crypto";
@@ -15,13 +15,16 @@ const FILE = "test/mutants/verdicts.json";
 /** A blank line before text that stands at most one step from the left edge. */
 const BORDER = /\n\n(?= {0,2}\S)/g;
 
-/** The part of a text in which something stands. */
+/** A line of TypeScript or Lua that holds only a comment. */
+const COMMENT_LINE = /^\s*(?:\/\/|\/\*|\*[ /]|\*$|--).*\n?/gm;
+
+/** The part of a text around something, without comments. */
 function passageOf(text, something) {
   const at = text.indexOf(something);
   const borders = [...text.matchAll(BORDER)].map(({ index }) => index);
   const from = borders.findLast((border) => border <= at) ?? 0;
   const to = borders.find((border) => border >= at + something.length) ?? text.length;
-  return text.slice(from, to);
+  return text.slice(from, to).replace(COMMENT_LINE, "");
 }
 
 function digestOf({ file, find, replace, tests, title = "" }, textOf) {

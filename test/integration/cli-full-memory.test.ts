@@ -105,3 +105,14 @@ test("a webhook is removed from a full Redis", async () => {
   expect(code, stderr.join("\n")).toBe(0);
   expect(await redis.exists(keys.webhooks, keys.webhooksDue, keys.webhookHolders)).toBe(0);
 });
+
+test("an API key is revoked on a full Redis", async () => {
+  const { redis, say } = await fullRedis();
+  await redis.config("SET", "maxmemory", "0");
+  const { key_id } = JSON.parse((await say("keys", "create", "leaked", "--json")).stdout.join());
+  await redis.config("SET", "maxmemory", "1");
+  const { code, stderr } = await say("keys", "revoke", key_id);
+  expect(code, stderr.join("\n")).toBe(0);
+  const listed = JSON.parse((await say("keys", "list", "--json")).stdout.join());
+  expect(JSON.stringify(listed)).toMatch(/"revoked_at":"20/);
+});

@@ -1818,6 +1818,15 @@ export default [
     title: "a full Redis can be paused",
   },
   {
+    id: "revoke-needs-memory",
+    promise: "An API key is revoked also while Redis has no memory left.",
+    file: "src/shared/redis/lua/key-revoke.lua",
+    find: "write_even_when_full(api_keys)",
+    replace: "",
+    tests: ["test/integration/cli-full-memory.test.ts"],
+    title: "an API key is revoked",
+  },
+  {
     id: "pause-needs-the-queue",
     promise: "A pause stands while Redis has no memory left, though the queue of wakes cannot be paused.",
     file: "src/shared/redis/pause.ts",

@@ -11,9 +11,11 @@ import { z } from "zod";
 import { SubagentError } from "../errors.ts";
 import { TenantId } from "../protocol/ids.ts";
 import type { Keys } from "../protocol/keys.ts";
+import { TIMING } from "../protocol/limits.ts";
 import { quoted } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
+import { loadScripts } from "./scripts.ts";
 
 /**
  * What a key may do. `read`: look at agents, replies, events, files; `spawn`: that, and everything that changes its tenant's
@@ -59,7 +61,7 @@ export interface ApiKeys {
   create(input: ApiKeyInput): Promise<MadeApiKey>;
   /** Makes the second key of a name. Rejects with `unknown_key`, or `conflict` when two live already. */
   rotate(keyId: string): Promise<MadeApiKey>;
-  /** Revokes a key, for good and at once. Rejects with `unknown_key`. */
+  /** Revokes a key, for good and at once, even while Redis has no memory left. Rejects with `unknown_key`. */
   revoke(keyId: string): Promise<ApiKey>;
   /** All keys, revoked ones included, oldest first. */
   list(): Promise<ApiKey[]>;
@@ -73,7 +75,8 @@ const TOKEN = /^saq_([0-9a-f]{16})_([0-9a-f]{64})$/;
 const MOST_LIVE = 2;
 
 /** The API keys of an installation. */
-export function createApiKeys(redis: RedisClient, keys: Pick<Keys, "apiKeys">): ApiKeys {
+export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
+  const scripts = loadScripts(redis, keys, TIMING);
   const store = keyStore(redis, keys.apiKeys);
   return {
     list: store.list,
@@ -92,7 +95,7 @@ export function createApiKeys(redis: RedisClient, keys: Pick<Keys, "apiKeys">): 
     async revoke(keyId) {
       const stored = await store.known(keyId);
       const revoked = { ...stored, revoked_at: stored.revoked_at ?? (await now(redis)) };
-      await redis.hset(keys.apiKeys, keyId, JSON.stringify(revoked));
+      await scripts.run("key-revoke", undefined, { key_id: keyId, revoked: JSON.stringify(revoked) });
       return viewOf(keyId, revoked);
     },
     async find(token) {

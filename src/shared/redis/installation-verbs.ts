@@ -43,6 +43,13 @@ export const INSTALLATION_VERBS = {
     args: { note: text },
     answers: { noted: {} },
   },
+  /** Stores an API key as revoked, also while memory is full. */
+  "key-revoke": {
+    keys: ["api_keys"],
+    context: [],
+    args: { key_id: text, /** The key as JSON, with `revoked_at`. */ revoked: text },
+    answers: { revoked: {} },
+  },
   /** Takes a lock for `ms`, or keeps it; `taken`: another token holds it. */
   "lock-hold": {
     keys: ["lock"],

@@ -114,6 +114,7 @@ const KEYS = {
   parents: ({ keys }) => keys.parents,
   tenant_parents: ({ keys }, { tenant = "" }) => keys.tenantParents(tenant),
   paused: ({ keys }) => keys.paused,
+  api_keys: ({ keys }) => keys.apiKeys,
   limiters: ({ keys }) => keys.limiters,
   limiter: ({ keys }, { name = "" }) => keys.limiter(name),
   budget: ({ keys }, { name = "" }) => keys.budget(name),

@@ -45,9 +45,9 @@ type IsolatedEnd = Exclude<RunOutcome, { status: "isolate" }>;
 export interface IsolationProcesses {
   /** False after too many processes in a row failed to start. */
   readonly isUsable: boolean;
-  /** Whether a slot is free. */
+  /** True if a slot is free. */
   readonly hasRoom: boolean;
-  /** Whether a suspect waits for its process to take it. */
+  /** Checks whether a suspect waits for its process to take it. */
   awaits(uid: string): boolean;
   /** Carries out a run in a process of suspects; undefined if no slot is free. */
   run(taken: TakenWake, isolatedCrashes: number): Promise<IsolatedEnd> | undefined;

@@ -25,8 +25,9 @@ export interface RunSlot {
   /** True while a suspect waits for the process: the run is handed back after its current step. */
   readonly mustYield: boolean;
   /**
-   * Asks the other runs to yield and waits until they have left. Resolves to false if they do not leave in {@link
-   * CLEARING_MS}, if another suspect was first, or if the process stops: the suspect then tries later or in another process.
+   * Asks the other runs to yield and waits until they have left. Resolves to false if they do not leave in
+   * {@link CLEARING_MS}, if another suspect was first, or if the process stops: the suspect then tries later or in another
+   * process.
    */
   isolate(): Promise<boolean>;
   /** The suspect has committed a step: others may enter again. Does nothing for a slot beside others. Idempotent. */

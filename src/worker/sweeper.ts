@@ -138,7 +138,7 @@ async function checkPage(context: SweeperContext, page: readonly Due[]): Promise
   return next.filter((each) => each !== undefined);
 }
 
-/** Does what is due for one agent. Resolves to the next check; undefined: the deadline set keeps its time. */
+/** Does what is due for one agent or parent. Resolves to the next check; undefined: the deadline set keeps its time. */
 async function check(context: SweeperContext, due: Due): Promise<NextCheck | undefined> {
   const { address, parent } = due;
   if (parent) return checkParent(context, due, parent);
@@ -185,7 +185,7 @@ async function checkJob(
   return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };
 }
 
-/** Whether a live worker has all the tools a run needs, and only has not taken its wake yet. */
+/** Checks whether a live worker has all the tools a run needs, and only has not taken its wake yet. */
 async function isOffered({ workers }: SweeperContext, needs: readonly string[] = []): Promise<boolean> {
   const live = await workers.list();
   return live.some(({ tools }) => needs.every((name) => tools.includes(name)));

@@ -79,9 +79,9 @@ export interface WorkerOptions {
   strict?: boolean;
   /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
   trace?: "off" | "full";
-  /** Whether metrics are collected for `metrics()`; default false. */
+  /** True if metrics are collected for `metrics()`; default false. */
   metrics?: boolean;
-  /** Whether model calls send a `traceparent` header to the provider; default false. */
+  /** True if model calls send a `traceparent` header to the provider; default false. */
   sendTraceparent?: boolean;
   logger?: Logger;
   clock?: Clock;

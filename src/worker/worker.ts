@@ -68,7 +68,7 @@ export interface SubagentWorker {
   stop(): Promise<void>;
   /** The uids of the agents running in this process. */
   active(): string[];
-  /** Whether the worker takes wakes and can do its work now, and if not, why. Always answers within about a second. */
+  /** Returns whether the worker takes wakes and can do its work now, and if not, why; within about a second. */
   readiness(): Promise<Readiness>;
   /** Metrics for Prometheus, within about a second; undefined without the option `metrics` or before the start. */
   metrics(): Promise<Scrape | undefined>;

@@ -12,7 +12,7 @@ import type { Logger } from "../../shared/logger.ts";
 
 /** State of a worker. */
 export interface Readiness {
-  /** Whether the worker takes wakes and can do its work. */
+  /** True if the worker takes wakes and can do its work. */
   ready: boolean;
   /** `away`: Redis does not answer over some connection of the worker. */
   redis: "ready" | "away";
@@ -29,7 +29,7 @@ export type ReadinessProbe = () => Promise<string | undefined>;
 export interface ReadinessSources {
   /** Returns why the worker is not expected to be ready: not started, or stopping. */
   idle(): string | undefined;
-  /** Whether Redis answered a moment ago, over every connection. */
+  /** Checks whether Redis answered a moment ago, over every connection. */
   isRedisAlive(): boolean;
   /** Problems of the server, as the recent checks found them. */
   server(): readonly string[];

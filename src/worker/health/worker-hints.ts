@@ -32,7 +32,7 @@ export interface WorkerHints {
    * `invalid_config` if the Redis user may not subscribe.
    */
   start(): Promise<void>;
-  /** Whether Redis answered on this connection a moment ago. */
+  /** True if Redis answered on this connection a moment ago. */
   readonly isAlive: boolean;
   /** Closes the connection. Idempotent. */
   stop(): void;
@@ -47,7 +47,7 @@ export interface WorkerHintsOptions {
   leases: LeaseKeeper;
   /** Called when another process has changed the state of a provider's limiter. */
   onLimiter(name: string): void;
-  /** Whether the connection that checks runs is usable now. */
+  /** Checks whether the connection that checks runs is usable now. */
   canAsk(): boolean;
   clock: Clock;
 }

@@ -71,7 +71,7 @@ export type HookAnswer<Verdict> = Promise<Verdict | undefined> | Verdict | undef
 export interface Hook {
   /** Name by which profiles, definitions and spawns refer to it; 1 to 64 characters of `A-Za-z0-9._-`. */
   readonly name: string;
-  /** Whether it applies to every agent of the worker (default), or only to agents that name it. */
+  /** True (default): it applies to every agent of the worker. False: only to agents that name it. */
   readonly everyAgent?: boolean;
   /** Default 10,000 ms. */
   readonly timeoutMs?: number;

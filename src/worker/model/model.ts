@@ -34,7 +34,7 @@ export interface ModelRequest {
   maxTokens: number;
   /** Value of the header `traceparent`; absent: no trace is sent to the provider. */
   traceparent?: string;
-  /** Whether the answer is streamed. Costs CPU: use it only if there is a listener. */
+  /** True if the answer is streamed. Costs CPU: use it only if there is a listener. */
   stream: boolean;
 }
 
@@ -110,7 +110,7 @@ export type FailureKind =
 /** A call that brought no answer. */
 export interface ModelFailure {
   kind: FailureKind;
-  /** Whether the same request may succeed later. */
+  /** True if the same request may succeed later. */
   retryable: boolean;
   /** Delay that the provider asked for, ms; absent if it gave none or an invalid one. */
   retryAfterMs?: number;

@@ -92,7 +92,7 @@ function enforcedMembers(parts: JsonObject): JsonObject | undefined {
   return enforced;
 }
 
-/** Whether the part states its type; an object must name its properties. */
+/** Checks whether the part states its type; an object must name its properties. */
 function isAnchored({ type, properties, anyOf, $ref, ...rest }: JsonObject): boolean {
   if (type === "object") return isObject(properties);
   if (typeof type === "string") return TYPES.has(type);
@@ -105,7 +105,7 @@ function isPrimitive(value: unknown): boolean {
   return value === null || typeof value !== "object";
 }
 
-/** Whether the references form a cycle, or point outside the known definitions. */
+/** Checks whether the references form a cycle, or point outside the known definitions. */
 function isRecursive(schema: JsonObject): boolean {
   const open = new Set<string>();
   const done = new Set<string>();

@@ -63,7 +63,7 @@ const heads = new Map<string, { tools: readonly ToolSchema[]; head: string }>();
 const MOST_KEPT_HEADS = 32;
 const LONGEST_KEPT_HEAD = 64 * 1024;
 
-/** Whether both lists offer the same tools. Compares schemas by identity, because a schema never changes once offered. */
+/** Compares two lists of tools; schemas by identity, because a schema never changes once offered. */
 function areSame(some: readonly ToolSchema[], others: readonly ToolSchema[]): boolean {
   return (
     some.length === others.length &&

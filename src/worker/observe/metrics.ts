@@ -4,8 +4,8 @@
  * Owns counters and histograms, which the runs update, and the event-loop monitor. A scrape queries Redis, at most every
  * {@link ASK_EVERY_MS}; a run never does.
  *
- * 1. A label's values are bounded: names that models and producers choose become `other` after the first {@link
- *    MOST_VALUES}.
+ * 1. A label's values are bounded: names that models and producers choose become `other` after the first
+ *    {@link MOST_VALUES}.
  * 2. A scrape answers within about a second, whatever Redis does: a metric that is not ready in time is left out.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";

@@ -193,7 +193,7 @@ class RunSpans {
   readonly #api: TelemetryApi;
   readonly #run: Span;
   readonly #context: Context;
-  /** Whether an SDK is present: without one, `startSpan` returns the caller's span again. */
+  /** True if an SDK is present: without one, `startSpan` returns the caller's span again. */
   readonly isRecorded: boolean;
   #turn: Span | undefined;
   #turnContext: Context;

@@ -51,7 +51,7 @@ export interface Tool {
   readonly server?: string | undefined;
   readonly description: string;
   readonly inputSchema: JsonSchemaObject;
-  /** Whether an interrupted call may simply be repeated. */
+  /** True if an interrupted call may simply be repeated. */
   readonly idempotent: boolean;
   readonly timeoutMs: number;
   /** False: no call touches `ctx.workspace`, so none has to be created for it. */
@@ -66,7 +66,7 @@ export interface Tool {
   run(input: unknown, ctx: ToolContext): Promise<unknown>;
 }
 
-/** Whether a call of the tool may touch the workspace; true if the tool does not say. */
+/** Checks whether a call of the tool may touch the workspace; true if the tool does not say. */
 export function mayUseWorkspace(tool: Tool | undefined): boolean {
   return tool !== undefined && tool.usesWorkspace !== false;
 }
@@ -153,7 +153,7 @@ function parserOf<Input extends z.ZodObject>(schema: Input) {
   };
 }
 
-/** Whether `run` can access its second argument. */
+/** Checks whether `run` can access its second argument. */
 function takesContext(run: (...args: never[]) => unknown): boolean {
   return run.length > 1 || /\.\.\.|\barguments\b|\[native code\]/.test(run.toString());
 }

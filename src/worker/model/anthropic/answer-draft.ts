@@ -92,7 +92,7 @@ export class AnswerDraft {
   #isTooLarge = false;
   #isBegun = false;
   #isComplete = false;
-  /** Whether the provider may have billed the call even if no part of its message is readable. */
+  /** True if the provider may have billed the call even if no part of its message is readable. */
   mayBeBilled = false;
 
   /** @param requestedModel model name used if the answer has none */
@@ -102,17 +102,17 @@ export class AnswerDraft {
     lastOf.answer = this;
   }
 
-  /** Whether the message has begun: then the call is billed. */
+  /** True if the message has begun: then the call is billed. */
   get isBegun(): boolean {
     return this.#isBegun;
   }
 
-  /** Whether the whole message has arrived. */
+  /** True if the whole message has arrived. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
 
-  /** Whether the answer exceeded its limit; its content has been dropped. */
+  /** True if the answer exceeded its limit; its content has been dropped. */
   get isTooLarge(): boolean {
     return this.#isTooLarge;
   }
@@ -338,7 +338,7 @@ function wordOf(text: string): string {
   return clip(text.toWellFormed(), WORD_MAX_CHARS);
 }
 
-/** Whether `value` is a JSON object. */
+/** Checks whether `value` is a JSON object. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -354,7 +354,7 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** Whether exactly this many objects end between `from` and `end`, with nothing else but spaces. */
+/** Checks whether exactly this many objects end between `from` and `end`, with nothing else but spaces. */
 function endsObjects(text: string, from: number, end: number, objects: number): boolean {
   let braces = 0;
   for (let at = from; at < end; at++) {

@@ -37,7 +37,7 @@ export interface ExchangePlan {
   mayBegin(): boolean;
   /** Returns the reader for the body of a successful response. */
   read(contentType: string): BodyReader;
-  /** Whether the reader has all it needs: a connection that stays open longer is soon closed. */
+  /** Checks whether the reader has all it needs: a connection that stays open longer is soon closed. */
   isComplete(): boolean;
   /** Monotonic ms of the caller's deadline: then the exchange ends as aborted. */
   deadlineMs: number;

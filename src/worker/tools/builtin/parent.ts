@@ -30,8 +30,8 @@ export const INTERIMS_PER_RUN = 20;
 const INTERIM_MAX_CHARS = 5_000;
 
 /**
- * Returns the interim message of a call: `text` after `said`, if there is any, with a blank line between. Throws {@link
- * ToolFailure} if `text` is no message.
+ * Returns the interim message of a call: `text` after `said`, if there is any, with a blank line between. Throws
+ * {@link ToolFailure} if `text` is no message.
  */
 export function interimWith(said: string | undefined, text: unknown): string {
   if (typeof text !== "string") throw new ToolFailure("A message to the parent must be text.");

@@ -32,7 +32,7 @@ const MOST_VAIN_STARTS = 3;
 /** Delay before a run is retried whose process ended before it took the run. */
 const NOT_TAKEN_DELAY_MS = 1_000;
 
-/** How a process of suspects is started. */
+/** Program of a process of suspects. */
 export interface IsolationProgram {
   /** Path of the program: it creates a worker with the same options and `isolated: true`, and starts it. */
   file: string;
@@ -121,7 +121,6 @@ interface Suspect {
   end(end: IsolatedEnd): void;
 }
 
-/** One process of suspects. */
 class SuspectsProcess {
   readonly #context: Keeping;
   readonly #child: ChildProcess;

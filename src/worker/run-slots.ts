@@ -26,8 +26,7 @@ export interface RunSlot {
   readonly mustYield: boolean;
   /**
    * Asks the other runs to yield and waits until they have left. Resolves to false if they do not leave in
-   * {@link CLEARING_MS}, if another suspect was first, or if the process stops: the suspect then tries later or in another
-   * process.
+   * {@link CLEARING_MS}, another suspect was first, or the process stops. The suspect then tries later or elsewhere.
    */
   isolate(): Promise<boolean>;
   /** The suspect has committed a step: others may enter again. Does nothing for a slot beside others. Idempotent. */

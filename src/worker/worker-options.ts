@@ -60,9 +60,9 @@ export interface WorkerOptions {
   /** Time that model calls and tools may continue after `stop`, ms; then they are aborted. Default 10,000. */
   drainGraceMs?: number;
   /**
-   * Ends the whole process with SIGKILL and a line on stderr if its event loop is blocked for the length of a lease (10 s),
-   * so that a tool that never returns cannot freeze a worker. Never while a debugger is attached. Default false, because the
-   * process is the caller's. `subagent-queue worker` turns it on.
+   * Ends the whole process with SIGKILL and a line on stderr if its event loop is blocked for a lease (10 s): a tool that
+   * never returns cannot freeze a worker. Never while a debugger is attached. Default false, because the process is the
+   * caller's. `subagent-queue worker` turns it on.
    */
   watchdog?: boolean;
   /**

@@ -3,7 +3,7 @@
  * Program of a watchdog's thread: ends the process if its main thread has been silent for too long. Plain JavaScript, so
  * that a thread can start from this file whether the package is built or not.
  *
- * 1. It counts checks without a beat of the main thread, not time: a process that was stopped, or whose machine slept, makes
+ * 1. It counts checks without a beat of the main thread, not time. A process that was stopped, or whose machine slept, makes
  *    only one check when it continues.
  * 2. It ends the process by SIGKILL, because any other way of ending needs the main thread.
  */

@@ -1,6 +1,6 @@
 /**
- * Ends the process if its event loop is blocked for the length of a lease, e.g. by a custom tool in an endless loop or a
- * regular expression that never returns. Code in the loop could not: no timer fires, no lease is renewed, and SIGTERM is not
+ * Ends the process if its event loop is blocked for the length of a lease: by a custom tool in an endless loop, or a regular
+ * expression that never returns. Code in the loop could not: no timer fires, no lease is renewed, and SIGTERM is not
  * handled. Other workers claim the runs of the process; this counts as a crash of runs that had committed nothing.
  * Owns one thread and the memory that it shares with the loop: the loop beats, the thread listens.
  *

@@ -1,6 +1,6 @@
 /**
- * The subscription on which a worker receives hints: a run of its own must stop at once, e.g. because a parent destroyed the
- * agent, or a provider's limit has changed.
+ * The subscription on which a worker receives hints: that one of its runs must stop at once, e.g. because a parent destroyed
+ * the agent, or that a provider's limit has changed.
  *
  * Owns the subscriber connection, and decides when runs are checked because a hint may have been missed. `lease.ts` does the
  * check. Redis' answer decides; a hint only says that a check is worthwhile.

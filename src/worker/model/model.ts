@@ -1,8 +1,8 @@
 /**
  * The model port: requests to a language model and their outcomes. Types only.
  *
- * A request is JSON text in the form of the Messages API, because it grows by a few fragments a turn and is sent unchanged:
- * no part is parsed or serialised again. `request.ts` makes the parts.
+ * A request is JSON text in the form of the Messages API. It grows by a few fragments a turn and is sent unchanged: no part
+ * is parsed or serialised again. `request.ts` makes the parts.
  */
 import type { ContentBlock, JsonObject, Usage } from "../../shared/protocol/content.ts";
 
@@ -76,8 +76,8 @@ export interface ModelAnswer {
    */
   content: readonly ContentBlock[];
   /**
-   * Calls that must not be executed, by id, each with the error text for the model: the input is no JSON object or was cut
-   * off, or the answer has too many calls.
+   * Calls that must not be executed, by id, each with the error text for the model. Reasons: the input is no JSON object or
+   * was cut off, or the answer has too many calls.
    */
   refusedCalls: ReadonlyMap<string, string>;
   /** The provider's stop reason as text, because unknown ones must reach the loop, which fails closed. */

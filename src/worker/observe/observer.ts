@@ -99,7 +99,7 @@ export class RunObserver {
     this.#model = run.model;
   }
 
-  /** `traceparent` of the model call under way. */
+  /** `traceparent` of the model call in progress. */
   get traceparent(): string {
     return this.#spans?.traceparent ?? traceparentOf(this.#span);
   }
@@ -220,7 +220,7 @@ class RunSpans {
     this.#turnContext = this.#context;
   }
 
-  /** `traceparent` of the model call under way. */
+  /** `traceparent` of the model call in progress. */
   get traceparent(): string {
     return traceparentOf((this.#turn ?? this.#run).spanContext());
   }

@@ -3,7 +3,7 @@
  *
  * `open.ts` made sure that the place is inside; this module keeps it so.
  *
- * 1. Nothing is read before the open descriptor itself is checked: it must be a regular file, and in the workspace one with
+ * 1. Nothing is read before the open descriptor itself is checked. It must be a regular file, and in the workspace one with
  *    a single name (a second hard link may be anywhere). A FIFO, device or socket is refused without waiting.
  * 2. A file is replaced as a whole by a rename inside the open directory. A crash leaves the old or the new content; the
  *    bytes behind a hard link elsewhere never change.

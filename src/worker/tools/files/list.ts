@@ -1,5 +1,5 @@
 /**
- * Lists directories that an agent filled, even while its command still changes them: names may be any bytes, modes may lock
+ * Lists directories that an agent filled, even while its command still changes them. Names may be any bytes, modes may lock
  * out their owner, and a former directory may be a link when it is entered.
  *
  * Nothing outside is listed or changed. A directory is opened without following a link in its last component. Then the

@@ -4,8 +4,8 @@
  * Owns walking down, following links, making directories on the way. `path.ts` finds the area of a path; `file.ts` opens and
  * replaces the file behind a place; `walk.ts` lists trees.
  *
- * 1. The kernel never follows a symbolic link: each component is opened separately with O_NOFOLLOW below an open directory,
- *    so swapping a component for a link at any moment changes nothing.
+ * 1. The kernel never follows a symbolic link: each component is opened separately with O_NOFOLLOW below an open directory.
+ *    Swapping a component for a link at any moment changes nothing.
  * 2. A link is followed by reading it and starting again from the area of its target; other targets are refused.
  * 3. The opened directory stays in use: files are reached through its descriptor, not by path. (On systems without
  *    /proc/self/fd, by path: there a swap between two components is not detected.)
@@ -116,7 +116,7 @@ export function otherDevice(path: string): ToolFailure {
 }
 
 /**
- * Gives a new entry of a workspace directory to that directory's owner: if this process is root, commands run as another
+ * Gives a new entry of a workspace directory to that directory's owner. If this process is root, commands run as another
  * user, who owns the workspace after the first command.
  */
 export async function giveToOwner(made: FileHandle, { handle, area }: Directory): Promise<void> {

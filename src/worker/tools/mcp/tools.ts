@@ -5,8 +5,8 @@
  * 1. A server that cannot be listed at the start does not prevent the worker's start. The worker retries with growing
  *    delays; its tools are available from then on.
  *
- * A server's tools are bounded in number, names, size and depth. A tool is left out, with a line in the log, if the model
- * could not be told about it, or if the Messages API would reject every request with it.
+ * A server's tools are bounded in number, names, size and depth. A tool is left out, and logged, if it cannot be described
+ * to the model, or if the Messages API would reject every request with it.
  */
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
@@ -88,7 +88,7 @@ export function createMcpTools(servers: McpServers, means: ServerMeans): McpTool
   };
 }
 
-/** Converts a listed tool; returns a problem if the model could not be told about it. */
+/** Converts a listed tool; returns a problem if it cannot be described to the model. */
 function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number): Tool | { problem: string } {
   const name = `mcp__${server.name}__${withoutSecrets(listed.name).replace(/[^A-Za-z0-9_-]/g, "_")}`;
   if (listed.name === "" || name.length > MAX_NAME_CHARS)

@@ -62,7 +62,7 @@ const SHELL_WITH_NETWORK = shellAfter(
 
 /**
  * Starts the command in its own session, so that it cannot signal its launcher. bubblewrap's own `--new-session` would also
- * take the first process of the sandbox out of the launcher's group, a moment before that process is bound to the launcher.
+ * take the sandbox's first process out of the launcher's group, before it is bound to the launcher.
  */
 const BASH = ["/usr/bin/setsid", "/bin/bash", "--noprofile", "--norc", "-c"];
 

@@ -91,8 +91,8 @@ dmesg 2>/dev/null | grep -q gVisor && echo gvisor
 const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
 /**
- * Chooses the runner. @throws {SubagentError} `invalid_config` if production would run commands without a sandbox and the
- * operator has not accepted that, if the list of hosts is invalid, or if options are wrong: each is named.
+ * @throws {SubagentError} `invalid_config` if production would run commands unsandboxed without the operator's consent, if
+ * the list of hosts is invalid, or if options are wrong: each is named.
  */
 export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerChoice> {
   const wrong = optionProblems(given, FORMS, { maker: "chooseRunner" });

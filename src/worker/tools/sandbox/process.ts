@@ -8,8 +8,8 @@
  * 2. The process inherits only the descriptors it is given: those with which this process was started are replaced by
  *    /dev/null.
  * 3. Its environment is the given one.
- * 4. It leads a process group. A guardian in that group kills it whenever this process dies: bubblewrap binds its life to
- *    ours only once it has begun, and its child to its own only once all is mounted.
+ * 4. It leads a process group. A guardian in that group kills it whenever this process dies. bubblewrap alone binds its life
+ *    to ours only once it has begun, and its child to its own only once all is mounted.
  * 5. The command is sent when the process reports that it is ready. If its launcher has died meanwhile, it reads end of
  *    file.
  */

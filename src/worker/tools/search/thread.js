@@ -20,7 +20,7 @@ import picomatch from "picomatch";
 /** @typedef {import("./request.ts").MatchRequest} MatchRequest */
 /** @typedef {import("./request.ts").MatchAnswer} MatchAnswer */
 /** @typedef {(text: string) => boolean} Test */
-/** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is there once V8 has run out of time. */
+/** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is set after V8 has timed out. */
 
 /** CPU time for V8 on one batch of lines, ms; an ordinary expression takes less than 5. */
 const V8_LIMIT_MS = 250;

@@ -1,4 +1,4 @@
-/** The sub-agent's side: run a worker, define tools. Published as `subagent-queue/worker`. */
+/** The worker's API: run a worker, define tools. Published as `subagent-queue/worker`. */
 
 export type { Clock } from "../shared/clock.ts";
 export { ERRORS, type ErrorCode, type FailureReason, SubagentError, ToolFailure } from "../shared/errors.ts";

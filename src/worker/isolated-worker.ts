@@ -1,11 +1,12 @@
 /**
- * A worker inside a process of suspects: it carries out the runs that the worker gives it that started it, and nothing else, and
- * ends with it. It takes no wakes, sweeps nothing, and is in no directory. Owns what it was handed, and closes it.
+ * A worker inside a process of suspects. It carries out the runs that its worker (which started the process) sends, and ends
+ * with it. It takes no wakes, sweeps nothing, and is in no directory. Owns the parts it is given, and closes them.
  *
- * 1. The worker knows with what a run is held before anything of the run is read.
+ * 1. Its worker knows the epoch of a held run before anything of the run is read.
  * 2. A run that has advanced is no suspect any more: it is handed back between two steps.
  * 3. When the worker is gone, every run is handed back.
- * 4. No run is taken before all is there that a run may use: a process that does not start in time is ended, and held none.
+ * 4. No run starts before everything a run may use is ready: a process that is killed because it starts too slowly held
+ *    none.
  */
 
 import { messageOf } from "../shared/errors.ts";
@@ -21,16 +22,16 @@ import { run } from "./run/run.ts";
 import type { RunSlot, RunSlots } from "./run-slots.ts";
 import type { McpTools } from "./tools/mcp/tools.ts";
 
-/** What is cut off has so long to say so, ms. */
+/** Time for aborted calls and tools to report, ms. */
 const ABANDON_MS = 5_000;
 const READINESS: Readiness = { ready: false, redis: "away", reasons: ["it runs suspects of another worker"] };
 
-/** What it is made of, opened and not started. */
+/** Parts of an isolated worker, opened and not started. */
 export interface IsolatedParts {
   context: Pick<RunContext, "clock" | "provider" | "toolTimers" | "wakes" | "leases">;
   redis: RedisClient;
   hints: WorkerHints;
-  /** Of the connection. */
+  /** Heartbeat of the connection. */
   heartbeat: { stop(): void };
   watchdog: Watchdog | undefined;
   runs: IsolatedRuns;
@@ -41,14 +42,14 @@ export interface IsolatedParts {
   abandoned: AbortController;
 }
 
-/** A worker, not started. Ends the process by SIGTERM when its own worker is gone: nothing else is left to do in it. */
+/** Creates a worker, not started. Ends the process by SIGTERM when its worker is gone, because it has no other work. */
 export function createIsolatedWorker(id: string, open: () => IsolatedParts) {
   let parts: IsolatedParts | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     const opened = parts;
-    // Its own abort of `draining` comes back here.
+    // `end` aborts `draining`, which calls `stop` again: `stopping` must be set before that.
     if (opened) stopping ??= Promise.resolve().then(() => end(opened));
     await stopping;
   };
@@ -97,20 +98,20 @@ async function end(parts: IsolatedParts): Promise<void> {
   await Promise.all([wakes.stop(), watchdog?.stop(), mcp.stop()]);
 }
 
-/** A run as the worker gives it; `id`: by which its end is told. */
+/** A run as the worker sends it; `id` names it in the message about its end. */
 type GivenRun = TakenWake & { id: string };
 
-/** The runs of such a process. */
+/** See {@link createIsolatedRuns}. */
 export interface IsolatedRuns {
-  /** Hears the worker from now on, and when it is gone. Runs wait for `start`. */
+  /** Listens to the worker, and for its end. Runs wait for `start`. */
   listen(): void;
-  /** Says that it takes runs, and takes those that wait. */
+  /** Tells the worker that it takes runs, and starts those that wait. */
   start(): void;
-  /** Resolves when the worker is gone, or this process was told to stop, and no run is left. */
+  /** Resolves when the worker is gone or this process must stop, and no run is left. */
   readonly over: Promise<void>;
 }
 
-/** The runs of a process of suspects. */
+/** Creates the runs of a process of suspects. */
 export function createIsolatedRuns(
   lent: Omit<RunContext, "slots" | "suspects" | "onHeld">,
   draining: AbortController,
@@ -146,11 +147,11 @@ export function createIsolatedRuns(
     listen() {
       process.on("message", take);
       process.once("disconnect", () => draining.abort());
-      // It may have gone while this process started.
+      // The worker may have gone while this process started.
       if (!process.connected) draining.abort();
     },
     start() {
-      // Told to stop meanwhile, it never held them: its worker tries them again.
+      // A process that must stop has never held the waiting runs: its worker retries them.
       if (draining.signal.aborted) return;
       tell({ ready: true });
       const early = waiting ?? [];
@@ -160,7 +161,7 @@ export function createIsolatedRuns(
   };
 }
 
-/** Carries the run out, and says how it ended. */
+/** Carries the run out and reports how it ended. */
 async function carryOut(context: RunContext, { id, ...taken }: GivenRun): Promise<void> {
   const end = await run(context, taken).catch((error: unknown): RunOutcome => {
     context.logger.error({ problem: messageOf(error), uid: taken.address.uid }, "Run left behind");
@@ -169,13 +170,13 @@ async function carryOut(context: RunContext, { id, ...taken }: GivenRun): Promis
   if (end.status !== "isolate") tell({ id, end });
 }
 
-/** A worker that is gone is told nothing. */
+/** Sends nothing if the worker is gone. */
 function tell(message: FromProcess): void {
-  // Between the worker's end and the news of it a message fails; unheard, that failure would end this process and its runs.
+  // A message sent between the worker's end and `disconnect` fails; without a callback the error would end this process.
   if (process.connected) process.send?.(message, undefined, {}, () => {});
 }
 
-/** Every slot is a suspect's; one that is proved is told to leave. */
+/** Slots of suspects; a run that is proved must yield. */
 const UNTIL_PROVED: RunSlots = {
   admit(): RunSlot {
     const slot = {

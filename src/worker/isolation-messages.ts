@@ -1,11 +1,11 @@
 /**
- * What a worker and its processes of suspects tell one another. Tools run in such a process: what it says is checked.
- * A channel that closes is a message, too: a worker that is gone wants its runs handed back.
+ * Messages between a worker and its processes of suspects. A process of suspects runs tools, so its messages are validated.
+ * If the channel closes because the worker is gone, the process hands its runs back.
  */
 import { z } from "zod";
 import { ReplyStatus, StopReason } from "../shared/protocol/reply.ts";
 
-/** What a worker says: carry this run out; hand all of them back. */
+/** Message of a worker: carry out this run, or hand all runs back. */
 export const ToProcess = z.union([
   z.object({
     run: z.object({
@@ -34,10 +34,10 @@ const End = z.discriminatedUnion("status", [
 
 const Held = z.object({ epoch: z.number() });
 
-/** With what a run is held: what its worker needs to hand it back when the process has crashed. The record has the rest. */
+/** Proof that a run is held; its worker needs it to release the run after a crash. The record has the rest. */
 export type Held = z.infer<typeof Held>;
 
-/** What a process of suspects says: it takes runs; it holds one; its part in one is over. */
+/** Message of a process of suspects: it takes runs, it holds a run, or its part in a run is over. */
 export const FromProcess = z.union([
   z.object({ ready: z.literal(true) }),
   z.object({ uid: z.string(), held: Held }),

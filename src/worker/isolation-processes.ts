@@ -1,15 +1,16 @@
 /**
- * Runs suspects in processes of their own, so that a worker and all its other runs go on, whatever a suspect does. A suspect
- * is a run in which two workers in a row crashed, or one worker while a tool of the run was at work; `claim.lua` counts.
- * Owns the processes and which suspects are in which; what goes on inside is `isolated-worker.ts`.
+ * Runs suspects in separate processes, so that a worker and all its other runs continue. A suspect is a run in which two
+ * workers in a row crashed, or one worker while a tool of the run was executing; `claim.lua` counts.
+ * Owns the processes and the assignment of suspects to them; `isolated-worker.ts` is the code inside.
  *
- * 1. Suspects take at most a quarter of the worker's places (one at least); other runs always have the rest.
- * 2. Suspects share a process at first, spread over all of them. One whose shared process has crashed gets a process of its own.
- * 3. The worker sees a process crash and tells Redis at once: no lease has to run out. A suspect that was alone in it is
- *    settled; of several, each is tried again among fewer.
- * 4. A process whose worker is gone hands its runs back: that is no crash.
- * 5. A suspect that waits for its process to start takes one place, however often it is woken, and runs nowhere else meanwhile. A
- *    process that does not start in time is ended, and so is one that does not end when its runs have had their grace.
+ * 1. Suspects take at most a quarter of the worker's slots (one at least); other runs always have the rest.
+ * 2. Suspects share processes at first, spread over all of them. After its shared process has crashed, a suspect gets its
+ *    own.
+ * 3. The worker sees a process crash and tells Redis at once: no lease has to expire. A suspect that was alone in it is
+ *    settled; several are each retried among fewer.
+ * 4. A process whose worker is gone hands its runs back; this does not count as a crash.
+ * 5. A suspect that waits for its process to start takes one slot, however often it is woken, and runs nowhere else. A
+ *    process that does not start in time is killed, as is one that does not end after the grace of its runs.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
@@ -18,22 +19,22 @@ import type { SuspectIsolation, TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
 import { releaseAgent } from "./run/failure.ts";
 
-/** A process starts this many at a time and a worker; each is a worker without a queue, of some 80 MB. */
+/** Most processes of one worker. Each process is a worker without a queue, of some 80 MB. */
 const MOST_PROCESSES = 4;
-/** A process without a run is kept this long for the next one. */
+/** Time for which a process without a run is kept for the next one. */
 const IDLE_MS = 10_000;
-/** A process that takes no runs after this long is ended: it hangs. */
+/** Time after which a process that takes no runs yet is killed, because it hangs. */
 const STARTS_WITHIN_MS = 60_000;
-/** What a process is given to end beyond the grace of its runs: 5 s in which what is cut off says so, and as long again and more. */
+/** Time to end beyond the grace of its runs: 5 s for aborted calls and tools to report, and 10 s in reserve. */
 const ENDS_WITHIN_MS = 15_000;
-/** After so many processes in a row that ended before they took runs, the program is of no use. */
+/** After this many processes in a row that ended before they took runs, the program counts as unusable. */
 const MOST_VAIN_STARTS = 3;
-/** Delay before a run whose process ended before it took it is tried again. */
+/** Delay before a run is retried whose process ended before it took the run. */
 const NOT_TAKEN_DELAY_MS = 1_000;
 
-/** How a process of suspects is started. */
+/** Program of a process of suspects. */
 export interface IsolationProgram {
-  /** The program: makes a worker of the same options with `isolated: true`, and starts it. */
+  /** Path of the program: it creates a worker with the same options and `isolated: true`, and starts it. */
   file: string;
   args?: readonly string[];
 }
@@ -42,26 +43,26 @@ type IsolatedEnd = Exclude<RunOutcome, { status: "isolate" }>;
 
 /** See the module's header. */
 export interface IsolationProcesses {
-  /** False once the program has shown that it cannot be started. */
+  /** False after too many processes in a row failed to start. */
   readonly isUsable: boolean;
-  /** Whether a place is free. */
+  /** True if a slot is free. */
   readonly hasRoom: boolean;
-  /** Whether a suspect waits here for its process to take it. */
+  /** Checks whether a suspect waits for its process to take it. */
   awaits(uid: string): boolean;
-  /** Carries out the part of a run that a worker would; undefined while no place is free for it. */
+  /** Carries out a run in a process of suspects; undefined if no slot is free. */
   run(taken: TakenWake, isolatedCrashes: number): Promise<IsolatedEnd> | undefined;
   /** The uids of the suspects. */
   active(): string[];
-  /** Every run is handed back between two steps; no other is taken. Idempotent. */
+  /** Hands every run back after its current step and takes no others. Idempotent. */
   drain(): void;
-  /** Ends what is left. Idempotent. */
+  /** Kills the remaining processes. Idempotent. */
   stop(): void;
 }
 
-/** What a process of suspects is kept with. */
+/** Dependencies of a process of suspects. */
 type Keeping = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "logger">;
 
-/** Processes for suspects, none started. */
+/** Creates processes for suspects, none started. */
 export function createIsolationProcesses(
   context: Keeping,
   program: IsolationProgram,
@@ -83,7 +84,7 @@ export function createIsolationProcesses(
     processes.add(one);
     return one;
   };
-  /** An empty one for a suspect on its own; the emptiest for the others. */
+  /** Returns an empty process for a suspect that must run alone, otherwise the emptiest one. */
   const find = (isolation: SuspectIsolation): SuspectsProcess | undefined => {
     const open = [...processes].filter((one) => one.takes(isolation, groupSize));
     const emptiest = open.sort((a, b) => a.size - b.size)[0];
@@ -113,14 +114,13 @@ export function createIsolationProcesses(
   };
 }
 
-/** A run in such a process. */
+/** A run in a process of suspects. */
 interface Suspect {
   address: AgentAddress;
   held: Held | undefined;
   end(end: IsolatedEnd): void;
 }
 
-/** One process of suspects. */
 class SuspectsProcess {
   readonly #context: Keeping;
   readonly #child: ChildProcess;
@@ -129,7 +129,7 @@ class SuspectsProcess {
   #hasOneRun = false;
   #isReady = false;
   #isGone = false;
-  /** It takes no runs any more; `killed`: and what becomes of those that it has is no crash of theirs. */
+  /** Set: the process takes no more runs. `killed`: the end of its runs is not their crash. */
   #leaving: "draining" | "killed" | undefined;
   #idle: { cancel(): void } | undefined;
   #ending: { cancel(): void } | undefined;
@@ -152,11 +152,11 @@ class SuspectsProcess {
       this.#child.kill("SIGKILL");
     });
     this.#child.on("message", (message) => this.#take(message));
-    // What it said last is read before its channel closes, and that may be after its end.
+    // `disconnect` comes after the last message, which may arrive after the process has exited.
     this.#child.once("disconnect", () => this.#gone());
     this.#child.on("error", (error) => {
       context.logger.warn({ problem: error.message }, "Process of suspects");
-      // One that could not be started has no end.
+      // A process that could not be started emits no `disconnect`.
       if (this.#child.pid === undefined) this.#gone();
     });
   }
@@ -204,7 +204,7 @@ class SuspectsProcess {
     this.#child.kill("SIGKILL");
   }
 
-  /** A process that is gone hears nothing; its end follows. */
+  /** Sends nothing if the process is gone; its `disconnect` follows. */
   #say(message: ToProcess): void {
     if (this.#child.connected) this.#child.send(message, () => {});
   }
@@ -230,7 +230,7 @@ class SuspectsProcess {
     this.#idle = this.#context.clock.timeout(IDLE_MS, () => this.drain());
   }
 
-  /** What it still held, it crashed with. */
+  /** Ends the runs that the process still held: they crashed with it, unless it was killed. */
   #gone(): void {
     if (this.#isGone) return;
     this.#isGone = true;
@@ -242,14 +242,14 @@ class SuspectsProcess {
     this.#leaving = "killed";
     for (const [id, run] of this.#runs) {
       this.#runs.delete(id);
-      // Where nothing is said, its lease runs out, and a sweeper wakes it.
+      // If the run is not released here, its lease expires and a sweeper wakes the agent.
       if (wasKilled) run.end({ status: "lost" });
       else afterCrash(this.#context, run).then(run.end, () => run.end({ status: "lost" }));
     }
   }
 }
 
-/** A crash that was seen: counted, and the agent queued again. A run that was not held yet has not crashed. */
+/** Counts a crash and queues the agent again. A run that was not held yet has not crashed. */
 async function afterCrash(context: Keeping, { address, held }: Suspect): Promise<IsolatedEnd> {
   if (!held) return { status: "returned", because: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
   context.logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");

@@ -1,12 +1,13 @@
 /**
  * The pool: the BullMQ worker that takes wakes and runs the agents they name, side by side.
- * Owns how many runs go on in this process and how they stop; each run owns its agent (`run.ts`).
+ * Owns how many runs are active in this process and how they stop; each run owns its agent (`run.ts`).
  *
- * 1. A wake completes, or goes back into the queue because another process may do more for its agent. What could not be
- *    done now stands in the record, and a sweeper wakes again.
- * 2. Only a run that settled `failed` stands as failed in the queue.
- * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker. It waits for no
- *    tool and no hook. A run whose Redis does not answer is left behind, and another worker claims it when its lease is over.
+ * 1. A wake completes, or returns to the queue because another process may do more for its agent. The record has the work
+ *    that was not possible now, and a sweeper wakes again.
+ * 2. Only a run that settled `failed` is a failed job in the queue.
+ * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker. `stop` waits
+ *    for no tool and no hook. A run whose Redis does not answer is left behind; another worker claims it when its lease
+ *    expires.
  */
 
 import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
@@ -29,30 +30,30 @@ import { createRunSlots } from "./run-slots.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
-/** An idle worker looks so often without being told: what told it may have gone to one that is frozen or cut off. */
+/** An idle worker polls this often, because the queue's notification may have gone to a frozen or disconnected worker. */
 const IDLE_LOOK_S = 1;
-/** BullMQ must never fail a wake by itself: records decide. */
+/** BullMQ must never fail a wake by itself: the records decide. */
 const UNLIMITED_STALLS = 1_000_000;
-/** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
+/** Default time for steps to finish after `stop`; then they are aborted. */
 export const DRAIN_GRACE_MS = 10_000;
-/** So long no wake is taken from a Redis that refused something. */
+/** Time without taking wakes after Redis rejected a command. */
 const REST_MS = 1_000;
-/** So long a worker that put a wake back takes nothing in its place, for another to be first. */
+/** Time for which a worker takes no new wake after it returned one, so that another worker gets it first. */
 const YIELD_MS = 25;
-/** About so long a suspect rests for which no place in isolation was free. */
+/** Average delay of a suspect for which no slot in isolation was free. */
 const ISOLATION_REST_MS = 500;
-/** Why no wakes are taken for a while, for people. */
+/** Reasons, for people, why no wakes are taken for a while. */
 const REFUSED = "Redis has refused something";
 const ALONE = "a run that two workers did not survive has the process to itself";
-/** After that, a run whose Redis does not answer is left behind. */
+/** Time after the steps are aborted; then a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
-/** While the process stops it waits this long in a row for a Redis that is away; other workers claim its runs later. */
+/** Longest time in a row for which a stopping process waits for an unavailable Redis; other workers claim its runs later. */
 const AWAY_MS = 3_000;
 const AWAY_LOOK_MS = 100;
 /** Timeout for closing BullMQ's worker; tried once with Redis, once without. */
 const CLOSE_MS = 2_000;
 
-/** What a wake's job returns: how the run ended, or why there was none. */
+/** Return value of a wake's job: how the run ended, or why there was none. */
 type WakeResult = { status: string; stop_reason?: string; turns?: number; because?: string };
 
 /** See the module's header. */
@@ -60,30 +61,30 @@ export interface Pool {
   /** Begins to take wakes. Idempotent; does nothing after `stop`. */
   start(): Promise<void>;
   /**
-   * Takes no more wakes, releases or finishes every run; resolves when none is left, at most the grace and 9 s later. A Redis
-   * that does not answer in that time has its connection closed. Idempotent.
+   * Takes no more wakes and releases or finishes every run. Resolves when no run is left, at most the grace and 9 s later.
+   * Closes the connection of a Redis that does not answer in that time. Idempotent.
    */
   stop(): Promise<void>;
-  /** The uids of the agents running here. */
+  /** The uids of the agents running in this process. */
   active(): string[];
-  /** Why no wakes are taken, while they should be; empty when they are. */
+  /** Reasons why no wakes are taken although they should be; empty if they are taken. */
   troubles(): string[];
 }
 
-/** What a pool needs besides what it lends to its runs. */
+/** Dependencies of a pool besides the context that it lends to its runs. */
 export interface PoolOptions {
   redis: RedisClient;
   keys: Keys;
   concurrency: number;
-  /** How long steps may go on after `stop`, ms. */
+  /** Time that steps may continue after `stop`, ms. */
   drainGraceMs: number;
   draining: AbortController;
   abandoned: AbortController;
-  /** What runs suspects in a process of their own; absent: they run alone in this one. */
+  /** Program that runs suspects in separate processes; absent: each runs alone in this process. */
   isolation?: IsolationProgram | undefined;
 }
 
-/** A pool, not started. */
+/** Creates a pool, not started. */
 export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options: PoolOptions): Pool {
   const { clock, logger } = lent;
   const runs = new Set<Promise<unknown>>();
@@ -99,7 +100,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
   const trouble = tellOnce(logger);
   const onError = (error: Error) => {
     trouble.tell(error.message);
-    // A Redis that refuses to hand out a job would be asked again at once, for ever.
+    // Without the pause, BullMQ would ask a Redis that refuses to hand out a job again and again.
     if (error.name === "ReplyError" && !stopped) reasons.pauseFor(REFUSED, REST_MS);
   };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
@@ -133,7 +134,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
   };
 }
 
-/** Resolves to the connection on which wakes are waited for. */
+/** Starts to take wakes; resolves to the connection that waits for them. */
 async function consume(
   worker: WakeWorker,
   logger: RunContext["logger"],
@@ -143,7 +144,7 @@ async function consume(
   return worker.getBackend().blockingClient;
 }
 
-/** Where suspects run, if the worker may start processes; they are drained with it. */
+/** Creates the processes for suspects if the worker may start any; they are drained with the worker. */
 function processesOf(
   lent: Omit<RunContext, "slots" | "suspects">,
   { isolation, ...options }: PoolOptions,
@@ -180,7 +181,7 @@ function stopTimers({ provider, toolTimers }: RunContext): void {
 type WakeWorker = Worker<Wake, WakeResult>;
 type WakeJob = Job<Wake, WakeResult>;
 
-/** `waiting` is the connection on which wakes are waited for. */
+/** `waiting` is the connection that waits for wakes. */
 function troublesOf(
   { held }: PauseReasons,
   worker: WakeWorker | undefined,
@@ -191,7 +192,7 @@ function troublesOf(
   return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
 }
 
-/** Tells a problem once until it is over: both of the queue's connections fail, again and again, while Redis is away. */
+/** Logs a problem once until it is over: while Redis is unavailable both connections of the queue fail repeatedly. */
 function tellOnce(logger: RunContext["logger"]): { tell(problem: string): void; over(): void } {
   let told = "";
   return {
@@ -222,7 +223,7 @@ function openWorker(
   });
 }
 
-/** How a wake ended; one whose run needs isolation is followed to the end of that. */
+/** End of a wake; for a run that needs isolation, the end of its isolated run. */
 type WakeEnd = Exclude<RunOutcome, { status: "isolate" }>;
 
 async function handleWake(
@@ -230,7 +231,7 @@ async function handleWake(
   { data, attemptsStarted: timesTaken }: WakeJob,
   processes: IsolationProcesses | undefined,
 ): Promise<WakeEnd> {
-  // A look that was under way when the worker was paused brings one job all the same.
+  // A poll in progress when the worker was paused may still deliver one job.
   if (context.draining.aborted) return { status: "returned", because: "drain", delayMs: 0 };
   const going = isNewerWake(data)
     ? returnWake(context, "newer", timesTaken)
@@ -265,7 +266,7 @@ function namedBy({ tenant, parent_id: parentId, uid, wake }: Wake): { address: A
   return { address: { tenant, parentId, uid }, wake };
 }
 
-/** Puts a wake back into the queue, for another process or for later. Always throws, as BullMQ wants it. */
+/** Returns a wake to the queue, for another process or with a delay. Always throws, as BullMQ requires. */
 async function returnJob(
   { clock, logger }: RunContext,
   job: WakeJob,
@@ -273,11 +274,11 @@ async function returnJob(
   delayMs: number,
 ): Promise<never> {
   const back = delayMs > 0 ? job.moveToDelayed(clock.now() + delayMs, token) : job.moveToWait(token);
-  // A job that could not be moved is found stalled before long.
+  // BullMQ soon finds a job stalled that could not be moved.
   await back.catch((error: unknown) =>
     logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
   );
-  // BullMQ asks for the next job the moment this one is off its hands, ahead of the worker that was woken for it.
+  // BullMQ fetches the next job as soon as this one is returned, ahead of the worker that was woken for it.
   if (delayMs === 0) await clock.sleep(YIELD_MS);
   throw delayMs > 0 ? new DelayedError() : new WaitingError();
 }
@@ -291,8 +292,8 @@ async function drain(
   const everyRun = async () => {
     while (runs.size > 0) await Promise.allSettled([...runs]);
   };
-  // Before anything is released, or this process would take it back. Not `close()` yet: it cannot be forced any more
-  // once it has begun to wait.
+  // Pauses before any run is released, or this process would take it back. `close()` comes later, because it cannot be
+  // forced once it has begun to wait.
   if (worker) await within(clock, CLOSE_MS, worker.pause(true));
   draining.abort();
   const over = new AbortController();
@@ -303,14 +304,14 @@ async function drain(
     await within(clock, ABANDON_MS, everyRunOrAway);
   }
   over.abort();
-  // No run gets an answer any more; what they wait for rejects, and they end.
+  // No run gets an answer any more: closing the connection rejects their pending commands, and they end.
   if (runs.size > 0 && redis.status !== "ready") closeRedis(redis);
   const closing = worker?.close(redis.status !== "ready").catch(() => {});
-  // A Redis that does not answer even now: the worker closes its connection next.
+  // If Redis still does not answer, the worker closes its connection next.
   if (closing) await within(clock, CLOSE_MS, closing);
 }
 
-/** Resolves when Redis has been away for {@link AWAY_MS} in a row, or with `signal`. */
+/** Resolves when Redis has been unavailable for {@link AWAY_MS} in a row, or when `signal` aborts. */
 async function whenAway(
   clock: Clock,
   { redis }: Pick<PoolOptions, "redis">,
@@ -325,7 +326,7 @@ async function whenAway(
   }
 }
 
-/** The job's return value; a failed run is thrown, so that it stands as failed. */
+/** Returns the job's return value; throws for a failed run, so that BullMQ marks the job as failed. */
 function resultOf(uid: string, end: Exclude<WakeEnd, { status: "returned" }>): WakeResult {
   if (end.status === "settled") {
     if (end.reply.status === "failed") {
@@ -341,21 +342,21 @@ function resultOf(uid: string, end: Exclude<WakeEnd, { status: "returned" }>): W
   return { status: end.status };
 }
 
-/** Why no wakes are taken: consuming is paused while at least one reason holds; each comes and goes on its own. */
+/** Reasons why no wakes are taken. Consuming is paused while at least one reason holds; reasons are independent. */
 export interface PauseReasons {
   /** Pauses for this reason. Idempotent. */
   pause(why: string): void;
   /** Pauses for this reason for `ms`; calling again extends it. */
   pauseFor(why: string, ms: number): void;
-  /** Takes the reason back; with the last one consuming is resumed. Idempotent. */
+  /** Removes the reason; removing the last one resumes consuming. Idempotent. */
   resume(why: string): void;
   /** The reasons that hold, oldest first. */
   readonly held: readonly string[];
-  /** Nothing is resumed any more, whichever reason is taken back. Idempotent. */
+  /** Never resumes consuming again, even if all reasons are removed. Idempotent. */
   stop(): void;
 }
 
-/** No reasons yet; `pause` is called with the first one, `resume` when none is left. */
+/** Creates an empty set of reasons; calls `pause` with the first reason and `resume` when none is left. */
 export function createPauseReasons(
   clock: Clock,
   { pause, resume }: { pause(): void; resume(): void },

@@ -1,9 +1,9 @@
 /**
- * Which runs may be active in this process. A suspect is a run in which two workers in a row crashed: it runs alone, so that a
- * crash can be blamed on it, and hurts no other run.
+ * Decides which runs may be active in this process. A suspect is a run in which two workers in a row crashed. It runs alone,
+ * so that a crash can be blamed on it and hurts no other run.
  * Owns the slots of this process; `claim.lua` counts crashes, `run.ts` hands runs back, the pool takes wakes.
  *
- * 1. Every run has a slot, from before its claim until nothing of it goes on here.
+ * 1. Every run has a slot, from before its claim until all its work in this process has ended.
  * 2. While a slot is alone, or waits to be alone, no other slot is given out; once it is alone there is no other.
  * 3. A slot is alone until it is proved or left. At most one slot is alone or waits to be.
  */
@@ -11,31 +11,31 @@
 import type { Clock } from "../shared/clock.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 
-/** A suspect waits this long for the others to go. Then they have the process again, for at least as long. */
+/** A suspect waits at most this long for the others to leave. After a failed wait no suspect tries for as long. */
 export const CLEARING_MS = 60_000;
 
 /** See the module's header. */
 export interface RunSlots {
-  /** A slot for one run, beside others; undefined while a suspect has the process to itself, or waits for that. */
+  /** Returns a slot for one run beside others; undefined while a suspect runs alone or waits to. */
   admit(): RunSlot | undefined;
 }
 
 /** The slot of one run. */
 export interface RunSlot {
-  /** A suspect waits for the process: the run is handed back after the step at hand. */
+  /** True while a suspect waits for the process: the run is handed back after its current step. */
   readonly mustYield: boolean;
   /**
-   * Gives the others notice and waits until they have gone. False when they do not go in {@link CLEARING_MS}, when another
-   * suspect was first, or when the process stops: then the suspect is for another time or another process.
+   * Asks the other runs to yield and waits until they have left. Resolves to false if they do not leave in
+   * {@link CLEARING_MS}, another suspect was first, or the process stops. The suspect then tries later or elsewhere.
    */
   isolate(): Promise<boolean>;
-  /** The suspect has committed a step: others may come in again. Does nothing for a slot beside others. Idempotent. */
+  /** The suspect has committed a step: others may enter again. Does nothing for a slot beside others. Idempotent. */
   endIsolation(): void;
-  /** The run is over here. Idempotent. */
+  /** The run is over in this process. Idempotent. */
   leave(): void;
 }
 
-/** What the slots need: `close` pauses the consumer, `open` resumes it. */
+/** Options of the slots: `close` pauses the consumer, `open` resumes it. */
 export interface RunSlotsOptions {
   clock: Clock;
   /** Aborts when the process wants to stop. */
@@ -44,7 +44,7 @@ export interface RunSlotsOptions {
   open(): void;
 }
 
-/** The slots of a process in which nothing is active yet. */
+/** Creates the slots of a process without active runs. */
 export function createRunSlots(options: RunSlotsOptions): RunSlots {
   return new Slots(options);
 }
@@ -53,7 +53,7 @@ class Slots implements RunSlots {
   readonly #options: RunSlotsOptions;
   readonly #taken = new Set<Slot>();
   #suspect: { slot: Slot; waiting: AbortController } | undefined;
-  /** Until then, monotonic ms, no suspect clears the process. */
+  /** No suspect may clear the process before this time, monotonic ms. */
   #openUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: RunSlotsOptions) {

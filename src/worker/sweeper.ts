@@ -1,6 +1,6 @@
 /**
- * The sweeper: checks every agent whose deadline has come and does what is due. One runs in every worker. The records decide,
- * so two sweepers that check one agent do no harm.
+ * The sweeper checks every agent whose deadline has come and does what is due. One runs in every worker. The records decide,
+ * so two sweepers that check the same agent do no harm.
  */
 import type { Clock } from "../shared/clock.ts";
 import { isUnreadable, messageOf } from "../shared/errors.ts";
@@ -28,19 +28,19 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
 
 /**
- * How often a running sweeper ticks, on average. Each pause is up to a quarter longer or shorter, so that neither version is
- * always first during an upgrade.
+ * Average time between ticks, ms. Each pause is up to a quarter longer or shorter, so that neither version is always first
+ * during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents on one page of a tick. Their checks keep Redis busy for a millisecond or two, and other commands wait behind them. */
+/** Agents on one page of a tick. Their checks keep Redis busy for a millisecond or two; other commands wait that long. */
 const BATCH = 50;
 /**
- * After a full page a tick pauses as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still
- * gets through some 800 checks a second.
+ * Longest pause after a full page. A tick pauses as long as the page took, because Redis also serves others. The bound lets
+ * a busy worker still make some 800 checks a second.
  */
 const LONGEST_PAUSE_MS = 10;
 
-/** What a sweeper works on. */
+/** Dependencies of a sweeper. */
 export interface SweeperContext {
   store: Pick<
     AgentStore,
@@ -55,17 +55,17 @@ export interface SweeperContext {
   logger: Logger;
 }
 
-/** See the module's sentence. */
+/** See the module's header. */
 export interface Sweeper {
-  /** Checks everything that is due now; resolves to the number of agents checked. */
+  /** Checks all agents that are due now; resolves to the number of agents checked. */
   tick(): Promise<number>;
   /** Ticks every second. Idempotent. */
   start(): void;
-  /** Resolves when no tick is going on. Idempotent. */
+  /** Resolves when no tick is running. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** A sweeper, not started. */
+/** Creates a sweeper, not started. */
 export function createSweeper(context: SweeperContext): Sweeper {
   const { deadlines, clock, random = Math.random, logger } = context;
   let stopping: AbortController | undefined;
@@ -125,7 +125,7 @@ const DEATH_OF_AN_ORPHAN: VerbInput<"settle"> = {
   stop_reason: "parent_gone",
 };
 
-/** One agent that cannot be checked must not keep the others from it; it comes due again. One line tells of a page of them. */
+/** Checks a page of agents. A failed check does not stop the others: its agent comes due again. Logs one line. */
 async function checkPage(context: SweeperContext, page: readonly Due[]): Promise<NextCheck[]> {
   const failed: { member: string; problem: string }[] = [];
   const checkSafely = (due: Due) =>
@@ -138,7 +138,7 @@ async function checkPage(context: SweeperContext, page: readonly Due[]): Promise
   return next.filter((each) => each !== undefined);
 }
 
-/** Does what is due. Resolves to the next check; undefined: when the deadline set says. */
+/** Does what is due for one agent or parent. Resolves to the next check; undefined: the deadline set keeps its time. */
 async function check(context: SweeperContext, due: Due): Promise<NextCheck | undefined> {
   const { address, parent } = due;
   if (parent) return checkParent(context, due, parent);
@@ -173,7 +173,7 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
   }
 }
 
-/** The agent waits for a worker; a lost job is replaced. */
+/** Checks an agent that waits for a worker; replaces a lost job. */
 async function checkJob(
   context: SweeperContext,
   due: Due,
@@ -185,7 +185,7 @@ async function checkJob(
   return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };
 }
 
-/** Whether a live worker has all that a run needs: it has only not come to its wake. */
+/** Checks whether a live worker has all the tools a run needs, and only has not taken its wake yet. */
 async function isOffered({ workers }: SweeperContext, needs: readonly string[] = []): Promise<boolean> {
   const live = await workers.list();
   return live.some(({ tools }) => needs.every((name) => tools.includes(name)));
@@ -193,7 +193,7 @@ async function isOffered({ workers }: SweeperContext, needs: readonly string[] =
 
 const never = (due: Due): NextCheck => ({ due, at: undefined });
 
-/** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
+/** Applies the rule of its spawn to each agent of a parent whose lease has expired. */
 async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<NextCheck> {
   const found = await context.store.orphans(addressOfParent(parent));
   if (found.status === "no_agents") return never(due);
@@ -202,7 +202,7 @@ async function checkParent(context: SweeperContext, due: Due, parent: ParentAddr
   return { due, at: found.at };
 }
 
-/** What an agent does whose parent is gone; its own place in the deadline set is left to its next check. */
+/** Ends or finishes an agent whose parent is gone; its own deadline stays until its next check. */
 async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
   const found = await context.store.overdue(address);
   if (found.status === "parent_gone") await context.store.settle(address, DEATH_OF_AN_ORPHAN);
@@ -213,7 +213,7 @@ async function followParent(context: SweeperContext, address: AgentAddress): Pro
 const PARENT_GONE = "A parent is gone: its sub-agent hands back";
 const NO_QUESTION = "A sub-agent waits, and no question of it can be read: it hands back";
 
-/** Asks the run of an agent whose parent is gone, or that will get no answer, to report what it has. */
+/** Asks a run to report what it has, because its parent is gone or it will get no answer. */
 async function finish(
   { store, deadlines, wakes, logger }: SweeperContext,
   address: AgentAddress,
@@ -237,8 +237,9 @@ async function settle(
 }
 
 /**
- * The defaults of all open questions; whatever comes between is seen when the agent comes due again. Where no question can be
- * read, the run goes on without answers: the worker that claims it tells its parent what it has, or that its record is broken.
+ * Answers all open questions with their defaults; changes made meanwhile are found when the agent comes due again. If no
+ * question is readable, the run continues without answers: its worker tells the parent what it has, or that the record is
+ * broken.
  */
 async function answerInstead(
   context: SweeperContext,
@@ -278,7 +279,7 @@ async function readRecord(
   }
 }
 
-/** Hints to the deadline set first: another sweeper, which found the job waiting, may have set a later check. */
+/** Sends a hint first: another sweeper that found the job waiting may have set a later check. */
 async function requeue(
   { store, deadlines, wakes }: SweeperContext,
   address: AgentAddress,

@@ -17,71 +17,71 @@ import type { SkillLibrary } from "./skills/library.ts";
 import type { OpenRoot } from "./tools/roots.ts";
 import type { Tool } from "./tools/tool.ts";
 
-/** Runs that go on side by side in one process, unless said otherwise. */
+/** Default number of concurrent runs in one process. */
 export const DEFAULT_CONCURRENCY = 50;
 
-/** What a worker is made of. */
+/** Options of a worker. */
 export interface WorkerOptions {
   /** `redis://…`, `rediss://…`, `unix:///…`, or `redis+cluster://…` with some nodes of a cluster. */
   redisUrl: string;
-  /** Prefix of all keys, default `saq`; producers use the same. */
+  /** Prefix of all keys, default `saq`; producers must use the same one. */
   prefix?: string;
-  /** The model port; stays the caller's to stop. */
+  /** The model port. The worker does not stop it; the caller does. */
   model: Model;
   /**
-   * Called once Redis is there, with the live workers of the installation, before this one takes or announces anything; what
-   * it throws is what `start` rejects with. Not called with `isolated`. Default: none.
+   * Called by `start` once Redis answers, before this worker takes or announces anything. Receives the live workers of the
+   * installation. If it throws, `start` rejects with that error. Not called with `isolated`. Default: none.
    */
   admit?: (live: readonly WorkerAnnouncement[]) => void;
-  /** Id of the model that parents without one of their own may ask for; announced, default none. */
+  /** Id of the model for parents that name none; announced. Default: none. */
   modelId?: string;
   /**
    * Custom tools besides the base ones (`read_file`, `write_file`, `edit_file`, `glob`, `grep`, `send_agent_message`,
    * `ask_parent`).
    */
   tools?: readonly Tool[];
-  /** Skills for its agents, as `openSkills` read them. */
+  /** Skills for the worker's agents, as read by `openSkills`. */
   skills?: SkillLibrary;
-  /** What tools of every agent may do, before what profiles, definitions and spawns say. */
+  /** Permission rules for the tools of every agent; applied before the rules of profiles, definitions and spawns. */
   permissions?: PermissionRules;
-  /** Called around tool calls and runs. */
+  /** Hooks called around tool calls and runs. */
   hooks?: readonly Hook[];
   /**
-   * MCP servers by name: their tools are `mcp__<server>__<tool>`. A server is started with the first call and shared by all
-   * runs.
+   * MCP servers by name. Their tools are named `mcp__<server>__<tool>`. A server starts at its first call; all runs share
+   * it.
    */
   mcpServers?: McpServersInput;
   /** Directories open to the tools besides each agent's workspace. */
   roots?: readonly OpenRoot[];
   /** Host directory of all workspaces, shared by all hosts of an installation. */
   workspaceRoot: string;
-  /** Runs side by side in this process, default 50. */
+  /** Concurrent runs in this process, default 50. */
   concurrency?: number;
-  /** How long model calls and tools may go on after `stop`, ms; then they are cut off. Default 10,000. */
+  /** Time that model calls and tools may continue after `stop`, ms; then they are aborted. Default 10,000. */
   drainGraceMs?: number;
   /**
-   * Ends the whole process with SIGKILL and a line on stderr when its event loop stands still for a lease (10 s), so that
-   * a tool that never returns cannot freeze a worker; never while a debugger is attached. Default false: the process is the
-   * caller's. `subagent-queue worker` has it on.
+   * Ends the whole process with SIGKILL and a line on stderr if its event loop is blocked for a lease (10 s): a tool that
+   * never returns cannot freeze a worker. Never while a debugger is attached. Default false, because the process is the
+   * caller's. `subagent-queue worker` turns it on.
    */
   watchdog?: boolean;
   /**
-   * The program that runs suspects, runs that two workers in a row did not survive, in processes of their own, while this
-   * worker goes on: it makes a worker with the same options and `isolated: true`, and starts it. Suspects take a quarter of
-   * the places at most. Absent: a suspect gets this whole process to itself, which costs the other runs a turn.
+   * The program that runs suspects (runs in which two workers in a row crashed) in separate processes while this worker
+   * continues. It creates a worker with the same options and `isolated: true`, and starts it. Suspects take at most a
+   * quarter of the slots. Absent: a suspect gets this whole process to itself, which costs the other runs a turn.
    */
   isolation?: IsolationProgram;
-  /** This process was started by a worker's `isolation`: it takes its runs from there, and ends with it. Default false. */
+  /** True in a process that a worker's `isolation` started: it gets its runs from it and ends with it. Default false. */
   isolated?: boolean;
-  /** Prices by model id, over the built-in table. */
+  /** Prices by model id; they override the built-in table. */
   prices?: PriceOverrides;
-  /** Production mode: a Redis that may lose accepted work is refused at the start. Default false: a warning. */
+  /** Production mode: `start` rejects if Redis may lose accepted work. Default false: it only warns. */
   strict?: boolean;
   /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
   trace?: "off" | "full";
-  /** Whether figures are kept for `metrics()`; default false. */
+  /** True if metrics are collected for `metrics()`; default false. */
   metrics?: boolean;
-  /** Whether the model's provider is sent the `traceparent` of each call; default false. */
+  /** True if model calls send a `traceparent` header to the provider; default false. */
   sendTraceparent?: boolean;
   logger?: Logger;
   clock?: Clock;
@@ -101,7 +101,7 @@ const ToolParts = z.object({
 });
 const isTool = (value: unknown) => hasMethods(value, ["check", "run"]) && ToolParts.safeParse(value).success;
 
-/** What each option must be, as the end of "… must be …"; all but three may be left out. */
+/** The form of each option, as the end of "… must be …". All but three are optional. */
 const FORMS: OptionForms<WorkerOptions> = {
   redisUrl: [isText, "the address of a Redis, e.g. redis://127.0.0.1:6379"],
   prefix: PREFIX,
@@ -147,7 +147,7 @@ const FORMS: OptionForms<WorkerOptions> = {
 };
 const REQUIRED: ReadonlySet<string> = new Set(["redisUrl", "model", "workspaceRoot"]);
 
-/** Throws `invalid_config` that names every option that cannot be used, and what it should be. */
+/** Throws `invalid_config` that names every invalid option and its expected form. */
 export function checkWorkerOptions(options: WorkerOptions): void {
   const problems = [
     ...optionProblems(options, FORMS, { maker: "a worker", required: REQUIRED }),

@@ -1,6 +1,6 @@
 /**
- * A worker process' part of the system, composed: pool, sweeper, announcer, hints, connections.
- * Owns its connections and closes them; the model and the tools stay their owner's.
+ * Composition of a worker process: pool, sweeper, announcer, hints, connections.
+ * Owns its connections and closes them; the caller owns the model and the tools.
  */
 
 import { setMaxListeners } from "node:events";
@@ -58,23 +58,23 @@ export interface SubagentWorker {
   /** `<host>-<random>`. */
   readonly id: string;
   /**
-   * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then
-   * (`closed`). Rejects with `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the
-   * password or database, is one node of a cluster named as a server, or must not be used as it is set; nothing was taken
-   * or written by then. Idempotent.
+   * Connects and begins to take wakes. Waits for Redis without a time limit; rejects with `closed` if `stop` is called
+   * meanwhile. Rejects with `setup_failed` if workspaces cannot be written. Rejects with `invalid_config` if Redis refuses
+   * the password or database, is a cluster node addressed as a single server, or has settings that must not be used. On
+   * rejection nothing has been taken or written. Idempotent.
    */
   start(): Promise<void>;
-  /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
+  /** Releases its runs and closes everything it opened; takes at most the grace and about 10 s. Idempotent. */
   stop(): Promise<void>;
-  /** The uids of the agents running here. */
+  /** The uids of the agents running in this process. */
   active(): string[];
-  /** Whether it takes wakes and can do its work now, and why not; answers within about a second, whatever happens. */
+  /** Returns whether the worker takes wakes and can do its work now, and if not, why; within about a second. */
   readiness(): Promise<Readiness>;
-  /** Its figures for Prometheus, within about a second; undefined without the option `metrics`, and while not started. */
+  /** Metrics for Prometheus, within about a second; undefined without the option `metrics` or before the start. */
   metrics(): Promise<Scrape | undefined>;
 }
 
-/** A worker, not started. Throws `invalid_config` that names every wrong option, a tool error for clashing tools. */
+/** Creates a worker, not started. Throws `invalid_config` that names every wrong option, or a tool error if tools clash. */
 export function createWorker(options: WorkerOptions): SubagentWorker {
   checkWorkerOptions(options);
   const { clock = systemClock } = options;
@@ -122,10 +122,10 @@ async function close(
   starting: Promise<void> | undefined,
 ): Promise<void> {
   health.enter("stopping");
-  // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
+  // A sweep or start in progress may wait for Redis; closing the connections ends it.
   const swept = sweeper.stop();
   await pool.stop();
-  // Until its last run is handed back its tools are there: a spawn that names one does not go without it.
+  // Withdraws the worker only after its last run is handed back: until then spawns may name its tools.
   const withdrawn = announcer.stop();
   if (redis.status === "ready") await withdrawn;
   await mcp.stop();
@@ -143,7 +143,7 @@ function ownToolsOf({ tools = [], skills }: WorkerOptions) {
 
 const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the worker is not started"] };
 
-/** What a started worker holds. */
+/** Parts of an opened worker. */
 interface Opened {
   redis: RedisClient;
   hints: WorkerHints;
@@ -154,11 +154,11 @@ interface Opened {
   health: Health;
   watchdog: Watchdog | undefined;
   observer: Observer;
-  /** Throws where its owner does not want it beside the live workers. */
+  /** Calls the option `admit`, which may throw to refuse this worker beside the live ones. */
   refuseCompany(): Promise<void>;
 }
 
-/** Step by step, until the worker is to stop: then the rest would find its connections closed. */
+/** Runs the start steps in order; throws `closed` if the worker is stopped meanwhile. */
 async function begin(
   { redis, hints, pool, sweeper, announcer, health, watchdog, observer, refuseCompany }: Opened,
   prepare: () => Promise<unknown>,
@@ -209,7 +209,7 @@ function openHints(
   });
 }
 
-/** A process of suspects: of a worker it has the runs, the hints and the watchdog. */
+/** Opens a worker for a process of suspects: it has only the runs, the hints and the watchdog of a worker. */
 function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
   const lent = openContext(options);
   const { context, draining, abandoned } = lent;
@@ -227,7 +227,7 @@ function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
   };
 }
 
-/** What a process lends to its runs, and what that stands on. */
+/** Opens what the process lends to its runs, and the connection and signals beneath it. */
 function openContext(options: OpenOptions) {
   const { redisUrl, prefix, logger = createLogger(), random = Math.random, clock } = options;
   const redis = openRedis(redisUrl, "worker", logger, clock);
@@ -275,12 +275,12 @@ function openContext(options: OpenOptions) {
   return { context, redis, keys, limiter, pause, draining, abandoned };
 }
 
-/** A loop that stands still for a lease has lost all of them. */
+/** Watchdog options: an event loop that is blocked for the length of a lease has lost all its leases. */
 function watched({ id: workerId, clock, timing = TIMING }: OpenOptions, logger: Logger) {
   return { workerId, clock, logger, silenceMs: timing.leaseMs };
 }
 
-/** A process of suspects is ended before any of its leases is over: then its worker is the first to know. */
+/** Ends a process of suspects before any of its leases expires, so that its worker learns of the crash first. */
 function watchedBeforeLeaseEnds(options: OpenOptions, logger: Logger) {
   const { leaseMs, renewMs, leaseMarginMs } = options.timing ?? TIMING;
   return { ...watched(options, logger), silenceMs: leaseMs - renewMs - leaseMarginMs / 4 };
@@ -320,7 +320,7 @@ function settingsOf({
   };
 }
 
-/** What an agent may need that not every worker has. */
+/** Tools, skills and hooks that an agent may need and not every worker has. */
 function offersOf({ toolbox, skills, hooks = [] }: OpenOptions) {
   return {
     tools: namesOf(toolbox),
@@ -329,7 +329,7 @@ function offersOf({ toolbox, skills, hooks = [] }: OpenOptions) {
   };
 }
 
-/** What claims say that this worker has; made anew only when MCP servers have brought more tools. */
+/** Returns the names that claims offer; rebuilt only if MCP servers have added tools. */
 function namesForClaims(options: OpenOptions): () => readonly string[] {
   let tools: readonly Tool[] | undefined;
   let names: readonly string[] = [];
@@ -341,13 +341,13 @@ function namesForClaims(options: OpenOptions): () => readonly string[] {
   };
 }
 
-/** The tools that are known by now, and the MCP servers whose tools they are. */
+/** Names of the tools known so far, and of the MCP servers that provide some of them. */
 function namesOf(toolbox: Toolbox): string[] {
   const { tools } = toolbox.resolve(undefined);
   return [...tools.map(({ name }) => name), ...new Set(tools.flatMap(({ server = [] }) => server))];
 }
 
-/** What the worker says about itself. */
+/** This worker's entry in the directory. */
 function announced(options: OpenOptions, concurrency: number): Omit<WorkerAnnouncement, "v"> {
   const { id, toolbox, modelId } = options;
   return {

@@ -1,6 +1,6 @@
 /**
- * Keeps this worker in the directory of live workers while it runs. A hint for people and spawn receipts;
- * and the proof, every few seconds, that Redis takes writes from this worker.
+ * Keeps this worker in the directory of live workers while it runs. The entry is information for people and spawn receipts.
+ * It also proves, every few seconds, that Redis accepts writes from this worker.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
@@ -12,18 +12,18 @@ const ANNOUNCE_EVERY_MS = WORKER_TTL_MS / 10;
 
 /** See the module's header. */
 export interface Announcer {
-  /** Why Redis refused the newest announcement; undefined when it did not. */
+  /** The error with which Redis rejected the newest announcement; undefined if it accepted it. */
   readonly refusal: string | undefined;
   /**
-   * Announces now and again well before it is forgotten; resolves when Redis has answered the first time, whatever it said: who
-   * was told that this worker is ready finds it in the directory. Idempotent.
+   * Announces now, and again well before the entry expires. Resolves when Redis has answered the first time, even with an
+   * error, so that a worker reported as ready is in the directory. Idempotent.
    */
   start(): Promise<void>;
-  /** Takes the worker out, if Redis answers. Idempotent. */
+  /** Removes the worker from the directory if Redis answers. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** An announcer of `worker`, not started. */
+/** Creates an announcer of `worker`, not started. */
 export function createAnnouncer(
   directory: WorkerDirectory,
   worker: Omit<WorkerAnnouncement, "v">,
@@ -41,7 +41,7 @@ export function createAnnouncer(
   };
   const announce = async () => {
     timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
-    // One that waits for Redis to come back is enough.
+    // One announcement that waits for Redis to return is enough.
     if (isUnderWay) return;
     isUnderWay = true;
     await directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);

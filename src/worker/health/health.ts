@@ -1,6 +1,6 @@
 /**
- * A worker's health, composed: the heartbeat of its connection and of its hint line, the look at the server, the judgement.
- * Owns the phase the worker is in; its neighbours own what they watch.
+ * Composition of a worker's health: the heartbeats of its connection and its hint channel, the server check, the readiness.
+ * Owns the worker's phase; the other modules own what they watch.
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -17,31 +17,31 @@ import type { WorkerHints } from "./worker-hints.ts";
 
 /** See the module's header. */
 export interface Health {
-  /** Waits for a server that may be used; see `ServerWatch.admit`. */
+  /** Waits for a usable server; see `ServerWatch.admit`. */
   admit(): Promise<void>;
-  /** Says what the worker is doing: `working` once it takes wakes. */
+  /** Sets the worker's phase: `working` once it takes wakes. */
   enter(phase: "working" | "stopping"): void;
   readiness(): Promise<Readiness>;
-  /** Watches no more. Idempotent. */
+  /** Stops watching. Idempotent. */
   stop(): void;
 }
 
-/** What is watched. */
+/** Parts that are watched. */
 export interface HealthOptions {
   redis: RedisClient;
   hints: WorkerHints;
-  /** Which wakes are taken: what keeps the worker from taking any, in words. */
+  /** The pool; its troubles are the reasons, in words, why it takes no wakes. */
   pool: { troubles(): string[] };
   announcer: Announcer;
   /** Production mode: a server that may lose accepted work is refused. */
   strict?: boolean | undefined;
-  /** What else may keep the worker from its work. */
+  /** Further checks of conditions that may keep the worker from its work. */
   probes: readonly ReadinessProbe[];
   clock: Clock;
   logger: Logger;
 }
 
-/** Begins to watch. */
+/** Starts to watch. */
 export function openHealth(options: HealthOptions): Health {
   const { redis, hints, pool, announcer, clock, logger, probes } = options;
   const heartbeat = startHeartbeat(redis, clock);
@@ -74,9 +74,9 @@ export function openHealth(options: HealthOptions): Health {
   };
 }
 
-// What may keep a worker from its work although its Redis is well: an operator's pause, and a credential that is refused.
+// Probes for conditions that stop a worker although its Redis is well: an operator's pause, a refused credential.
 
-/** Not ready while the installation is paused. */
+/** Reports not ready while the installation is paused. */
 export function pauseProbe(pause: Pick<Pause, "state">): ReadinessProbe {
   return async () => {
     const paused = await pause.state();
@@ -85,7 +85,7 @@ export function pauseProbe(pause: Pick<Pause, "state">): ReadinessProbe {
   };
 }
 
-/** Not ready while the provider refuses the credential of `model`; other credentials' limiters say nothing about this worker. */
+/** Reports not ready while the provider refuses the credential of `model`; ignores the limiters of other credentials. */
 export function credentialProbe(
   limiter: Pick<ProviderLimiter, "list">,
   model: Pick<Model, "limiterName">,

@@ -1,7 +1,7 @@
 /**
- * Whether a worker takes wakes now, and if not, why: the truth for those who route, restart and alert.
+ * Decides whether a worker takes wakes now, and if not, why, for routers, supervisors and alerts.
  *
- * Owns: the judgement and since when it stands. Its neighbours say how they are; nothing here asks Redis.
+ * Owns the result and the time of its last change. Other modules report their state; this one sends nothing to Redis.
  *
  * 1. Redis counts as `ready` only while it answers over every connection of the worker.
  * 2. An answer never waits longer than {@link PROBE_MS}: a probe that is late is a reason of its own.
@@ -10,30 +10,30 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 
-/** How a worker is. */
+/** State of a worker. */
 export interface Readiness {
-  /** Whether it takes wakes and can do its work. */
+  /** True if the worker takes wakes and can do its work. */
   ready: boolean;
   /** `away`: Redis does not answer over some connection of the worker. */
   redis: "ready" | "away";
-  /** Since when it is, or is not, ready, ISO 8601; absent before its start. */
+  /** Time of the last change of `ready`, ISO 8601; absent before the worker's start. */
   since?: string;
-  /** Why it is not ready, for people; empty when it is. */
+  /** Reasons, for people, why it is not ready; empty if it is. */
   reasons: string[];
 }
 
-/** Says why the worker cannot do its work, or undefined. May ask Redis; asked only while that answers. */
+/** Resolves to why the worker cannot work, or undefined. May query Redis; called only while that answers. */
 export type ReadinessProbe = () => Promise<string | undefined>;
 
-/** What a judgement is made from. */
+/** Sources of the result. */
 export interface ReadinessSources {
-  /** Why there is nothing to judge yet or any more: not started, stopping. */
+  /** Returns why the worker is not expected to be ready: not started, or stopping. */
   idle(): string | undefined;
-  /** Whether Redis answered a moment ago, over every connection. */
+  /** Checks whether Redis answered a moment ago, over every connection. */
   isRedisAlive(): boolean;
-  /** What speaks against the server, as far as it was seen lately. */
+  /** Problems of the server, as the recent checks found them. */
   server(): readonly string[];
-  /** What else speaks against it, while the server is well. */
+  /** Other problems, while the server is well. */
   others(): readonly string[];
   probes: readonly ReadinessProbe[];
   clock: Clock;
@@ -43,7 +43,7 @@ export interface ReadinessSources {
 /** See the module's header. */
 export interface ReadinessWatch {
   now(): Promise<Readiness>;
-  /** Begins to note when the judgement changes, and to log it. Idempotent. */
+  /** Begins to check for changes regularly, and to log them. Idempotent. */
   start(): void;
   /** Idempotent. */
   stop(): void;
@@ -52,7 +52,7 @@ export interface ReadinessWatch {
 const LOOK_EVERY_MS = 2_000;
 const PROBE_MS = 1_000;
 
-/** A watch, not started. */
+/** Creates a watch, not started. */
 export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch {
   const { clock, logger } = sources;
   let known: { ready: boolean; since: string } | undefined;
@@ -62,7 +62,7 @@ export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch 
   const judge = async (): Promise<Readiness> => {
     const idle = sources.idle();
     const server = sources.server();
-    // Connections that look for a server that takes writes come and go: what was seen says more than their silence.
+    // While connections search for a writable server they reopen often: a recent check of the server counts as an answer.
     const answers = sources.isRedisAlive() || server.length > 0;
     const reasons = [...(idle === undefined ? [] : [idle]), ...server];
     if (!answers) reasons.push("Redis does not answer");

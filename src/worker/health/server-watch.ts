@@ -1,9 +1,9 @@
 /**
- * Looks at the Redis server: before a worker takes anything, after every reconnection (a failover may bring another
- * server), and every few seconds.
+ * Checks the Redis server: before a worker takes anything, after every reconnection (a failover may bring another server),
+ * and every few seconds.
  *
- * 1. A server that must not be used keeps the worker from starting; nothing was taken or written by then.
- * 2. Later it never ends the worker: what is wrong stands in the log once, and in `reasons` as long as it lasts.
+ * 1. A server that must not be used keeps the worker from starting; nothing has been taken or written by then.
+ * 2. Later it never ends the worker: a problem is logged once, and is in `reasons` as long as it lasts.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, type SubagentError } from "../../shared/errors.ts";
@@ -12,31 +12,31 @@ import { type RedisClient, whenAccepted } from "../../shared/redis/connection/co
 import { checkServers, refusalOf, type ServersReport } from "../../shared/redis/connection/server-check.ts";
 
 const LOOK_EVERY_MS = 5_000;
-/** So long a look counts. */
+/** Time for which the result of a check is valid. */
 const FRESH_MS = 2 * LOOK_EVERY_MS;
 const TRY_AGAIN_MS = 1_000;
 
 /** See the module's header. */
 export interface ServerWatch {
   /**
-   * Waits until there is a server that takes writes, as long as it takes. Rejects with `invalid_config` for one that must
-   * not be used, with `closed` when the connection is closed.
+   * Waits, without a time limit, for a server that accepts writes. Rejects with `invalid_config` if the server must not be
+   * used, with `closed` if the connection is closed.
    */
   admit(): Promise<void>;
-  /** Why the server takes no new work, or must not be given any; empty while all is well, or when no look succeeded lately. */
+  /** Reasons why the server accepts no work or must not get any; empty if all is well, or if no check succeeded lately. */
   reasons(): readonly string[];
-  /** Looks no more. Idempotent. */
+  /** Stops checking. Idempotent. */
   stop(): void;
 }
 
 interface WatchOptions {
   clock: Clock;
   logger: Logger;
-  /** Production mode: a server that may lose accepted work will not do. */
+  /** Production mode: refuses a server that may lose accepted work. */
   strict: boolean;
 }
 
-/** A watch that has not looked yet. */
+/** Creates a watch that has not checked yet. */
 export function createServerWatch(redis: RedisClient, options: WatchOptions): ServerWatch {
   const { clock, logger } = options;
   const { look, seen } = createLook(redis, options);
@@ -46,10 +46,10 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
 
   const lookAgain = async () => {
     timer?.cancel();
-    // What is asked during a handshake that fails is never answered.
+    // Redis never answers a command sent during a handshake that fails.
     if (stopping.signal.aborted || looking || redis.status !== "ready") return;
     looking = true;
-    // A server that cannot be asked is the heartbeat's business.
+    // The heartbeat reports a server that does not answer.
     await look().catch((error: unknown) =>
       logger.debug({ problem: messageOf(error) }, "Redis not looked at"),
     );
@@ -90,7 +90,7 @@ interface Seen {
   reasons: readonly string[];
 }
 
-/** Looks, and remembers the last look; settings that will not do are logged when they are seen first. */
+/** Checks the server and keeps the last result; logs unacceptable settings when they are first seen. */
 function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions) {
   let last: Seen = { atMs: Number.NEGATIVE_INFINITY, refusal: undefined, reasons: [] };
   const look = async (): Promise<ServersReport> => {
@@ -106,7 +106,7 @@ function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions)
   return { look, seen: () => last };
 }
 
-/** One line about all that is not as it should be. */
+/** Logs one line about all problems. */
 function warnOf({ problems }: ServersReport, logger: Logger): void {
   if (problems.length === 0) return;
   const sentences = problems.map(({ sentence }) => sentence);

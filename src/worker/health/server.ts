@@ -1,6 +1,6 @@
 /**
- * Answers a supervisor's questions about one worker: `GET /healthz` (this process is alive), `GET /readyz` (200 when it takes
- * work, else 503; with the reasons as JSON) and `GET /metrics` (its figures for Prometheus).
+ * HTTP server for a supervisor of one worker. `GET /healthz`: this process is alive. `GET /readyz`: 200 if it takes work,
+ * else 503, with the reasons as JSON. `GET /metrics`: metrics for Prometheus.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createHttpServer, type HttpServer } from "../../shared/http-server.ts";
@@ -10,15 +10,15 @@ import type { Readiness } from "./readiness.ts";
 const REQUEST_TIMEOUT_MS = 5_000;
 const MOST_CONNECTIONS = 64;
 
-/** What a health server asks and where it listens. */
+/** Options of a health server: the worker it asks and the address it listens on. */
 export interface HealthServerOptions {
   worker: { readiness(): Promise<Readiness>; metrics(): Promise<Scrape | undefined> };
   host: string;
-  /** 0: any free one. */
+  /** Port; 0: any free one. */
   port: number;
 }
 
-/** A health server, not started. */
+/** Creates a health server, not started. */
 export function createHealthServer({ worker, host, port }: HealthServerOptions): HttpServer {
   return createHttpServer({
     who: "The health port",
@@ -42,7 +42,7 @@ async function answer(
   const json = (status: number, body: object) =>
     send(status, "application/json", `${JSON.stringify(body)}\n`);
   if (method !== "GET" && method !== "HEAD") {
-    // What else the client sends is not read.
+    // The server does not read the rest of such a request.
     response.setHeader("Connection", "close");
     return json(405, { status: "only GET is answered" });
   }

@@ -1,11 +1,11 @@
 // @ts-check
 /**
- * The program of a watchdog's thread: ends the process when its main thread has been silent for too long. Plain JavaScript, so
- * that a thread starts from this file whether the package is built or not.
+ * Program of a watchdog's thread: ends the process if its main thread has been silent for too long. Plain JavaScript, so
+ * that a thread can start from this file whether the package is built or not.
  *
- * 1. What counts is checks at which the main thread has said nothing, not time: a process that was stopped, or whose machine
- *    slept, checks once when it goes on.
- * 2. The process is ended by SIGKILL: whatever else it would do on its way out, the main thread would have to do.
+ * 1. It counts checks without a beat of the main thread, not time. A process that was stopped, or whose machine slept, makes
+ *    only one check when it continues.
+ * 2. It ends the process by SIGKILL, because any other way of ending needs the main thread.
  */
 import { writeSync } from "node:fs";
 import { workerData } from "node:worker_threads";

@@ -1,13 +1,13 @@
 /**
- * Ends the process when its event loop stands still for a lease: a custom tool in an endless loop, a regular expression that
- * never returns. Nothing in the loop could: no timer fires, no lease is renewed, and SIGTERM is not heard. What the process
- * held is claimed by others, and counts as a crash of the runs that had committed nothing.
+ * Ends the process if its event loop is blocked for the length of a lease: by a custom tool in an endless loop, or a regular
+ * expression that never returns. Code in the loop could not: no timer fires, no lease is renewed, and SIGTERM is not
+ * handled. Other workers claim the runs of the process; this counts as a crash of runs that had committed nothing.
  * Owns one thread and the memory that it shares with the loop: the loop beats, the thread listens.
  *
  * 1. The process is ended after `silenceMs` of silence, at most a check later, and never while a debugger is attached.
  * 2. A process that was stopped, or whose machine slept, is not silent.
  *
- * A machine that gives no thread has a worker without a watchdog, which says so.
+ * If the machine cannot start a thread, the worker runs without a watchdog and logs a warning.
  */
 import { url as debuggerUrl } from "node:inspector";
 import { Worker } from "node:worker_threads";
@@ -15,7 +15,7 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 
-/** Checks of the thread within the silence that it allows; the loop beats twice as often. */
+/** Checks of the thread within the allowed silence; the loop beats twice as often. */
 const CHECKS = 20;
 const [BEATS, DEBUGGED, STOPPED] = [0, 1, 2] as const;
 const SHARED_BYTES = 3 * Int32Array.BYTES_PER_ELEMENT;
@@ -25,21 +25,21 @@ const MAX_THREAD_HEAP_MB = 8;
 export interface Watchdog {
   /** Idempotent. */
   start(): void;
-  /** Resolves when its thread is gone. Idempotent. */
+  /** Resolves when the thread has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** What a watchdog needs. */
+/** Options of a watchdog. */
 export interface WatchdogOptions {
   clock: Clock;
   logger: Logger;
   /** The worker's id, for the line on stderr. */
   workerId: string;
-  /** How long the event loop may stand still, ms. */
+  /** Longest time for which the event loop may be blocked, ms. */
   silenceMs: number;
 }
 
-/** A watchdog, not started. */
+/** Creates a watchdog, not started. */
 export function createWatchdog({ clock, logger, workerId, silenceMs }: WatchdogOptions): Watchdog {
   const state = new Int32Array(new SharedArrayBuffer(SHARED_BYTES));
   const checkMs = Math.ceil(silenceMs / CHECKS);

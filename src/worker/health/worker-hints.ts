@@ -1,13 +1,13 @@
 /**
- * The line on which a worker hears that a run of its own must stop at once, e.g. because a parent destroyed the agent, or that
- * a provider's limit has changed.
+ * The subscription on which a worker receives hints: that one of its runs must stop at once, e.g. because a parent destroyed
+ * the agent, or that a provider's limit has changed.
  *
- * Owns: the subscriber connection, and when runs are asked about because a hint may have been missed. Its neighbour
- * `lease.ts` does the asking; Redis' answer decides, a hint only says that it is worth asking.
+ * Owns the subscriber connection, and decides when runs are checked because a hint may have been missed. `lease.ts` does the
+ * check. Redis' answer decides; a hint only says that a check is worthwhile.
  *
- * 1. As soon as the line is up again every run is asked about: a hint may have gone out while it was down.
- * 2. While it is down every run is asked about twice a second, as long as the worker's own connection is there.
- * 3. A line on which Redis answers no more is given up and opened anew (`heartbeat.ts`).
+ * 1. As soon as the subscription is back, every run is checked: a hint may have been sent while it was down.
+ * 2. While it is down, every run is checked twice a second if the worker's own connection is ready.
+ * 3. A connection on which Redis no longer answers is closed and opened anew (`heartbeat.ts`).
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -17,10 +17,10 @@ import { GIVE_RIGHTS } from "../../shared/redis/connection/server-check.ts";
 import type { LeaseKeeper } from "../run/lease.ts";
 
 const DEAF_CHECK_MS = 500;
-/** What a hint about a provider's limiter begins with; every other hint is the uid of an agent. */
+/** Prefix of a hint about a provider's limiter; every other hint is the uid of an agent. */
 const LIMITER_HINT = "limiter ";
 
-/** The hint about the limiter `name`. */
+/** Returns the hint about the limiter `name`. */
 export function limiterHint(name: string): string {
   return LIMITER_HINT + name;
 }
@@ -28,31 +28,31 @@ export function limiterHint(name: string): string {
 /** See the module's header. */
 export interface WorkerHints {
   /**
-   * Resolves when hints are heard; waits for Redis as long as it takes. Rejects when stopped meanwhile, and with `invalid_config`
-   * where the user of Redis may not subscribe.
+   * Resolves when hints are received; waits for Redis without a time limit. Rejects if stopped meanwhile, and with
+   * `invalid_config` if the Redis user may not subscribe.
    */
   start(): Promise<void>;
-  /** Whether Redis answered on it a moment ago. */
+  /** True if Redis answered on this connection a moment ago. */
   readonly isAlive: boolean;
   /** Closes the connection. Idempotent. */
   stop(): void;
 }
 
-/** What {@link createWorkerHints} needs. */
+/** Options of {@link createWorkerHints}. */
 export interface WorkerHintsOptions {
-  /** A subscriber connection of the line's own; closed by `stop`. */
+  /** A subscriber connection for hints only; closed by `stop`. */
   redis: RedisClient;
   channel: string;
   /** The leases of this process' runs. */
   leases: LeaseKeeper;
-  /** Told of a provider's limiter at which another process met something. */
+  /** Called when another process has changed the state of a provider's limiter. */
   onLimiter(name: string): void;
-  /** Whether the connection over which runs are asked about can be used now. */
+  /** Checks whether the connection that checks runs is usable now. */
   canAsk(): boolean;
   clock: Clock;
 }
 
-/** A line on `redis`, not started. */
+/** Creates a subscription on `redis`, not started. */
 export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   const { redis, channel, leases, canAsk, clock } = options;
   const heartbeat = startHeartbeat(redis, clock);
@@ -85,7 +85,7 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   });
   return {
     async start() {
-      // A subscription during a handshake that fails is never confirmed.
+      // Redis never confirms a subscription sent during a handshake that fails.
       await whenAccepted(redis);
       await listen();
     },
@@ -105,7 +105,7 @@ function applyHint(hint: string, { leases, onLimiter }: WorkerHintsOptions): voi
   else leases.askAbout(hint);
 }
 
-/** Redis says that a channel was refused, not which one. */
+/** Adds the channel's name to Redis' error, which does not have it. */
 function namingChannel(channel: string, error: unknown): unknown {
   const problem = messageOf(error);
   if (!problem.startsWith("NOPERM ")) return error;

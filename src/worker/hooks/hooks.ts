@@ -1,14 +1,14 @@
 /**
- * Hooks: code of the operator that a worker calls around each tool call and each run of a sub-agent; what they are, and those of
- * one agent at work.
+ * Hooks: code of the operator that a worker calls around each tool call and each run of a sub-agent. This module has their
+ * types, and {@link AgentHooks}, the hooks of one agent at work.
  *
- * 1. Everything fails closed: a hook that throws, answers nonsense or takes too long blocks, and so does one that the agent
- *    names and the worker lacks.
- * 2. Hooks run in the order in which the worker was given them; the first that blocks is the last that is asked.
- * 3. An input that a hook changed passes the permission rules again; what needs the parent's word then is refused. Each hook is
- *    given a copy: only what it answers changes anything.
- * 4. What a hook says to the model is without secrets; an input that it gives to a tool may hold them.
- * 5. A run that is stopped waits for no hook: what it is asked about is blocked, and its signal aborts.
+ * 1. Everything fails closed: a hook blocks if it throws, returns an invalid verdict or takes too long. A hook that the
+ *    agent names and the worker lacks blocks too.
+ * 2. Hooks run in the order in which the worker was given them; after the first that blocks, no other is called.
+ * 3. An input that a hook changed passes the permission rules again; a verdict other than "allow" refuses the call. Each
+ *    hook gets a copy: only its return value changes anything.
+ * 4. Secrets are removed from the text of a hook to the model; an input that it gives to a tool may hold them.
+ * 5. A stopped run waits for no hook: the call or event is blocked, and the hook's signal aborts.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../shared/clock.ts";
@@ -20,22 +20,22 @@ import type { StopSignal } from "../../shared/stop-signal.ts";
 import type { ToolOutcome } from "../tools/registry.ts";
 import { fitResult } from "../tools/result-text.ts";
 
-/** The sub-agent that a hook is called for. */
+/** The sub-agent for which a hook is called. */
 export interface HookedAgent {
   tenant: string;
   parentId: string;
   agentId: string;
   uid: string;
   name: string;
-  /** The activation of the agent, counted from 1. */
+  /** Number of the agent's run, counted from 1. */
   run: number;
-  /** The agent definition it was made from. */
+  /** Name of the agent definition from which the agent was made. */
   definition?: string | undefined;
 }
 
 /**
- * A tool call, built-in, custom, skill or MCP alike. `input`: as the model gave it, or as hooks before this one changed it; a
- * copy, of which nothing is read back.
+ * A tool call: built-in, custom, skill or MCP. `input` comes from the model, or from earlier hooks that changed it. It is a
+ * copy; changes to it have no effect.
  */
 export interface HookedCall {
   agent: HookedAgent;
@@ -44,50 +44,50 @@ export interface HookedCall {
   input: unknown;
 }
 
-/** What a hook says; nothing lets things go on. `block`: it does not happen, and why. `context`: told to the model with the result. */
+/** Verdict of a hook; {} lets things proceed. `block`: reason to block. `context`: text for the model, with the result. */
 export interface HookVerdict {
   block?: string;
   context?: string;
 }
 
-/** What a hook says before a call. `input`: takes the place of the model's; it is checked and permitted anew. */
+/** Verdict of a hook before a call. `input` replaces the model's input; it is checked and permitted anew. */
 export interface PreToolUseVerdict extends HookVerdict {
   input?: Record<string, unknown>;
 }
 
-/** What a hook says after a call. `content`: takes the place of the result's text. */
+/** Verdict of a hook after a call. `content` replaces the text of the result. */
 export interface PostToolUseVerdict extends HookVerdict {
   content?: string;
 }
 
-/** What a function of a hook answers. */
+/** Return value of a hook's function. */
 export type HookAnswer<Verdict> = Promise<Verdict | undefined> | Verdict | undefined;
 
 /**
- * A hook. Each function is awaited; one that throws, or takes longer than `timeoutMs`, blocks what it was asked about. Its signal
- * aborts when that time is over, or when its run is stopped: no run waits for a hook then. A run that another worker goes on with
- * calls a function again if the first worker's answer was not committed.
+ * A hook. The worker awaits each function; one that throws, or takes longer than `timeoutMs`, blocks the call or event. Its
+ * signal aborts when that time is over, or when its run is stopped: no run waits for a hook then. A worker that continues a
+ * run calls a function again if the first worker's result was not committed.
  */
 export interface Hook {
-  /** By which profiles, definitions and spawns name it; 1 to 64 characters of `A-Za-z0-9._-`. */
+  /** Name by which profiles, definitions and spawns refer to it; 1 to 64 characters of `A-Za-z0-9._-`. */
   readonly name: string;
-  /** Whether it holds for every agent of the worker (default), or only for those that name it. */
+  /** True (default): it applies to every agent of the worker. False: only to agents that name it. */
   readonly everyAgent?: boolean;
   /** Default 10,000 ms. */
   readonly timeoutMs?: number;
-  /** Before a call begins, and after the permission rules have let it through. */
+  /** Called before a tool call begins, after the permission rules have allowed it. */
   preToolUse?(call: HookedCall, signal: AbortSignal): HookAnswer<PreToolUseVerdict>;
-  /** After a call; what it blocks, the model does not read, though it has happened. */
+  /** Called after a tool call. If it blocks, the model does not see the result, though the call has been made. */
   postToolUse?(
     call: HookedCall & { content: string; isError: boolean },
     signal: AbortSignal,
   ): HookAnswer<PostToolUseVerdict>;
-  /** Before a run's first model call. Blocked: the run ends `failed / model_error`. `context`: told to the model at once. */
+  /** Called before a run's first model call. Blocked: the run ends `failed / model_error`. `context`: for the model. */
   subagentStart?(
     agent: HookedAgent & { messages: readonly string[] },
     signal: AbortSignal,
   ): HookAnswer<HookVerdict>;
-  /** Before a run's reply goes out. Blocked: the run ends `failed / model_error`. */
+  /** Called before a run's reply is sent. Blocked: the run ends `failed / model_error`. */
   subagentStop?(
     agent: HookedAgent & { status: string; stopReason: string; summary: string },
     signal: AbortSignal,
@@ -99,8 +99,8 @@ const LONGEST_TIMEOUT_MS = 600_000;
 const FUNCTIONS = ["preToolUse", "postToolUse", "subagentStart", "subagentStop"] as const;
 
 /**
- * What is wrong with these hooks: a name, a timeout or a function that is none, or one name twice. A hook without any function
- * has a misspelt one: it would never be asked, and what it is to block would happen.
+ * Returns the problems of these hooks: an invalid name, timeout or function, or a name used twice. A hook without any
+ * function is a problem, because its function is misspelt: it would never be called and would block nothing.
  */
 export function hookProblems(hooks: readonly Hook[]): string[] {
   const names = hooks.map(({ name }) => name);
@@ -142,16 +142,16 @@ interface Call {
   input: unknown;
 }
 
-/** What is known of the agent when its hooks are chosen. */
+/** Options from which an agent's hooks are chosen. */
 export interface AgentHooksOptions {
   agent: HookedAgent;
-  /** Names of its specification. */
+  /** Names of hooks in the agent's specification. */
   named: readonly string[];
   permissions: readonly PermissionRules[];
   clock: Clock;
 }
 
-/** The hooks that hold for an agent; undefined where there are none. */
+/** Returns the hooks that apply to an agent; undefined if there are none. */
 export function hooksOf(hooks: readonly Hook[], options: AgentHooksOptions): AgentHooks | undefined {
   const held = hooks.filter(({ name, everyAgent = true }) => everyAgent || options.named.includes(name));
   const missing = options.named.filter((name) => !hooks.some((hook) => hook.name === name));
@@ -171,7 +171,7 @@ export class AgentHooks {
     this.#options = options;
   }
 
-  /** Performs a call between its hooks; `stop`: ends what the call is waiting for. */
+  /** Performs a tool call between its hooks; `stop` ends the wait for a hook. */
   async around(
     call: Call,
     perform: (input: unknown) => Promise<ToolOutcome>,
@@ -183,13 +183,13 @@ export class AgentHooks {
     return this.#after({ ...call, input: before.input }, outcome, { context: before.context, stop });
   }
 
-  /** Before a run's first model call: why it must not begin, or what its model is told. */
+  /** Calls the hooks before a run's first model call. `block`: why the run must not begin; `context`: text for its model. */
   async start(messages: readonly string[], stop: StopSignal): Promise<HookVerdict> {
     const { agent } = this.#options;
     return this.#all((hook, signal) => hook.subagentStart?.({ ...agent, messages }, signal), stop);
   }
 
-  /** Before a run's reply goes out: why it must not; asked no more once it was refused. */
+  /** Calls the hooks before a run's reply; resolves to why it must not be sent. Does nothing after one refusal. */
   async stop(
     end: { status: string; stopReason: string; summary: string },
     stop: StopSignal,
@@ -266,7 +266,7 @@ export class AgentHooks {
     return context.length > 0 ? { context: context.join("\n\n") } : {};
   }
 
-  /** What a hook says; whatever goes wrong with it blocks. */
+  /** Calls a hook; every failure of it blocks. */
   async #ask(hook: Hook, stop: StopSignal, call: (signal: AbortSignal) => unknown): Promise<HookVerdict> {
     if (stop.isStopped) return { block: STOPPED };
     const { timeoutMs = TIMEOUT_MS } = hook;

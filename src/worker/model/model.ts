@@ -1,40 +1,40 @@
 /**
- * The model port: what a run may ask of a language model and what it may get back. Types only.
+ * The model port: requests to a language model and their outcomes. Types only.
  *
- * A request is text in the Messages API's own words, since it grows by a few fragments a turn and is sent as it stands:
- * nothing of it is parsed or serialised again. `request.ts` makes the parts.
+ * A request is JSON text in the form of the Messages API. It grows by a few fragments a turn and is sent unchanged: no part
+ * is parsed or serialised again. `request.ts` makes the parts.
  */
 import type { ContentBlock, JsonObject, Usage } from "../../shared/protocol/content.ts";
 
 /**
- * One call. Everything the provider sees is in here; nothing is remembered between calls. The JSON holds no lone
- * surrogates: the API refuses the whole of a request for one.
+ * One call. It holds everything that the provider sees; the model keeps no state between calls. The JSON holds no lone
+ * surrogates, because the API refuses a whole request for one.
  */
 export interface ModelRequest {
   /** Provider's model id. */
   model: string;
-  /** Members that stay the same for the whole run: finished JSON without braces, made once by `requestHead()`. */
+  /** Members that stay the same for the whole run: JSON without braces, made once by `requestHead()`. */
   head: string;
-  /** The messages as finished JSON, comma separated, without the brackets. Alternating and complete. */
+  /** The messages as JSON, comma separated, without the brackets. Alternating and complete. */
   messages: string;
   /**
-   * Length of `messages` in the call before, which ended with a user message; 0 when there was none. The prompt cache
-   * gets a mark there, for a provider finds by itself only what lies a few blocks back.
+   * Length of `messages` in the previous call, which ended with a user message; 0 if there was none. The prompt cache gets a
+   * mark there, because a provider only searches a few blocks back for a cached prefix.
    */
   cachedLength: number;
-  /** Members of this call only (`tool_choice`, `output_config`): finished JSON without braces, or "". */
+  /** Members of this call only (`tool_choice`, `output_config`): JSON without braces, or "". */
   extra: string;
-  /** Names this purchase: booked under it, and sent as `Idempotency-Key` unless there is an `idempotencyKey`. */
+  /** Id of this purchase: books it, and is sent as `Idempotency-Key` unless there is an `idempotencyKey`. */
   purchaseId: string;
-  /** Sent as `Idempotency-Key` where an earlier request of this purchase, which brought nothing, was another. */
+  /** Sent as `Idempotency-Key` if an earlier request of this purchase had another body and brought no answer. */
   idempotencyKey?: string;
-  /** Sent as the header `anthropic-beta`: what the provider must be asked to take. */
+  /** Value of the header `anthropic-beta`: beta features that this request uses. */
   beta?: string;
-  /** Upper bound of output tokens, as `head` has it; bounds the bytes of the answer too. */
+  /** Upper bound of output tokens, the same as in `head`; also bounds the bytes of the answer. */
   maxTokens: number;
-  /** Sent as the header `traceparent`; absent: the provider learns of no trace. */
+  /** Value of the header `traceparent`; absent: no trace is sent to the provider. */
   traceparent?: string;
-  /** Whether the answer is to come piece by piece. Costs CPU: only when something listens. */
+  /** True if the answer is streamed. Costs CPU: use it only if there is a listener. */
   stream: boolean;
 }
 
@@ -51,45 +51,45 @@ export interface ModelMessage {
   content: ContentBlock[];
 }
 
-/** A caller's hold on its call. One object may serve all calls of a run, one after the other. */
+/** The caller's control over its call. One object may serve all calls of a run, one after the other. */
 export interface CallControl {
   /**
-   * Asked just before the first byte of the request leaves; false ends the call as `aborted` and nothing is sent. A
-   * process that was stopped wakes up in the middle of preparing its call, before any timer can tell it so.
+   * Called just before the first byte of the request is sent; false ends the call as `aborted` and sends nothing. A process
+   * that was suspended may resume while it prepares a call, before any timer fires.
    */
   mayBegin(): boolean;
-  /** Set by the model while a call is under way, null otherwise: ends the call at once, as `aborted`. */
+  /** Set by the model while a call is in progress, otherwise null: ends the call at once, as `aborted`. */
   abortCall: ((reason: string) => void) | null;
-  /** Takes the text that has come since it was called last. Called synchronously; what it throws is ignored. */
+  /** Receives the text that has arrived since its last call. Called synchronously; its exceptions are ignored. */
   onText?: ((text: string) => void) | undefined;
-  /** Monotonic ms (of the model's clock) at which the call is cut off, as `aborted`. */
+  /** Monotonic ms (of the model's clock) at which the call ends as `aborted`. */
   deadlineMs: number;
 }
 
-/** A complete answer: well-formed, bounded, and fit to be sent back. */
+/** A complete answer: well-formed, bounded, and valid as part of the next request. */
 export interface ModelAnswer {
   /** `content` as JSON, for the log and for the next request. */
   contentJson: string;
   /**
-   * The provider's blocks, unknown members included; may be empty. Ids of tool calls are not empty, at most 256
-   * characters and unique within the answer, names at most 128. A call in `refusedCalls` may have an empty input.
+   * The provider's blocks, with members unknown here; may be empty. Ids of tool calls have 1 to 256 characters and are
+   * unique within the answer; names have at most 128. A call in `refusedCalls` may have an empty input.
    */
   content: readonly ContentBlock[];
   /**
-   * Calls that must not be executed, by id, and for each the sentence that its error result tells the model: the input
-   * is no JSON object, was cut off, or the answer has too many calls.
+   * Calls that must not be executed, by id, each with the error text for the model. Reasons: the input is no JSON object or
+   * was cut off, or the answer has too many calls.
    */
   refusedCalls: ReadonlyMap<string, string>;
-  /** The provider's stop reason as text: unknown ones must reach the loop, which fails closed. */
+  /** The provider's stop reason as text, because unknown ones must reach the loop, which fails closed. */
   stopReason: string;
-  /** What the provider says of a refusal: one line, at most 256 UTF-16 code units. */
+  /** The provider's explanation of a refusal: one line, at most 256 UTF-16 code units. */
   refusal?: string | undefined;
   /** The model that answered, as the provider names it. */
   model: string;
   usage: Usage;
 }
 
-/** Kinds of a call that broke off without an answer: what stood between may have ended a connection that was silent. */
+/** Kinds of a call that broke off without an answer: a proxy may have closed a silent connection. */
 export const CUT_OFF_KINDS: ReadonlySet<string> = new Set<FailureKind>(["timeout", "network"]);
 
 /** Why a call brought no answer. */
@@ -110,9 +110,9 @@ export type FailureKind =
 /** A call that brought no answer. */
 export interface ModelFailure {
   kind: FailureKind;
-  /** Whether the same request may succeed later. */
+  /** True if the same request may succeed later. */
   retryable: boolean;
-  /** How long the provider asked us to wait, in milliseconds; absent when it did not say or said nonsense. */
+  /** Delay that the provider asked for, ms; absent if it gave none or an invalid one. */
   retryAfterMs?: number;
   /** HTTP status of an error response; absent for failures below HTTP and inside a stream after a 200. */
   httpStatus?: number;
@@ -121,8 +121,8 @@ export interface ModelFailure {
 }
 
 /**
- * How a call ended. `usage` on a call without an answer says that the provider had begun to answer: the call was
- * bought, for the tokens reported so far (possibly none).
+ * How a call ended. `usage` without an answer means that the provider had begun to answer: the call is billed for the tokens
+ * reported so far (possibly none).
  */
 export type CallOutcome =
   | { status: "answer"; answer: ModelAnswer }
@@ -134,10 +134,10 @@ export interface Model {
   /** Makes one call, without retrying. Never rejects: every end is a {@link CallOutcome}. */
   call(request: ModelRequest, control: CallControl): Promise<CallOutcome>;
   /**
-   * Names what calls with `model` have in common: the provider, the credential (never itself: a digest) and the model.
-   * What one worker learns of the provider holds for every model of the same name. Default: one name for each model id.
+   * Name that all calls with `model` share which have the same provider, credential (as a digest) and model. Limits of the
+   * provider that one worker finds apply to all calls of the same name. Default: one name for each model id.
    */
   limiterName?(model: string): string;
-  /** Aborts what is running and closes every connection. Idempotent; later calls end as `aborted`. */
+  /** Aborts the calls in progress and closes every connection. Idempotent; later calls end as `aborted`. */
   stop(): Promise<void>;
 }

@@ -1,10 +1,10 @@
 /**
- * A parent's JSON Schema as providers enforce it: objects are closed, and what they do not know becomes part of the
- * description. The whole schema is checked by the worker all the same. Pure.
+ * Converts a parent's JSON Schema into the form that providers enforce: objects are closed, and unsupported keywords move
+ * into the description. The worker still checks the whole schema. Pure.
  */
 import type { JsonObject } from "../../shared/protocol/content.ts";
 
-/** What a provider enforces at any place of a schema. */
+/** Keywords that a provider enforces everywhere in a schema. */
 const KEPT = new Set(["type", "title", "description", "required", "$ref"]);
 const KEPT_FORMATS = new Set([
   ...["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
@@ -12,8 +12,8 @@ const KEPT_FORMATS = new Set([
 const TYPES = new Set(["object", "array", "string", "number", "integer", "boolean", "null"]);
 
 /**
- * The member of `output_config` of a request that must be answered with this schema, as finished JSON; "" where no provider can
- * enforce it (a map with free keys, a recursion, a place without a type): then the instructions alone ask for it.
+ * Returns the member `format` of a request's `output_config` for this schema, as JSON. Returns "" if no provider can enforce
+ * the schema (a map with free keys, a recursion, a part without a type): then only the instructions ask for it.
  */
 export function outputFormat(schema: JsonObject): string {
   if (isRecursive(schema)) return "";
@@ -26,7 +26,7 @@ function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Undefined where a place cannot be enforced. */
+/** Returns the part in enforceable form; undefined if it has none. */
 function enforcedPart(part: unknown): JsonObject | undefined {
   if (!isObject(part)) return undefined;
   const enforced: JsonObject = {};
@@ -69,7 +69,7 @@ function memberOf(keyword: string, value: unknown, { type }: JsonObject): Member
     case "const":
       return isPrimitive(value) ? { keyword, value } : "untold";
     case "additionalProperties":
-      // A map with free keys; a closed object would let none of them through.
+      // Undefined for a map with free keys: a closed object would reject all of them.
       return value === false || type !== "object" ? "untold" : undefined;
     case "patternProperties":
       return undefined;
@@ -92,7 +92,7 @@ function enforcedMembers(parts: JsonObject): JsonObject | undefined {
   return enforced;
 }
 
-/** Whether it says what stands there; an object must name its members. */
+/** Checks whether the part states its type; an object must name its properties. */
 function isAnchored({ type, properties, anyOf, $ref, ...rest }: JsonObject): boolean {
   if (type === "object") return isObject(properties);
   if (typeof type === "string") return TYPES.has(type);
@@ -105,7 +105,7 @@ function isPrimitive(value: unknown): boolean {
   return value === null || typeof value !== "object";
 }
 
-/** Whether following its references comes back to where it began, or leaves the known places. */
+/** Checks whether the references form a cycle, or point outside the known definitions. */
 function isRecursive(schema: JsonObject): boolean {
   const open = new Set<string>();
   const done = new Set<string>();

@@ -1,18 +1,18 @@
-/** The parts of a request as JSON text, each made once. Equal inputs are equal bytes: prompt caches live on that. Pure. */
+/** Makes the parts of a request as JSON text, each once. Equal inputs give equal bytes: prompt caches need that. Pure. */
 import type { Pace } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import type { ModelMessage, ModelRequest, ToolSchema } from "./model.ts";
 
 const CACHED = { type: "ephemeral" } as const;
 const CACHE_MARK = `,"cache_control":${JSON.stringify(CACHED)}`;
-/** What every message ends with: its last block, the list of blocks, itself. */
+/** End of every message: of its last block, of the list of blocks, and of the message. */
 const MESSAGE_END = "}]}";
 
-/** What stays the same for all calls of a run. */
+/** Parts that stay the same for all calls of a run. */
 export interface HeadParts {
   /** Upper bound of output tokens of one call. */
   maxTokens: number;
-  /** System prompt; empty means none. Byte-identical for all agents of one kind, or prompt caching is lost. */
+  /** System prompt; empty means none. Must be byte-identical for all agents of one kind, or prompt caching is lost. */
   system: string;
   /** Tools on offer, in a stable order. */
   tools: readonly ToolSchema[];
@@ -23,7 +23,7 @@ export const NO_TOOL_CHOICE = '"tool_choice":{"type":"none"}';
 
 const TASK_BUDGETS = "task-budgets-2026-03-13";
 
-/** The member `output_config` of a request, "" where it says nothing, and what the provider must be asked to take for it. */
+/** Returns the member `output_config` of a request ("" if it has no content) and the beta feature that it needs. */
 export function outputConfig(
   { effort, task_budget: total }: Pace,
   summedUpTokens: number,
@@ -32,7 +32,7 @@ export function outputConfig(
   const members: string[] = [];
   if (effort) members.push(`"effort":"${effort}"`);
   if (total !== undefined) {
-    // The provider counts what it sees; what a summary stands for it does not see any more.
+    // The provider counts the tokens it sees; it no longer sees the messages that a summary replaced.
     const remaining = summedUpTokens > 0 && { remaining: Math.max(0, total - summedUpTokens) };
     members.push(`"task_budget":${JSON.stringify({ type: "tokens", total, ...remaining })}`);
   }
@@ -42,8 +42,8 @@ export function outputConfig(
 }
 
 /**
- * {@link ModelRequest.head}. Marks two places for the prompt cache: the end of tools and system prompt, which all agents
- * of one kind share from their first call on, and (found by the provider) the end of the conversation.
+ * Makes {@link ModelRequest.head}. Marks two places for the prompt cache. The first is the end of tools and system prompt,
+ * which all agents of one kind share. The second is the end of the conversation; the provider finds it.
  */
 export function requestHead(parts: HeadParts): string {
   const kind = `${parts.maxTokens} ${parts.system}`;
@@ -58,12 +58,12 @@ export function requestHead(parts: HeadParts): string {
   return head;
 }
 
-/** Heads that were made last, by what they are made of: runs of one kind of agent share theirs. At most 2 Mi characters. */
+/** Cache of the newest heads, by their contents: runs of one kind of agent share them. At most 2 Mi characters. */
 const heads = new Map<string, { tools: readonly ToolSchema[]; head: string }>();
 const MOST_KEPT_HEADS = 32;
 const LONGEST_KEPT_HEAD = 64 * 1024;
 
-/** Whether both lists offer the same: a schema is never changed once it is offered. */
+/** Compares two lists of tools; schemas by identity, because a schema never changes once offered. */
 function areSame(some: readonly ToolSchema[], others: readonly ToolSchema[]): boolean {
   return (
     some.length === others.length &&
@@ -84,7 +84,7 @@ function spelledHead({ maxTokens, system, tools }: HeadParts): string {
   return wellFormedJson(JSON.stringify(members)).slice(1, -1);
 }
 
-/** Without a system prompt the last tool carries the shared mark. */
+/** Maps tools to request form. Without a system prompt the last tool carries the shared mark. */
 function toolParams(tools: readonly ToolSchema[], isMarked: boolean) {
   return tools.map(({ name, description, input_schema }, index) => ({
     name,
@@ -94,12 +94,12 @@ function toolParams(tools: readonly ToolSchema[], isMarked: boolean) {
   }));
 }
 
-/** One message as a piece of {@link ModelRequest.messages}. */
+/** Serialises one message as a piece of {@link ModelRequest.messages}. */
 export function messageJson({ role, content }: ModelMessage): string {
   return wellFormedJson(JSON.stringify({ role, content }));
 }
 
-/** The body to be sent. */
+/** Builds the request body. */
 export function requestBody(request: ModelRequest, isStreamed: boolean): string {
   const { model, head, extra } = request;
   const named = `"model":${JSON.stringify(model)},${head}`;
@@ -110,7 +110,7 @@ export function requestBody(request: ModelRequest, isStreamed: boolean): string 
     : `{${members},"messages":[${messages}]}`;
 }
 
-/** Marks the last block of the message with which the call before ended. */
+/** Marks the last block of the message that ended the previous call. */
 function withCacheMark({ messages, cachedLength }: ModelRequest): string {
   const at = cachedLength - MESSAGE_END.length;
   if (at <= 0 || !messages.startsWith(MESSAGE_END, at)) return messages;

@@ -1,9 +1,9 @@
-/** When to try a failed model call again: a pure function of the failure, the attempt and one random number. */
+/** Decides when to retry a failed model call: a pure function of the failure, the attempt and one random number. */
 import type { ModelFailure } from "./model.ts";
 
 /** Upper bound of the first back-off. */
 export const BASE_DELAY_MS = 500;
-/** Upper bound of every back-off the provider did not ask for. */
+/** Upper bound of every back-off that the provider did not ask for. */
 export const MAX_DELAY_MS = 60_000;
 /** Longest wait a provider can ask for; an agent gives up after a day anyway. */
 export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
@@ -11,10 +11,10 @@ export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
 const RETRY_AFTER_JITTER = 0.1;
 
 /**
- * Milliseconds to wait before the next attempt. Without advice from the provider: full jitter under a bound that
- * starts at {@link BASE_DELAY_MS}, doubles per attempt and stops at {@link MAX_DELAY_MS}. With `retryAfterMs`:
- * never less than that (up to {@link MAX_RETRY_AFTER_MS}), plus at most a tenth, so that a fleet does not return
- * in one wave. Whether to retry at all is `failure.retryable`.
+ * Returns the delay before the next attempt, ms. Without advice from the provider: full jitter under a bound that starts at
+ * {@link BASE_DELAY_MS}, doubles per attempt and stops at {@link MAX_DELAY_MS}. With `retryAfterMs`: never less than that
+ * (up to {@link MAX_RETRY_AFTER_MS}), plus at most a tenth, so that a fleet does not return at the same moment.
+ * `failure.retryable` says whether to retry at all.
  *
  * @param attempt failed attempts so far, 1 for the first failure
  * @param random a number in [0, 1)

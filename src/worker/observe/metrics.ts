@@ -1,11 +1,12 @@
 /**
- * The figures of one worker process, in the format of Prometheus. `docs/operations.md` lists the names.
+ * The metrics of one worker process, in the format of Prometheus. `docs/operations.md` lists the names.
  *
- * Owns: counters and histograms, moved by the runs, and the event-loop monitor. What stands in Redis is asked for by a
- * scrape, at most every {@link ASK_EVERY_MS}, and never by a run.
+ * Owns counters and histograms, which the runs update, and the event-loop monitor. A scrape queries Redis, at most every
+ * {@link ASK_EVERY_MS}; a run never does.
  *
- * 1. A label's values are bounded: names that models and producers choose become `other` after the first {@link MOST_VALUES}.
- * 2. A scrape answers within about a second, whatever Redis does: a figure that is not there in time is left out.
+ * 1. A label's values are bounded: names that models and producers choose become `other` after the first
+ *    {@link MOST_VALUES}.
+ * 2. A scrape answers within about a second, whatever Redis does: a metric that is not ready in time is left out.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -19,26 +20,26 @@ import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 const MOST_VALUES = 50;
 const ASK_EVERY_MS = 5_000;
 const ASK_MS = 1_000;
-/** So many parents are asked for their oldest reply, those first that have been active longest ago. */
+/** Number of parents whose oldest reply is read; those inactive for longest come first. */
 const PARENTS_ASKED = 1_000;
 const LOOP_RESOLUTION_MS = 20;
 const CALL_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640];
 const TOOL_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const RUN_SECONDS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1_800, 3_600];
 
-/** The worker that the figures are of; what it asks of Redis may fail or come late. */
+/** The observed worker; its queries to Redis may fail or be late. */
 export interface ObservedWorker {
   redis: RedisClient;
   keys: Keys;
   wakes: WakeQueue;
-  /** How long a reply is kept that no parent acks. */
+  /** Time a reply is kept that no parent acks, ms. */
   replyTtlMs: number;
-  /** Runs going on in this process. */
+  /** Number of active runs in this process. */
   activeRuns(): number;
   clock: Clock;
 }
 
-/** What a Prometheus server is sent. */
+/** Response to a Prometheus server. */
 export interface Scrape {
   contentType: string;
   text: string;
@@ -90,7 +91,7 @@ export class Metrics {
     this.#asked = this.#gauges();
   }
 
-  /** Begins to watch the event loop. Idempotent. */
+  /** Begins to monitor the event loop. Idempotent. */
   start(): void {
     this.#loop.enable();
   }
@@ -100,23 +101,23 @@ export class Metrics {
     this.#loop.disable();
   }
 
-  /** A wake was taken and is done with. */
+  /** Counts a wake that is done. */
   wake(outcome: string): void {
     this.#wakesTaken.inc({ outcome });
   }
 
-  /** A run was settled here. */
+  /** Counts a run that this worker settled. */
   settled(status: string, stopReason: string, durationMs: number): void {
     this.#runs.inc({ status, stop_reason: stopReason });
     this.#runSeconds.observe({ status }, durationMs / 1_000);
   }
 
-  /** A model call brought an answer. */
+  /** Records a model call that brought an answer. */
   answered(model: string, durationMs: number): void {
     this.#turnSeconds.observe({ model: this.#models.bounded(model) }, durationMs / 1_000);
   }
 
-  /** A model call was paid for, whether it brought an answer or not. */
+  /** Counts a paid model call, with or without an answer. */
   bought(model: string, usage: Usage, costUsd: number): void {
     const name = this.#models.bounded(model);
     this.#tokens.inc({ model: name, type: "input" }, usage.input_tokens);
@@ -126,18 +127,18 @@ export class Metrics {
     this.#cost.inc({ model: name }, costUsd);
   }
 
-  /** A model call brought none; `kind` as the model port names it. */
+  /** Counts a model call without an answer; `kind` as in the model port. */
   refused(kind: string): void {
     this.#refusals.inc({ kind });
   }
 
-  /** A tool call has ended. */
+  /** Records a tool call that has ended. */
   toolCalled(tool: string, isError: boolean, durationMs: number): void {
     const labels = { tool: this.#tools.bounded(tool), outcome: isError ? "error" : "ok" };
     this.#toolSeconds.observe(labels, durationMs / 1_000);
   }
 
-  /** All figures, as they stand now. */
+  /** Returns all current metrics. */
   async scrape(): Promise<Scrape> {
     await this.#ask();
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
@@ -162,7 +163,7 @@ export class Metrics {
     return gauge;
   }
 
-  /** The gauges: those of this process are read with each scrape, those of Redis are asked for. */
+  /** Creates the gauges: those of this process are read at each scrape, those of Redis are queried. */
   #gauges(): readonly Asked[] {
     const { redis, keys, wakes, replyTtlMs, activeRuns } = this.#worker;
     const oldestReplyMs = () => readOldestReplyMs(redis, keys, { most: PARENTS_ASKED, replyTtlMs });
@@ -192,7 +193,7 @@ export class Metrics {
     ].map((each) => ({ ...each, askedMs: Number.NEGATIVE_INFINITY }));
   }
 
-  /** How late callbacks of the event loop come, since the last scrape; the sampling interval itself is taken off. */
+  /** Creates the gauges of the event-loop lag since the last scrape, without the sampling interval. */
   #loopGauges(): void {
     const seconds = (nanoseconds: number) =>
       Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / 1e9 - LOOP_RESOLUTION_MS / 1_000) : 0;
@@ -205,14 +206,14 @@ export class Metrics {
     this.#gauge("nodejs_eventloop_lag_p99_seconds", "99th percentile of that lag", (gauge) =>
       gauge.set(seconds(loop.percentile(99))),
     );
-    // Registered last, read last: the next scrape counts anew.
+    // Registered last and read last: the reset starts the next measuring period.
     this.#gauge("nodejs_eventloop_lag_max_seconds", "Longest of that lag", (gauge) => {
       gauge.set(seconds(loop.max));
       loop.reset();
     });
   }
 
-  /** Asks Redis for what is older than {@link ASK_EVERY_MS}; what does not come in time is left out. */
+  /** Refreshes values older than {@link ASK_EVERY_MS} from Redis; leaves out those that are not there in time. */
   async #ask(): Promise<void> {
     const { clock } = this.#worker;
     const nowMs = clock.monotonicMs();
@@ -231,7 +232,7 @@ export class Metrics {
   }
 }
 
-/** A gauge whose value Redis knows, and when it was asked for last (monotonic ms). */
+/** A gauge whose value comes from Redis, and the time of its last query (monotonic ms). */
 interface Asked {
   ask(): Promise<void>;
   forget(): void;
@@ -242,11 +243,11 @@ function setStates(gauge: Gauge<string>, counts: Readonly<Record<string, number>
   for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count);
 }
 
-/** Values of a label that strangers choose. */
+/** Values of a label that models or producers choose. */
 export class BoundedNames {
   readonly #seen = new Set<string>();
 
-  /** The name itself while there are few of them, then `other`. */
+  /** Returns the name for the first {@link MOST_VALUES} names, then `other`. */
   bounded(name: string): string {
     if (this.#seen.has(name)) return name;
     if (this.#seen.size >= MOST_VALUES) return "other";

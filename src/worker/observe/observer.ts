@@ -1,12 +1,12 @@
 /**
- * What operators see of the runs of one worker: a log line a turn and a run, figures, spans. The runs tell it; nothing here
- * asks Redis or waits.
+ * Telemetry of the runs of one worker, for operators: a log line per turn and per run, metrics, spans. The runs report to
+ * it; nothing here queries Redis or waits.
  *
- * A turn's line is written when the turn is over: with the next call, the reply, or the end of the run in this process.
- * Prompts, results and arguments are in no line, label or attribute: ids, names, counts and durations only.
+ * A turn's line is written when the turn is over: with the next call, the reply, or the end of the run in this process. No
+ * line, label or attribute contains prompts, results or arguments: only ids, names, counts and durations.
  *
- * The spans are run → turn → tool, by the API of OpenTelemetry and with the names of its GenAI conventions. Each process that holds
- * the run has a run span of its own; all hang under the span that the record names, so that they are one trace.
+ * The spans are run → turn → tool, by the API of OpenTelemetry and with the names of its GenAI conventions. Each process
+ * that holds the run has its own run span. All are children of the span that the record names, so they form one trace.
  */
 import type { Context, Span } from "@opentelemetry/api";
 import type { Logger } from "../../shared/logger.ts";
@@ -16,21 +16,21 @@ import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
 import type { TelemetryApi } from "../../shared/telemetry.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** A run as every line, figure and span names it. */
+/** Identity of a run in every line, metric and span. */
 export interface ObservedRun {
   tenant: string;
   parentId: string;
   uid: string;
   agentId: string;
-  /** For people; as the parent wrote it. */
+  /** Name for people, as the parent wrote it. */
   name: string;
   run: number;
   model: string;
-  /** The span whose caller spawned the agent. */
+  /** `traceparent` of the caller that spawned the agent. */
   traceparent?: string | undefined;
 }
 
-/** A run's result as it is told. */
+/** A run's result as reported to the observer. */
 export interface Settled {
   status: string;
   stopReason: StopReason;
@@ -41,7 +41,7 @@ export interface Settled {
 export class Observer {
   readonly metrics: Metrics | undefined;
   readonly #logger: Logger;
-  /** Loaded with the start of the worker. */
+  /** Set when the worker starts. */
   #api: TelemetryApi | undefined;
 
   constructor(logger: Logger, metrics?: Metrics) {
@@ -49,7 +49,7 @@ export class Observer {
     this.metrics = metrics;
   }
 
-  /** From now on runs have spans; without an SDK in the process they are recorded nowhere. */
+  /** Gives spans to runs from now on; without an SDK in the process they are not recorded. */
   traceWith(api: TelemetryApi | undefined): void {
     this.#api = api;
   }
@@ -60,7 +60,7 @@ export class Observer {
   }
 }
 
-/** A model answer as it is told. */
+/** A model answer as reported to the observer. */
 export interface ObservedAnswer {
   turn: number;
   model: string;
@@ -70,24 +70,24 @@ export interface ObservedAnswer {
   durationMs: number;
 }
 
-/** What a run is told with. */
+/** Outputs of a run's telemetry. */
 interface Means {
   logger: Logger;
   metrics: Metrics | undefined;
   api: TelemetryApi | undefined;
 }
 
-/** One run in this process, from its claim to its end here. */
+/** Observer of one run in this process, from its claim to its end here. */
 export class RunObserver {
   readonly #run: ObservedRun;
   readonly #means: Means;
   readonly #span: RemoteSpan;
-  /** Begun with the first line: what names the run is spelled once. */
+  /** Created with the first line, so that the run's fields are serialised once. */
   #logger: Logger | undefined;
-  /** Begun with the first thing that is traced, where an SDK records: a claim that must only wait has no span. */
+  /** Created with the first traced event if an SDK records: a claim that must only wait has no span. */
   #spans: RunSpans | undefined;
   #isTraced = true;
-  /** The model that is asked now, or was last: another than the run's own where that one is limited. */
+  /** Model of the current or last call; differs from the run's own if that one is limited. */
   #model: string;
   #answer: ObservedAnswer | undefined;
   #tools: { tool: string; ms: number; error?: true }[] = [];
@@ -99,19 +99,19 @@ export class RunObserver {
     this.#model = run.model;
   }
 
-  /** `traceparent` of the model call under way. */
+  /** `traceparent` of the model call in progress. */
   get traceparent(): string {
     return this.#spans?.traceparent ?? traceparentOf(this.#span);
   }
 
-  /** A call of `model` begins, and with it turn `turn`. */
+  /** Called when turn `turn` begins with a call of `model`. */
   callBegins(turn: number, model: string): void {
     this.#tellTurn();
     this.#model = model;
     this.#traced()?.callBegins(turn, model);
   }
 
-  /** The call brought an answer. */
+  /** Called when the call brought an answer. */
   answered(answer: ObservedAnswer): void {
     const { metrics } = this.#means;
     this.#answer = answer;
@@ -120,7 +120,7 @@ export class RunObserver {
     this.#spans?.answered(answer);
   }
 
-  /** The call brought none: `kind` of the failure, or `aborted`. With `usage` it was paid for all the same. */
+  /** Called when the call brought none: `kind` of the failure, or `aborted`. With `usage` it was billed all the same. */
   callFailed(kind: string, usage: Usage | undefined, costUsd: number): void {
     const { metrics } = this.#means;
     if (kind !== "aborted") metrics?.refused(kind);
@@ -142,7 +142,7 @@ export class RunObserver {
     return outcome;
   }
 
-  /** The run was settled by this worker. */
+  /** Called when this worker has settled the run. */
   settled({ status, stopReason, body }: Settled): void {
     this.#tellTurn();
     const { turns, tokens, usage, cost_usd, duration_ms: ms } = body;
@@ -151,7 +151,7 @@ export class RunObserver {
     this.#lines().info({ status, stop_reason: stopReason, turns, tokens, cost_usd, ms }, "Run");
   }
 
-  /** This process' part in the run is over. */
+  /** Called when this process' part in the run is over. */
   end({ status, reason }: { status: string; reason?: string }): void {
     this.#tellTurn();
     this.#spans?.end(reason === undefined ? status : `${status}: ${reason}`);
@@ -193,12 +193,12 @@ class RunSpans {
   readonly #api: TelemetryApi;
   readonly #run: Span;
   readonly #context: Context;
-  /** Whether an SDK is there: without one, what should be a new span is the caller's once more. */
+  /** True if an SDK is present: without one, `startSpan` returns the caller's span again. */
   readonly isRecorded: boolean;
   #turn: Span | undefined;
   #turnContext: Context;
 
-  /** `under`: what the record names. */
+  /** `under`: the span that the record names. */
   constructor(api: TelemetryApi, observed: ObservedRun, under: RemoteSpan) {
     const { tenant, parentId, uid, agentId, name, run, model } = observed;
     this.#api = api;
@@ -220,12 +220,12 @@ class RunSpans {
     this.#turnContext = this.#context;
   }
 
-  /** `traceparent` of the model call under way. */
+  /** `traceparent` of the model call in progress. */
   get traceparent(): string {
     return traceparentOf((this.#turn ?? this.#run).spanContext());
   }
 
-  /** A turn begins with its call of `model`. */
+  /** Starts the span of a turn with its call of `model`. */
   callBegins(turn: number, model: string): void {
     const attributes = {
       "gen_ai.operation.name": "chat",
@@ -238,7 +238,7 @@ class RunSpans {
     this.#turnContext = this.#api.trace.setSpan(this.#context, this.#turn);
   }
 
-  /** The call brought an answer; the tools that it asks for are spans below this turn. */
+  /** Ends the turn's span after an answer; the tools that it calls are spans below this turn. */
   answered({ model, stopReason, usage, costUsd }: ObservedAnswer): void {
     this.#turn?.setAttributes({
       "gen_ai.response.model": model,
@@ -248,14 +248,14 @@ class RunSpans {
     this.#turn?.end();
   }
 
-  /** The call brought none; `kind` as the model port names it. */
+  /** Ends the turn's span after a call without an answer; `kind` as in the model port. */
   failed(kind: string, usage: Usage | undefined, costUsd: number): void {
     if (usage) this.#turn?.setAttributes(usageAttributes(usage, costUsd));
     this.#turn?.setAttribute("error.type", kind).setStatus({ code: this.#api.SpanStatusCode.ERROR });
     this.#turn?.end();
   }
 
-  /** Performs a tool call in a span of its own, active while it goes on: what the tool traces hangs below it. */
+  /** Performs a tool call in its own span, which is active meanwhile: spans of the tool become its children. */
   async tool<Outcome extends { isError: boolean }>(
     { id, name }: { id: string; name: string },
     work: () => Promise<Outcome>,
@@ -277,14 +277,14 @@ class RunSpans {
     }
   }
 
-  /** The run was settled; `isFailed`: without a result. */
+  /** Adds the result to the run's span; `isFailed`: the run has no result. */
   settled(stopReason: string, usage: Usage, costUsd: number, isFailed: boolean): void {
     this.#run.setAttributes({ "subagent.stop_reason": stopReason, ...usageAttributes(usage, costUsd) });
     if (isFailed)
       this.#run.setAttribute("error.type", stopReason).setStatus({ code: this.#api.SpanStatusCode.ERROR });
   }
 
-  /** This process' part in the run is over; `how`: settled, released and why, or lost. */
+  /** Ends the run's span; `how`: settled, released and why, or lost. */
   end(how: string): void {
     this.#run.setAttribute("subagent.end", how);
     this.#run.end();
@@ -295,7 +295,7 @@ class RunSpans {
   }
 }
 
-/** The conventions count cached tokens as input; the agent's own counters keep them apart. */
+/** Returns usage attributes. The conventions count cached tokens as input; the agent's counters keep them apart. */
 function usageAttributes(usage: Usage, costUsd: number) {
   return {
     "gen_ai.usage.input_tokens": promptTokens(usage),

@@ -1,9 +1,9 @@
 /**
- * The skills of a worker: folders with a `SKILL.md` (name and description in its front matter) and the files that belong to it.
- * Read once, when the library is opened; the files of a skill each time they are asked for.
+ * The skills of a worker: folders with a `SKILL.md` (name and description in its front matter) and further files. Folders
+ * are read once, when the library is opened; the files of a skill at each request.
  *
- * 1. A skill that cannot be used is a problem with its path, and keeps no other from being used.
- * 2. What is read is bounded, and lies within the skill's folder: no `..`, no links, no special files, no keys.
+ * 1. An unusable skill is a problem with its path, and does not affect the others.
+ * 2. Reads are bounded and stay within the skill's folder: no `..`, no links, no special files, no keys.
  */
 import { stat } from "node:fs/promises";
 import { join, posix } from "node:path";
@@ -17,11 +17,11 @@ export interface Skill {
   name: string;
   /** When to use it, on one line; models choose by it. */
   description: string;
-  /** Paths of its files within its folder, `SKILL.md` left out. */
+  /** Paths of its files within its folder, without `SKILL.md`. */
   files: readonly string[];
 }
 
-/** What keeps a skill from being used. */
+/** Reason why a skill is not usable. */
 export interface SkillProblem {
   path: string;
   message: string;
@@ -32,7 +32,7 @@ export interface SkillLibrary {
   /** Sorted by name. */
   readonly skills: readonly Skill[];
   readonly problems: readonly SkillProblem[];
-  /** The text of a skill's file, at most 256 KB; undefined where there is none, or none that is text. */
+  /** Returns the text of a skill's file, at most 256 KB; undefined if there is none, or it is no text. */
   read(name: string, file: string): Promise<string | undefined>;
 }
 
@@ -43,7 +43,7 @@ const MOST_BYTES = 256 * 1024;
 const MOST_BYTES_PER_SKILL = 16 * 1024 * 1024;
 const PLAIN_DESCRIPTION = /^(description:[ \t]+)(?!["'[{|>&*!])(.*(?:: | #|:$).*)$/m;
 
-/** Opens the skills under `folders`; of two with one name that of the earlier folder holds. Never rejects for a bad one. */
+/** Opens the skills under `folders`; if two have the same name, the earlier folder wins. Never rejects for a bad skill. */
 export async function openSkills(folders: readonly string[]): Promise<SkillLibrary> {
   const { SkillsExtension } = await import("@modelcontextprotocol/server/ext/skills");
   const { nodeSkillFiles } = await import("@modelcontextprotocol/server/ext/skills/node");
@@ -101,14 +101,14 @@ async function readText(files: SkillFiles, path: string): Promise<string | undef
   }
 }
 
-/** The path that a skill's URI names within its folder. */
+/** Returns the path that a skill's URI names within its folder. */
 function within(uri: string): string {
   return decodeURIComponent(uri.replace(/^skill:\/\//, ""));
 }
 
 /**
- * Files that are too large count as unsupported, and stand in `tooLarge` with what to say of them; a description with a colon, which
- * is no YAML, is put in quotes.
+ * Wraps `files`: files that are too large count as unsupported, with a message in `tooLarge`. A description with a colon,
+ * which is no valid YAML, is put in quotes.
  */
 function bounded(folder: string, files: SkillFiles, tooLarge: Map<string, string>): SkillFiles {
   const most = (name: string) => (name === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL);

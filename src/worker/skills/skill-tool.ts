@@ -1,4 +1,4 @@
-/** The `skill` tool: loads one of the skills that an agent may use, or a file that belongs to it. */
+/** The `skill` tool: loads one of the skills that an agent may use, or one of its files. */
 import { z } from "zod";
 import { ToolFailure } from "../../shared/errors.ts";
 import { SKILL_TOOL } from "../../shared/protocol/permissions.ts";
@@ -13,12 +13,12 @@ const INPUT = z.object({
   file: z.string().max(1_000).optional().describe("A file of the skill; omit for its instructions"),
 });
 
-/** The skills that an agent may use: all, or those of `names`. Sorted by name. */
+/** Returns the skills that an agent may use: all, or those of `names`. Sorted by name. */
 export function skillsFor(library: SkillLibrary | undefined, names: readonly string[] | undefined): Skill[] {
   return (library?.skills ?? []).filter(({ name }) => !names || names.includes(name));
 }
 
-/** The tool for these skills; none where there are none. */
+/** Returns the tool for these skills; an empty list if there are none. */
 export function skillToolFor(
   library: SkillLibrary | undefined,
   names: readonly string[] | undefined,

@@ -1,17 +1,17 @@
-/** Checks a final answer against the parent's output schema, on the threads on which foreign patterns run. */
+/** Checks a final answer against the parent's output schema, on the threads that run untrusted patterns. */
 import { messageOf } from "../../shared/errors.ts";
 import type { VerdictEntry } from "../../shared/protocol/log.ts";
 import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { createMatcherThreads } from "./search/matcher.ts";
 
-/** Says whether a text is the output that was asked for. Never rejects. */
+/** Checks whether a text is output that fits the schema. Never rejects. */
 export type CheckOutput = (schema: OutputSchema, text: string) => Promise<VerdictEntry>;
 
-/** Longest clause about a problem, in characters: the model reads it. */
+/** Longest description of a problem, in characters: the model reads it. */
 const MAX_PROBLEM_CHARS = 1_000;
 
-/** A check with threads of its own, which live while a text is checked. */
+/** Creates a check with its own threads, which live only while a text is checked. */
 export function createOutputCheck(): CheckOutput {
   const threads = createMatcherThreads();
   return async (schema, text) => {

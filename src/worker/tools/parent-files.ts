@@ -1,4 +1,4 @@
-/** Files that a parent sent, on their way into the workspace: they may not stand where its model may not write. */
+/** Writes files that a parent sent into the workspace, except where its model may not write. */
 
 import { ToolFailure } from "../../shared/errors.ts";
 import { type Attached, REFERENCE_MAX_BYTES } from "../../shared/protocol/message.ts";
@@ -7,13 +7,13 @@ import { openPlace } from "./files/open.ts";
 import { quotePath } from "./files/path.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** Writes them, and says for the model which are there now and which are not. */
+/** Writes the files. Returns notes for the model: which files are there now, and which could not be written. */
 export async function writeParentFiles(
   workspace: Workspace,
   files: Attached["files"],
   signal: AbortSignal,
 ): Promise<string[]> {
-  // What a parent sends is for the workspace: a link that the agent left there leads it nowhere else.
+  // Only into the workspace: a link that the agent left there must not lead the parent's files elsewhere.
   const inside: Workspace = { ...workspace, roots: [] };
   const [written, refused]: [string[], string[]] = [[], []];
   for (const { path, content, base64 = "", from } of files) {
@@ -36,8 +36,8 @@ export async function writeParentFiles(
 }
 
 /**
- * Reads a file that a parent named, as a tool of the agent would: below the opened directories, on their file system, none that
- * may hold secrets. One with a second name is refused, too: by another name it might be refused.
+ * Reads a file that a parent named, under the rules of the agent's tools: below the opened directories, on their file
+ * system, and no file that may hold secrets. Also refuses a file with a second name, because that name might be refused.
  */
 async function readReference(workspace: Workspace, from: string): Promise<Buffer> {
   const place = await openPlace(workspace, from);

@@ -1,12 +1,12 @@
 /**
  * Chooses the tools of a run and performs one call.
  *
- * Owns: the order of tools, what an allowlist means, the time limit of a call, the shape of its result.
- * Neighbours: `tool.ts` owns what a tool is; the loop owns which calls are made; permissions come before `runTool`.
+ * Owns the order of tools, the meaning of an allowlist, the time limit of a call, the form of its result. `tool.ts` defines
+ * a tool; the loop decides which calls are made; permissions are checked before `runTool`.
  *
  * 1. The same tools and allowlist give the same list in the same order, so that prompt prefixes stay byte-identical.
  * 2. No spawning tool is ever resolved or run.
- * 3. `runTool` never rejects: everything that can go wrong is an error result that says what to do.
+ * 3. `runTool` never rejects: every failure is an error result that says what to do.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError, ToolFailure } from "../../shared/errors.ts";
@@ -18,62 +18,62 @@ import { fitResult, safeText, textOfResult } from "./result-text.ts";
 import { schemaProblem, type Tool, type ToolContext } from "./tool.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** The tools of a run, and the names of its allowlist that no tool has. */
+/** The tools of a run, and the unknown names of its allowlist. */
 export interface ResolvedTools {
   readonly tools: readonly Tool[];
   readonly unknown: readonly string[];
 }
 
-/** All tools a worker has. */
+/** All tools of a worker. */
 export interface Toolbox {
-  /** Given: exactly those, unknown names ignored and reported. Omitted: all; the same list until there are more. Sorted by name, each once. */
+  /** Returns the tools in `allowlist`, or all: then the same list until there are more. Sorted by name, each once. */
   resolve(allowlist: readonly string[] | undefined): ResolvedTools;
 }
 
 const NO_TOOLS: readonly Tool[] = [];
 
-/** A call as the model asked for it. */
+/** A call requested by the model. */
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
 }
 
-/** The result the model will read, and how long the tool took. */
+/** The result for the model, and the duration of the call. */
 export interface ToolOutcome {
   /** At most 50,000 code points; never empty. */
   readonly content: string;
   readonly isError: boolean;
-  /** A hook kept the call from being made. */
+  /** True if a hook blocked the call. */
   readonly isDenied?: boolean;
   readonly truncated: boolean;
   readonly durationMs: number;
 }
 
-/** Who calls a tool; the signal of its call is made when the tool asks for it. */
+/** The caller of a tool. The signal of its call is created when the tool reads it. */
 export type ToolCaller = Omit<ToolContext, "signal">;
 
-/** What `runTool` needs besides the call. */
+/** Options of `runTool`. */
 export interface RunToolOptions {
   /** The names offered to the model. */
   readonly offered: readonly string[];
   readonly clock: Clock;
-  /** What measures the call's time; default: the clock. */
+  /** Measures the call's time; default: the clock. */
   readonly timers?: Pick<Clock, "timeout">;
   /** Stops with the run. */
   readonly stop: StopSignal;
-  /** Asked just before the tool runs; false: it does not, for the run is another worker's by now. Default: it may. */
+  /** Called just before the tool runs; false: it does not run, because another worker has the run now. Default: it runs. */
   readonly mayRun?: () => boolean;
 }
 
 /**
- * Gathers a worker's tools.
+ * Collects a worker's tools.
  *
  * `more`: tools that become known later; they never replace one of `tools`. An allowlist may name all tools of an MCP server
  * by `mcp__<server>`.
  *
- * @throws {SubagentError} `invalid_tool` when two tools have one name, or one has the name of a spawning tool or an input schema that the
- *   Messages API refuses.
+ * @throws {SubagentError} `invalid_tool` if two tools have the same name, or if one has the name of a spawning tool or an
+ * input schema that the Messages API rejects.
  */
 export function createToolbox(tools: readonly Tool[], more: () => readonly Tool[] = () => NO_TOOLS): Toolbox {
   const byName = new Map<string, Tool>();
@@ -115,7 +115,7 @@ function byItsName(one: Tool, other: Tool): number {
   return one.name < other.name ? -1 : 1;
 }
 
-/** Performs one call. `tool` is what the call's name resolved to; see invariant 3 for what goes wrong. */
+/** Performs one call; `tool`: the tool of that name, if any. Failures become error results (invariant 3). */
 export async function runTool(
   tool: Tool | undefined,
   call: ToolCall,
@@ -166,7 +166,7 @@ function notOffered(name: string, offered: readonly string[]): string {
     : `There is no tool named ${shown}. ${instead}`;
 }
 
-/** Answers when the tool, its time or the run is over, whichever is first; a tool that goes on is not awaited. */
+/** Resolves when the tool finishes, times out or the run stops, whichever is first; leaves behind a tool that goes on. */
 function withinTime(
   tool: Tool,
   input: unknown,
@@ -174,7 +174,7 @@ function withinTime(
   { stop, clock, timers = clock, mayRun }: RunToolOptions,
 ): Promise<ToolAnswer> {
   return new Promise((resolve) => {
-    // Of this call alone: it ends with its own time, and listeners never pile up on the run's.
+    // A signal of this call only: it ends with the call's time limit, and listeners do not accumulate on the run's signal.
     const mine = new StopSignal();
     const end = (answer: ToolAnswer) => {
       timer.cancel();
@@ -191,7 +191,7 @@ function withinTime(
   });
 }
 
-/** The signal is made when the tool asks for it; a getter of its own in every object would cost each its hidden class. */
+/** Creates the signal when the tool reads it. A class, because a getter per object would cost a hidden class each. */
 class CallContext implements ToolContext {
   readonly agentId: string;
   readonly uid: string;
@@ -217,8 +217,8 @@ class CallContext implements ToolContext {
 }
 
 /**
- * A check may ask elsewhere and take its time, too; what it lets pass too late is not run. Never rejects: what goes wrong is
- * told to the model.
+ * Checks the input and runs the tool. The check may also be slow: an input that it accepts too late is not run. Never
+ * rejects: failures become text for the model.
  */
 async function checkedRun(
   tool: Tool,
@@ -252,7 +252,7 @@ function messageOf(tool: Tool, error: unknown): string {
   return `${tool.name} failed: ${clip(withoutSecrets(message), MESSAGE_ECHO_CHARS)} Check the input, or go on without this tool.`;
 }
 
-/** Anything can be thrown, also what has no words or raises an error of its own when it is asked for them. */
+/** Returns the message of any thrown value, even of one whose conversion to a string throws. */
 function wordsOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);

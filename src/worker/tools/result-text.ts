@@ -1,16 +1,16 @@
-/** Pure: turns whatever a tool produced into text that fits a conversation and survives UTF-8 and JSON. */
+/** Pure: converts any return value of a tool into text that fits a conversation and survives UTF-8 and JSON. */
 import { inspect, types } from "node:util";
 
-/** The longest tool result, in code points, the marker of a cut included. */
+/** Longest tool result, in code points, including the marker of a cut. */
 export const MAX_RESULT_CHARS = 50_000;
 
 /** The last line of a result that was cut. */
 export const CUT_MARKER = "\n[cut here: the result is longer than 50,000 characters; ask for a smaller part]";
 
-/** What an empty result becomes. */
+/** Text that replaces an empty result. */
 const NO_OUTPUT = "(no output)";
 
-/** A text made fit, and whether some of it was left out. */
+/** Text that fits a result; `truncated`: a part was left out. */
 export interface FittedText {
   readonly text: string;
   readonly truncated: boolean;
@@ -27,13 +27,13 @@ export function fitResult(text: string): FittedText {
   return { text: Buffer.from(safeText(head) + CUT_MARKER).toString(), truncated: true };
 }
 
-/** The most bytes or characters that are read of one value, and what is counted of one that becomes JSON. */
+/** Limit for the bytes or characters read of one value, and for the count of `jsonOf`. */
 const MOST_READ = 4 * MAX_RESULT_CHARS;
 
 /**
- * What a tool returned, as text: a string as it is, nothing as "", text blocks joined by line ends, bytes as the UTF-8 that
- * they are, and every other value as JSON, or as Node prints it where it has no JSON form (a cycle, a bigint, a function).
- * What is larger than a result may be is read only in part, and ends with {@link CUT_MARKER}. Never throws.
+ * Converts the return value of a tool into text. A string is unchanged, undefined and null become "", text blocks are joined
+ * by line ends, bytes are read as UTF-8. Other values become JSON, or Node's `inspect` form if they have none (a cycle, a
+ * bigint, a function). A value that is too large is only read in part, and ends with {@link CUT_MARKER}. Never throws.
  */
 export function textOfResult(result: unknown): string {
   if (typeof result === "string") return result;
@@ -49,17 +49,17 @@ export function textOfResult(result: unknown): string {
   }
 }
 
-/** The text that bytes are, or how many there are. */
+/** Decodes bytes as text; bytes that are no text become a note with their number. */
 function textOfBytes(bytes: Uint8Array): string {
   try {
     const isWhole = bytes.length <= MOST_READ;
-    // As a stream: the last character of a part may be cut.
+    // `stream`: the last character of a part may be incomplete.
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, MOST_READ), {
       stream: !isWhole,
     });
     if (!text.includes("\0")) return isWhole ? text : text + CUT_MARKER;
   } catch {
-    // No UTF-8.
+    // It is not valid UTF-8.
   }
   return `[${bytes.length} bytes that are no text]`;
 }
@@ -70,14 +70,14 @@ function jsonOf(result: unknown): string | undefined {
   const json = JSON.stringify(result, (key, value: unknown) => {
     if (read > MOST_READ) return undefined;
     const part = partOf(value);
-    // Never more than four times what is written of it: a list's numbers come with a key of up to six characters.
+    // At most four times the length that is written: numbers in a list have keys of up to six characters.
     read += 1 + key.length + (typeof part === "string" ? part.length : 0);
     return part;
   });
   return read > MOST_READ ? json + CUT_MARKER : json;
 }
 
-/** The value itself where it is small and holds no bytes, else its beginning, with bytes as text. */
+/** Returns the value itself if it is small and holds no bytes, otherwise its beginning, with bytes as text. */
 function partOf(value: unknown): unknown {
   if (typeof value === "string") return value.slice(0, MOST_READ);
   if (typeof value !== "object" || value === null) return value;
@@ -93,7 +93,7 @@ function partOf(value: unknown): unknown {
   return Object.fromEntries(keys.slice(0, MAX_RESULT_CHARS).map((key) => [key, bufferAsText(member(key))]));
 }
 
-/** A buffer's own form in JSON is a list of its bytes, made before anything could stop it. */
+/** Replaces a buffer by text, because its own JSON form is a list of bytes that cannot be cut while it is made. */
 function bufferAsText(value: unknown): unknown {
   return Buffer.isBuffer(value) ? textOfBytes(value) : value;
 }

@@ -1,11 +1,11 @@
-/** Reads `SUBAGENT_ROOTS`, the list of directories an operator opens to the tools of every sub-agent. */
+/** Parses `SUBAGENT_ROOTS`, the list of directories that an operator opens to the tools of every sub-agent. */
 import { realpathSync, statfsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 
 /** A directory outside the workspaces that tools may use. */
 export interface OpenRoot {
-  /** As the operator wrote it, without trailing slash: the name models see. */
+  /** Path as the operator wrote it, without trailing slash: models see this name. */
   readonly path: string;
   /** The same directory without symbolic links. */
   readonly realPath: string;
@@ -17,20 +17,20 @@ export type ParsedRoots = { readonly roots: readonly OpenRoot[] } | { readonly p
 
 const FORM = "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw";
 
-/** Directories of the system: neither they nor anything below may be a root. */
+/** System directories: neither they nor anything below may be a root. */
 const SYSTEM_TREES =
   /^\/((private\/)?etc|proc|sys|dev|run|boot|bin|sbin|lib\w*|usr\/(local\/)?(bin|sbin|lib\w*)|var\/(run|lock|spool|lib\/(docker|containerd|containers|kubelet))|System|Library)(\/|$)/;
-/** A home as a whole: it holds keys, and files that shells and programs run. */
+/** A whole home directory: it holds keys, and files that shells and programs run. */
 const HOME = /^\/(home|Users)\/[^/]+$/;
 /**
- * File systems that are windows on the kernel and its processes, by the magic numbers of Linux, wherever they are mounted: proc,
+ * File systems that expose the kernel and its processes, by their Linux magic numbers, wherever they are mounted: proc,
  * sysfs, devpts, debugfs, tracefs, securityfs, configfs, bpf, cgroup, cgroup2, efivarfs, mqueue, binfmt_misc, nsfs, pstore.
  */
 const KERNEL_FILE_SYSTEMS = new Set([
   0x9f_a0, 0x62_65_65_72, 0x1c_d1, 0x64_62_67_20, 0x74_72_61_63, 0x73_63_66_73, 0x62_65_65_70, 0xca_fe_4a_11,
   0x27_e0_eb, 0x63_67_72_70, 0xde_5e_81_e4, 0x19_80_02_02, 0x42_49_4e_4d, 0x6e_73_66_73, 0x61_65_67_6c,
 ]);
-/** Directories that all users share: what lies below may be a root, they may not. */
+/** Directories shared by all users: they may not be roots, but directories below them may. */
 const SHARED_DIRECTORIES = new Set(
   [
     "/",
@@ -48,8 +48,8 @@ const SHARED_DIRECTORIES = new Set(
 );
 
 /**
- * Parses `/srv/repo:ro,/data:rw`: absolute, existing directories, mode `ro` (default) or `rw`; empty means none.
- * Reads the file system to resolve links; throws nothing.
+ * Parses `/srv/repo:ro,/data:rw`: absolute, existing directories, mode `ro` (default) or `rw`; empty means none. Reads the
+ * file system to resolve links; never throws.
  */
 export function parseRoots(text: string): ParsedRoots {
   const roots = new Map<string, OpenRoot>();
@@ -66,7 +66,7 @@ export function parseRoots(text: string): ParsedRoots {
   return { roots: [...roots.values()] };
 }
 
-/** One directory of such a list; a comma is a part of its name. */
+/** Parses one directory of such a list; a comma is a part of its name. */
 export function parseRoot(item: string): OpenRoot | { problem: string } {
   const colon = item.lastIndexOf(":");
   const mode = colon < 0 ? "ro" : item.slice(colon + 1);

@@ -1,6 +1,6 @@
 /**
- * Many tools: they are found by `find_tools` and called by `use_tool`, and only these two are listed for the model.
- * A call by `use_tool` is a call of the tool that it names: limits, counters and everything else see that one.
+ * Search among many tools: the model lists only `find_tools`, which finds tools, and `use_tool`, which calls them.
+ * A call by `use_tool` counts as a call of the tool that it names: for limits, counters and all else.
  */
 
 import { z } from "zod";
@@ -9,18 +9,18 @@ import { clip } from "../../shared/protocol/text.ts";
 import type { Tool } from "./tool.ts";
 import { defineTool } from "./tool.ts";
 
-/** Up to so many tools of MCP servers are listed one by one. */
+/** Highest number of MCP tools that are listed one by one. */
 const MOST_LISTED = 30;
 const MOST_FOUND = 10;
 const MAX_FOUND_CHARS = 20_000;
 
-/** What a run may call: `tools`, and where their servers have too many to be listed, the two that find and call them. */
+/** Returns the callable tools of a run: `tools`, plus `find_tools` and `use_tool` if their servers have too many to list. */
 export function withFinding(tools: readonly Tool[]): readonly Tool[] {
   const hidden = tools.filter(({ server }) => server !== undefined);
   return hidden.length <= MOST_LISTED ? tools : [...tools, findTools(hidden), useTool()];
 }
 
-/** Of what a run may call, what its model is told about. */
+/** Returns the callable tools that are listed for the model. */
 export function listedOf(callable: readonly Tool[]): readonly Tool[] {
   const isSearched = callable.some(({ name }) => name === FIND_TOOLS);
   return isSearched ? callable.filter(({ server }) => server === undefined) : callable;
@@ -59,7 +59,7 @@ function findTools(hidden: readonly Tool[]): Tool {
   });
 }
 
-/** Words in a name count more than words in a description. */
+/** Scores a tool: words in its name count more than words in its description. */
 function scoreOf({ name, description }: Tool, words: readonly string[]): number {
   const [inName, inDescription] = [name.toLowerCase(), description.toLowerCase()];
   return words.reduce(
@@ -72,7 +72,7 @@ function namesOf(tools: readonly Tool[]): string {
   return clip(tools.map(({ name }) => name).join(", "), MAX_FOUND_CHARS);
 }
 
-/** Never run itself: the loop reads its calls as calls of the tool that they name. */
+/** `use_tool` itself never runs: the loop reads its calls as calls of the tool that they name. */
 function useTool(): Tool {
   return defineTool({
     name: USE_TOOL,

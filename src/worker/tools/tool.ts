@@ -1,6 +1,6 @@
 /**
- * The tool port: what a tool is, and how one is defined. The loop sees only these types; `registry.ts` chooses
- * tools and performs calls.
+ * The tool port: the types of a tool, and its definition. The loop sees only these types; `registry.ts` chooses tools and
+ * performs calls.
  */
 import { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
@@ -21,25 +21,25 @@ export interface ToolContent {
   readonly text: string;
 }
 
-/** Who is calling, and what the call may touch. */
+/** The caller of a tool, and the workspace that the call may touch. */
 export interface ToolContext {
   readonly agentId: string;
   readonly uid: string;
-  /** The activation of the agent, counted from 1. */
+  /** Number of the agent's run, counted from 1. */
   readonly run: number;
   readonly toolUseId: string;
   readonly workspace: Workspace;
   /**
-   * Sends the parent an interim message, committed with this call's result; a call that fails sends none. What one call says
-   * several times is one message, with blank lines between. Throws {@link ToolFailure} for what is no text, or is empty, beyond
-   * 5,000 characters a call and 20 messages a run. When the call is over nothing is sent, and the worker's log says so.
+   * Sends the parent an interim message, committed with this call's result; a failed call sends none. Several texts of one
+   * call form one message, with blank lines between. Throws {@link ToolFailure} if the text is empty or no string, beyond
+   * 5,000 characters a call or 20 messages a run. After the call nothing is sent, and the worker logs that.
    */
   readonly tellParent: (text: string) => void;
-  /** Aborted when the call's time is over or the run was stopped; a tool then stops without another effect. A copy of the context lacks it. */
+  /** Aborts when the call times out or the run is stopped; then the tool stops without another effect. Copies lack it. */
   readonly signal: AbortSignal;
 }
 
-/** The verdict on an input the model sent; `problem` is one sentence that names the field. */
+/** Result of the check of a model's input; `problem` is one sentence that names the field. */
 export type InputCheck =
   | { readonly ok: true; readonly input: unknown }
   | { readonly ok: false; readonly problem: string };
@@ -47,42 +47,42 @@ export type InputCheck =
 /** A capability offered to the model. */
 export interface Tool {
   readonly name: string;
-  /** `mcp__<server>` where it is a tool of an MCP server. */
+  /** `mcp__<server>` if the tool belongs to an MCP server. */
   readonly server?: string | undefined;
   readonly description: string;
   readonly inputSchema: JsonSchemaObject;
-  /** True when a call that was interrupted may simply be made again. */
+  /** True if an interrupted call may simply be repeated. */
   readonly idempotent: boolean;
   readonly timeoutMs: number;
-  /** False: no call touches `ctx.workspace`, so that none has to be made for it. */
+  /** False: no call touches `ctx.workspace`, so none has to be created for it. */
   readonly usesWorkspace?: boolean;
-  /** Judges what the model sent; never rejects for bad input. */
+  /** Checks the model's input; never rejects for bad input. */
   check(input: unknown): Promise<InputCheck>;
   /**
-   * Performs a call whose input came out of `check`. The model reads what it answers as text: strings and
-   * {@link ToolContent} blocks as they are, bytes as the UTF-8 that they are, every other value as JSON. Throws
-   * {@link ToolFailure} to tell the model something plainly.
+   * Performs a call whose input came from `check`. The model reads the return value as text: strings and {@link ToolContent}
+   * blocks unchanged, bytes as UTF-8, every other value as JSON. Throw {@link ToolFailure} for an error message that the
+   * model sees unchanged.
    */
   run(input: unknown, ctx: ToolContext): Promise<unknown>;
 }
 
-/** Whether a call of the tool may touch the workspace: what no tool says counts as yes. */
+/** Checks whether a call of the tool may touch the workspace; true if the tool does not say. */
 export function mayUseWorkspace(tool: Tool | undefined): boolean {
   return tool !== undefined && tool.usesWorkspace !== false;
 }
 
-/** What `defineTool` takes: `input` is a zod object; defaults are `idempotent: false` and `timeoutMs: 120_000`. */
+/** Argument of `defineTool`: `input` is a zod object; defaults are `idempotent: false` and `timeoutMs: 120_000`. */
 export interface ToolDefinition<Input extends z.ZodObject> {
   /** `^[a-z][a-z0-9_]{0,63}$` */
   readonly name: string;
-  /** What it does and when to use it, written for the model; not empty. */
+  /** What the tool does and when to use it, written for the model; not empty. */
   readonly description: string;
   readonly input: Input;
   readonly idempotent?: boolean;
   readonly timeoutMs?: number;
-  /** False: `run` never touches `ctx.workspace`. Default: whether `run` takes a context at all. */
+  /** False: `run` never touches `ctx.workspace`. Default: whether `run` takes a context. */
   readonly usesWorkspace?: boolean;
-  /** Answers a string, {@link ToolContent} blocks, bytes of UTF-8, or any other value, which the model reads as JSON. */
+  /** Returns a string, {@link ToolContent} blocks, bytes of UTF-8, or any other value, which the model reads as JSON. */
   run(input: z.output<Input>, ctx: ToolContext): Promise<unknown>;
 }
 
@@ -91,10 +91,10 @@ const DEFAULT_TIMEOUT_MS = 120_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Makes a tool out of its definition.
+ * Creates a tool from its definition.
  *
  * @throws {SubagentError} `invalid_tool` for a definition without `run`, a bad name, an empty description, an input that is
- *   no object schema or has no JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
+ * no object schema or has no JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
  */
 export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
   if (typeof definition?.run !== "function")
@@ -127,7 +127,7 @@ export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition
     async check(input) {
       const parsed = await parse(input);
       if (parsed.success) return { ok: true, input: parsed.data };
-      // A model's `null` for an optional field means that it was left out.
+      // Models send `null` for an optional field that they omit.
       const again = await parse(withoutNulls(input));
       return again.success
         ? { ok: true, input: again.data }
@@ -137,7 +137,7 @@ export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition
   });
 }
 
-/** Parses at once where the schema can, else as a promise; a schema says so by failing once. */
+/** Returns a parser: synchronous if the schema can be, otherwise asynchronous after its first failure. */
 function parserOf<Input extends z.ZodObject>(schema: Input) {
   let isAsync = false;
   return (input: unknown) => {
@@ -153,7 +153,7 @@ function parserOf<Input extends z.ZodObject>(schema: Input) {
   };
 }
 
-/** Whether `run` can see its second argument. */
+/** Checks whether `run` can access its second argument. */
 function takesContext(run: (...args: never[]) => unknown): boolean {
   return run.length > 1 || /\.\.\.|\barguments\b|\[native code\]/.test(run.toString());
 }
@@ -170,10 +170,10 @@ function jsonSchemaOf(name: string, schema: z.ZodObject): JsonSchemaObject {
   }
 }
 
-/** Names of properties that the Messages API takes; it looks at those of the top level only. */
+/** Property names that the Messages API accepts; it checks the top level only. */
 const PROPERTY_NAME = /^[a-zA-Z0-9_.-]{1,64}$/;
 
-/** Why the Messages API refuses every request that offers a tool with this input schema; undefined where it takes it. */
+/** Returns why the Messages API rejects every request with this input schema; undefined if it accepts them. */
 export function schemaProblem(schema: Readonly<Record<string, unknown>>): string | undefined {
   const combined = ["anyOf", "oneOf", "allOf"].find((keyword) => schema[keyword] !== undefined);
   if (combined !== undefined)

@@ -1,12 +1,12 @@
 /**
  * An agent's workspace on this machine, and the areas its tools may touch.
  *
- * Owns: the directory layout `<root>/<tenant>/<parent>/agents/<agent_id>/`, the stamp, the order of writing tools.
- * Neighbours: `roots.ts` reads which directories the operator opened; `files/` owns what a path may reach.
+ * Owns the directory layout `<root>/<tenant>/<parent>/agents/<agent_id>/`, the stamp, the order of writing tools. `roots.ts`
+ * reads which directories the operator opened; `files/` limits what a path may reach.
  *
- * 1. The stamp stands beside `workspace/`, out of the model's reach, and names the agent's uid.
+ * 1. The stamp is beside `workspace/`, out of the model's reach, and names the agent's uid.
  * 2. Files of another uid are never shown: a directory without our stamp is set aside, not adopted and not deleted.
- * 3. Everything made here is readable by its owner only.
+ * 3. Only the owner may read the files and directories made here.
  */
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
@@ -22,12 +22,12 @@ export interface Area {
   readonly kind: "workspace" | "root";
   /** Host path without symbolic links. */
   readonly path: string;
-  /** The name models see: `.` for the workspace, the operator's spelling for a root. */
+  /** Name that models see: `.` for the workspace, the operator's spelling for a root. */
   readonly shownAs: string;
   readonly writable: boolean;
 }
 
-/** What the tools of one agent may touch. */
+/** Areas that the tools of one agent may touch. */
 export interface Workspace {
   /** Host path of the workspace; for the sandbox and the parent's file access, never shown to a model. */
   readonly directory: string;
@@ -35,15 +35,15 @@ export interface Workspace {
   readonly home: Area;
   /** The directories the operator opened. */
   readonly roots: readonly Area[];
-  /** Host path of all workspaces: unreachable through a root that happens to contain it. */
+  /** Host path of all workspaces: unreachable even through a root that contains it. */
   readonly hidden: string;
-  /** Runs `work` after everything handed in before it, so that edits of one turn do not overwrite each other. */
+  /** Runs `work` after all earlier calls, so that edits of one turn do not overwrite each other. */
   exclusive<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 
-/** Which workspace to open. `expected` says that the agent has worked before. */
+/** Identity of the workspace to open. `expected`: the agent has worked before. */
 export interface OpenWorkspaceOptions {
-  /** Host path of all workspaces; made when absent. */
+  /** Host path of all workspaces; created if absent. */
   readonly root: string;
   readonly tenant: string;
   readonly parentId: string;
@@ -54,7 +54,7 @@ export interface OpenWorkspaceOptions {
   readonly clock: Clock;
 }
 
-/** The workspace; `missing_stamp` means that it was expected but its files are not on this machine. */
+/** The workspace; `missing_stamp`: it was expected but its files are not on this machine. */
 export interface OpenedWorkspace {
   readonly workspace: Workspace;
   readonly state: "created" | "found" | "missing_stamp";
@@ -66,9 +66,9 @@ const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 
 /**
- * Opens the workspace of an agent, making it when it is not there.
+ * Opens the workspace of an agent; creates it if absent.
  *
- * Rejects with `invalid_input` when an id is not a plain path segment, `setup_failed` when the disk refuses.
+ * Rejects with `invalid_input` if an id is no plain path segment, `setup_failed` if the disk refuses.
  */
 export async function openWorkspace(options: OpenWorkspaceOptions): Promise<OpenedWorkspace> {
   const ids = [options.tenant, options.parentId, options.agentId, options.uid];
@@ -99,12 +99,12 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Open
   }
 }
 
-/** Longest time that making the directory of all workspaces may take: some file systems never answer. */
+/** Time limit for creating the directory of all workspaces: some file systems never answer. */
 const PROBE_LIMIT_MS = 5_000;
-/** That time is counted in looks: a process that got no time itself has not waited for the file system. */
+/** The limit is counted in sleeps of this length, because a suspended process has not waited for the file system. */
 const PROBE_LOOK_MS = 100;
 
-/** Rejects with `setup_failed` unless workspaces can be made below `root`; makes it when it is not there. */
+/** Rejects with `setup_failed` unless workspaces can be created below `root`; creates `root` if absent. */
 export async function requireWritable(root: string, clock: Clock): Promise<void> {
   const probe = async () => {
     await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });
@@ -146,7 +146,7 @@ function createWorkspace(directory: string, hidden: string, roots: readonly Open
   };
 }
 
-/** Leaves our stamp beside the workspace; what stood there under another one is set aside first. */
+/** Writes our stamp beside the workspace; first sets aside files under another stamp. */
 async function claimStamp(
   agentDirectory: string,
   { uid, clock }: OpenWorkspaceOptions,
@@ -157,7 +157,7 @@ async function claimStamp(
   for (let attempt = 0; attempt < STAMP_ATTEMPTS; attempt++) {
     const found = await readStamp(path);
     if (found === uid) return "found";
-    // Seen before our stamp is there: whatever another opener makes after it is ours, too, and stays.
+    // Checked before our stamp exists: a directory that another opener makes after the stamp is ours too, and stays.
     const foreign = await isThere(directory);
     const aside = join(agentDirectory, `former-${clock.now()}-${randomUUID()}`);
     if (found !== undefined) await renameIfThere(path, `${aside}${STAMP_NAME}`);
@@ -166,7 +166,7 @@ async function claimStamp(
       mode: FILE_MODE,
     });
     try {
-      // A link is made whole or not at all, and never over a stamp that another process left meanwhile.
+      // `link` is atomic, and never replaces a stamp that another process has written meanwhile.
       await link(draft, path);
       if (foreign) await renameIfThere(directory, aside);
       return "stamped";
@@ -179,7 +179,7 @@ async function claimStamp(
   throw new SubagentError("setup_failed", "Another worker keeps claiming this workspace.");
 }
 
-/** The uid in the stamp; `undefined` without a stamp, and the empty text when it cannot be understood. */
+/** Returns the uid in the stamp; `undefined` without a stamp, "" if the stamp is unreadable. */
 export async function readStamp(path: string): Promise<string | undefined> {
   let text: string;
   try {

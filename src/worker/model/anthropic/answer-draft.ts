@@ -1,14 +1,14 @@
 /**
- * The answer as it comes together: pieces of a message in, one {@link ModelAnswer} out. No I/O, no clock.
+ * Assembles an answer: takes the pieces of a message and returns one {@link ModelAnswer}. No I/O, no clock.
  *
- * Owns: the message so far and the bounds on it. Its neighbour `stream.ts` owns how the pieces are spelled on the wire.
+ * Owns the message so far and its bounds; `stream.ts` owns how the pieces are encoded in the response.
  *
  * Invariants
- * 1. No answer takes more memory than {@link answerLimitBytes}: what goes beyond is dropped, and only counted.
- * 2. A block comes out as it came in: members unknown here (signatures, citations, callers) are untouched.
- * 3. Text stays in its JSON spelling until its block is finished, and is parsed once.
- * 4. A tool input is parsed strictly; nothing repairs broken JSON. Such a call comes out refused, never executable.
- * 5. What cannot be rebuilt faithfully otherwise raises {@link MalformedAnswerError} instead of coming out wrong.
+ * 1. No answer takes more memory than {@link answerLimitBytes}: bytes beyond that are dropped and only counted.
+ * 2. A block leaves as it arrived: members unknown here (signatures, citations, callers) are untouched.
+ * 3. Text stays JSON-encoded until its block is finished, and is parsed once.
+ * 4. A tool input is parsed strictly; nothing repairs broken JSON. Such a call is refused, never executable.
+ * 5. Other content that cannot be rebuilt faithfully raises {@link MalformedAnswerError} instead of a wrong answer.
  */
 import { lastOf } from "../../../shared/hidden-class.ts";
 import {
@@ -23,31 +23,31 @@ import { clip, parseShallow } from "../../../shared/protocol/text.ts";
 import type { ModelAnswer } from "../model.ts";
 import { MalformedAnswerError, redact } from "./failure.ts";
 
-/** Most tool calls of one answer that may be executed. */
+/** Maximum number of executable tool calls in one answer. */
 const MAX_TOOL_CALLS = 64;
-/** Most blocks of one answer: with more calls than that even refusing them costs too much. */
+/** Maximum number of blocks in one answer: with more calls than that, even refusing them costs too much. */
 const MAX_BLOCKS = 1_024;
-/** Longest name of a tool and longest id of a call, in UTF-16 code units: what the API takes back. */
+/** Longest name of a tool and longest id of a call, in UTF-16 code units: limits of the API. */
 const NAME_MAX_CHARS = 128;
 const ID_MAX_CHARS = 256;
-/** Longest name of a model, stop reason and word about a refusal that are kept: all stand in the log, in events and in replies. */
+/** Longest kept name of a model, stop reason and refusal text: all of them go to the log, to events and to replies. */
 const WORD_MAX_CHARS = 256;
-/** Of the type of a block or a delta a sentence says so much. */
+/** Longest type of a block or a delta in an error message. */
 const TYPE_MAX_CHARS = 70;
 /** Room for the suffix that makes an id unique. */
 const ID_SUFFIX_CHARS = 16;
 
-/** A token is four characters of English; text in JSON within JSON, or in escapes, takes several times that. */
+/** Bytes per token. A token is some four characters of English; nested JSON or escapes take several times that. */
 const BYTES_PER_TOKEN = 32;
 const BASE_BYTES = 64 * 1024;
 
-/** Deeper values could be parsed but not written down again: serialising thousands of levels overflows the stack. */
+/** Deepest usable input. Deeper values could be parsed but not serialised: thousands of levels overflow the stack. */
 const INPUT_MAX_DEPTH = 100;
 
 /** Stop reasons that can end an answer in the middle of a tool call. */
 const CUT_OFF: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
-/** No call has more tokens of one kind; what claims to is no count. Sums of what passes stay whole numbers. */
+/** Highest credible token count of one kind; larger values are ignored. Sums of accepted counts stay exact integers. */
 const MOST_TOKENS = 1_000_000_000;
 
 const REFUSED = {
@@ -57,15 +57,15 @@ const REFUSED = {
   tooMany: `Not executed: an answer may hold at most ${MAX_TOOL_CALLS} tool calls. Repeat this one in your next answer.`,
 } as const;
 
-/** Most bytes of an answer that was asked for with `maxTokens`. */
+/** Returns the limit in bytes for an answer requested with `maxTokens`. */
 function answerLimitBytes(maxTokens: number): number {
   return BASE_BYTES + BYTES_PER_TOKEN * maxTokens;
 }
 
-/** Members of a block that come in pieces. */
+/** Members of a block that arrive in pieces. */
 export type PieceField = "text" | "thinking" | "input";
 
-/** The pieces that a block of a known type comes in; one of a type unknown here may have any. */
+/** The piece field of each known block type; a block of an unknown type may have pieces of any field. */
 const PIECES_OF: ReadonlyMap<unknown, PieceField> = new Map([
   ["text", "text"],
   ["thinking", "thinking"],
@@ -76,7 +76,7 @@ const PIECES_OF: ReadonlyMap<unknown, PieceField> = new Map([
 interface OpenBlock {
   index: number;
   block: JsonObject;
-  /** Pieces in JSON spelling, one character a byte of UTF-8. */
+  /** Pieces, JSON-encoded, one character per byte of UTF-8. */
   pieces: Partial<Record<PieceField, string>>;
 }
 
@@ -92,37 +92,37 @@ export class AnswerDraft {
   #isTooLarge = false;
   #isBegun = false;
   #isComplete = false;
-  /** Whether the provider may have billed the call also where nothing of its message can be read. */
+  /** True if the provider may have billed the call even if no part of its message is readable. */
   mayBeBilled = false;
 
-  /** @param requestedModel stands in when the answer does not name its model */
+  /** @param requestedModel model name used if the answer has none */
   constructor(requestedModel: string, maxTokens: number) {
     this.#model = requestedModel;
     this.limitBytes = answerLimitBytes(maxTokens);
     lastOf.answer = this;
   }
 
-  /** Whether the message has begun: the call is bought. */
+  /** True if the message has begun: then the call is billed. */
   get isBegun(): boolean {
     return this.#isBegun;
   }
 
-  /** Whether the whole message is there. */
+  /** True if the whole message has arrived. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
 
-  /** Whether the answer went beyond its limit; its content is not kept any more. */
+  /** True if the answer exceeded its limit; its content has been dropped. */
   get isTooLarge(): boolean {
     return this.#isTooLarge;
   }
 
-  /** Tokens reported so far; output is only known from the end of the message on. */
+  /** Tokens reported so far; output tokens are only known at the end of the message. */
   get usage(): Usage {
     return this.#usage;
   }
 
-  /** Takes the message: whole, or what a stream begins with. */
+  /** Takes the message: a whole one, or the start of a streamed one. */
   begin(message: unknown): void {
     if (this.#isBegun) throw new MalformedAnswerError("the answer starts twice");
     if (!isObject(message)) throw new MalformedAnswerError("the answer starts without a message");
@@ -134,7 +134,7 @@ export class AnswerDraft {
     for (const [index, block] of content.entries()) this.open(index, block);
   }
 
-  /** Marks a message of which no part can be read as begun. */
+  /** Marks an unreadable message as begun, i.e. billed. */
   buy(): void {
     this.#isBegun = true;
   }
@@ -148,7 +148,7 @@ export class AnswerDraft {
     else if (!this.#isTooLarge) this.#blocks.set(index, { index, block, pieces: {} });
   }
 
-  /** Adds a piece in JSON spelling, one character a byte, without its quotes. */
+  /** Adds a piece, JSON-encoded, one character per byte, without its quotes. */
   extend(index: number, field: PieceField, piece: string): void {
     const { block, pieces } = this.#at(index);
     if ((PIECES_OF.get(block.type) ?? field) !== field)
@@ -156,25 +156,25 @@ export class AnswerDraft {
     if (this.weigh(piece.length)) pieces[field] = (pieces[field] ?? "") + piece;
   }
 
-  /** The block of a delta of another kind, to be changed in place. */
+  /** Returns the block of a delta that is no text piece; the caller changes it in place. */
   blockAt(index: number): JsonObject {
     return this.#at(index).block;
   }
 
-  /** Counts bytes that are about to be kept; false when they must not be. */
+  /** Counts bytes before they are kept; returns false if they must not be. */
   weigh(bytes: number): boolean {
     this.#bytes += bytes;
     if (this.#bytes > this.limitBytes) this.overflow();
     return !this.#isTooLarge;
   }
 
-  /** Gives up the content: the answer is too large. What comes is only counted. */
+  /** Drops the content because the answer is too large. Later content is only counted. */
   overflow(): void {
     this.#isTooLarge = true;
     this.#blocks.clear();
   }
 
-  /** Takes the reason why the message stopped, if it is one, and what the provider says of a refusal. */
+  /** Takes the stop reason, if it is a string, and the provider's explanation of a refusal. */
   stop(reason: unknown, details?: unknown): void {
     if (typeof reason === "string") this.#stopReason = wordOf(reason);
     if (reason !== "refusal" || !isObject(details)) return;
@@ -182,7 +182,7 @@ export class AnswerDraft {
     if (said !== "") this.#refusal = clip(redact(said.toWellFormed()), WORD_MAX_CHARS);
   }
 
-  /** Takes token counts. They are totals of the whole message: what is present replaces, what is absent stays. */
+  /** Takes token counts. They are totals of the whole message: present ones replace the old, absent ones stay. */
   count(usage: unknown): void {
     if (!isObject(usage)) return;
     const tokens = (value: unknown, before: number) =>
@@ -199,12 +199,12 @@ export class AnswerDraft {
     };
   }
 
-  /** The message is whole: nothing more is taken. */
+  /** Marks the message as whole; nothing more is taken. */
   complete(): void {
     this.#isComplete = true;
   }
 
-  /** The finished answer. Raises {@link MalformedAnswerError} when it is not usable. */
+  /** Returns the finished answer. Throws {@link MalformedAnswerError} if it is not usable. */
   finish(): ModelAnswer {
     const stopReason = this.#stopReason;
     if (this.#isTooLarge)
@@ -235,7 +235,7 @@ export class AnswerDraft {
   }
 }
 
-/** The tool calls of one answer: unique ids, bounded names, and which of them must not be executed. */
+/** Checks of the tool calls of one answer: unique ids, bounded names, and calls that must not be executed. */
 class CallChecks {
   readonly refused = new Map<string, string>();
   readonly #isCutOff: boolean;
@@ -273,7 +273,7 @@ class CallChecks {
     return isUsable ? undefined : REFUSED.object;
   }
 
-  /** A provider may give two calls the same id, or none: results could not be told apart. */
+  /** Returns a unique id: a provider may give two calls the same id, or none, and results could not be matched. */
   #unique(given: string): string {
     let id = given.slice(0, ID_MAX_CHARS).toWellFormed() || "call";
     if (this.#ids.has(id)) {
@@ -288,7 +288,7 @@ class CallChecks {
   }
 }
 
-/** The block with its pieces in place. */
+/** Puts the pieces into the block and checks it. */
 function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock {
   if (pieces.text !== undefined) block.text = textOf(block.text) + unspell(pieces.text);
   if (pieces.thinking !== undefined) block.thinking = textOf(block.thinking) + unspell(pieces.thinking);
@@ -301,7 +301,7 @@ function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock 
   return block;
 }
 
-/** What `ContentBlock` of the protocol says, without its cost; calls have been checked before. */
+/** Cheap equivalent of the protocol's `ContentBlock` schema; calls have been checked before. */
 function isContentBlock(block: JsonObject): block is ContentBlock {
   switch (block.type) {
     case "text":
@@ -317,7 +317,7 @@ function isContentBlock(block: JsonObject): block is ContentBlock {
 
 const NOT_ASCII = /[\x80-\xff]/;
 
-/** The text that `spelled` is the JSON spelling of, without its quotes and one character a byte of UTF-8. */
+/** Decodes text that is JSON-encoded, without its quotes and with one character per byte of UTF-8. */
 export function unspell(spelled: string): string {
   const utf8 = NOT_ASCII.test(spelled) ? Buffer.from(spelled, "latin1").toString() : spelled;
   return utf8.includes("\\") ? textOf(JSON.parse(`"${utf8}"`)) : utf8;
@@ -328,17 +328,17 @@ export function spell(text: string): string {
   return Buffer.from(JSON.stringify(text).slice(1, -1)).toString("latin1");
 }
 
-/** What a sentence says of the type of a block or a delta: only a text can be printed safely, and not at any length. */
+/** Returns a type for an error message: bounded, and only if it is text, because other values are unsafe to print. */
 export function typeName(type: unknown): string {
   return typeof type === "string" ? clip(type.toWellFormed(), TYPE_MAX_CHARS) : "untyped";
 }
 
-/** A word of the provider's as the log and the replies can hold it. */
+/** Returns a word of the provider, bounded and well-formed for the log and the replies. */
 function wordOf(text: string): string {
   return clip(text.toWellFormed(), WORD_MAX_CHARS);
 }
 
-/** Whether `value` is a JSON object. */
+/** Checks whether `value` is a JSON object. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

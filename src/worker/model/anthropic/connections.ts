@@ -1,19 +1,19 @@
 /** The connections to one origin: HTTP/1.1, kept alive, one request at a time on each. */
 import { buildConnector, Client } from "undici";
 
-/** How to connect. Durations in milliseconds. */
+/** Options of a connection. Durations in milliseconds. */
 export interface ConnectionOptions {
   /** Longest time to establish a connection. Default 10,000. */
   connectTimeoutMs?: number;
-  /** How long an unused connection is kept. Default 30,000; a shorter hint of the server wins. */
+  /** Time an unused connection is kept open. Default 30,000; a shorter hint of the server wins. */
   keepAliveMs?: number;
-  /** Most connections; further requests wait. Default: one for each request under way. */
+  /** Maximum number of connections; further requests wait. Default: one for each request in progress. */
   connections?: number | undefined;
 }
 
 /**
- * Clients of one connection each; the one used last is used next. undici's own pool looks through all of its clients for
- * each request, and connects again for a request that was aborted.
+ * Clients of one connection each; the one used last is used next. undici's own pool scans all its clients for each request,
+ * and reconnects for a request that was aborted.
  */
 export class Connections {
   readonly #origin: string;
@@ -37,21 +37,21 @@ export class Connections {
     };
   }
 
-  /** Calls `use` with a client that nothing else uses, as soon as there is one. */
+  /** Calls `use` with an unused client as soon as one is available. */
   take(use: (client: Client) => void): void {
     const client = this.#idle.pop() ?? this.#open();
     if (client) use(client);
     else this.#waiting.push(use);
   }
 
-  /** Takes a client back whose response was read to its end. */
+  /** Takes back a client whose response was read to its end. */
   release(client: Client): void {
     const use = this.#waiting.shift();
     if (use) use(client);
     else this.#idle.push(client);
   }
 
-  /** Takes a client back that must not be used again. */
+  /** Destroys a client that must not be used again. */
   discard(client: Client): void {
     this.#clients.delete(client);
     void client.destroy();

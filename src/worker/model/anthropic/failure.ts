@@ -1,6 +1,6 @@
 /**
- * Turns whatever a provider call threw into a {@link ModelFailure}: what happened, whether to retry, when. The adapter's own
- * errors stand here too; none of them leaves it. Pure.
+ * Turns any error of a provider call into a {@link ModelFailure}: what happened, whether to retry, when. Also defines the
+ * adapter's own errors, which never leave the adapter. Pure.
  */
 import { AnthropicError, APIConnectionError, APIConnectionTimeoutError, APIError } from "@anthropic-ai/sdk";
 import { clip } from "../../../shared/protocol/text.ts";
@@ -18,13 +18,13 @@ function errorCode(error: unknown): string | undefined {
   return undefined;
 }
 
-/** What classification needs besides the error. */
+/** Input of the classification besides the error. */
 export interface FailureContext {
   /** Wall-clock milliseconds, for a `retry-after` date in a response without a `Date` header. */
   nowMs: number;
 }
 
-/** Kinds that the same request may overcome later. */
+/** Failure kinds for which the same request may succeed later. */
 const RETRYABLE: ReadonlySet<FailureKind> = new Set([
   "rate_limited",
   "overloaded",
@@ -48,7 +48,7 @@ const KIND_BY_STATUS: ReadonlyMap<number, FailureKind> = new Map([
   [529, "overloaded"],
 ]);
 
-/** `error.type` of an error event inside a stream, where the HTTP status says 200. */
+/** Kinds by `error.type` of an error event inside a stream, where the HTTP status is 200. */
 const KIND_BY_TYPE: ReadonlyMap<string, FailureKind> = new Map([
   ["invalid_request_error", "invalid_request"],
   ["authentication_error", "authentication"],
@@ -61,7 +61,7 @@ const KIND_BY_TYPE: ReadonlyMap<string, FailureKind> = new Map([
   ["timeout_error", "timeout"],
 ]);
 
-/** Rate-limit responses that waiting does not cure: the operator has to raise a limit. */
+/** Rate-limit codes for which waiting does not help: the operator has to raise a limit. */
 const SPEND_LIMIT_CODES: ReadonlySet<string> = new Set([
   "contract_spend_limit_reached",
   "enforced_spend_limit_reached",
@@ -71,14 +71,12 @@ const TOO_LONG =
   /prompt (?:is )?too long|context (?:window|length|limit)|maximum context|input is too long|too many (?:input |prompt )?tokens/i;
 const NO_CREDIT = /credit balance is too low/i;
 
-/** A broken certificate does not heal within a run; a broken wire does. */
+/** Certificate errors do not end within a run, so they are not retried; other network errors may. */
 const TLS_CODE = /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_(?:GET|VERIFY)_)/;
 const TIMEOUT_CODE = /^(?:ETIMEDOUT|UND_ERR_(?:CONNECT|HEADERS|BODY)_TIMEOUT)$/;
 const UNREADABLE_CODE = /^(?:HPE_|UND_ERR_RES_|UND_ERR_INFO)/;
 
-/**
- * Classifies anything thrown by a call. Total: an unknown error is an `invalid_response`, which is retryable.
- */
+/** Classifies any value thrown by a call. Total: an unknown error is an `invalid_response`, which is retryable. */
 export function classify(error: unknown, context: FailureContext): ModelFailure {
   if (error instanceof APIConnectionError) return classifyConnection(error);
   if (error instanceof APIError) return classifyResponse(error, context);
@@ -108,7 +106,7 @@ function responseKind(error: APIError): FailureKind {
   return refine(KIND_BY_STATUS.get(status) ?? fallback, text);
 }
 
-/** The provider's sentence; a body of another shape leaves the SDK's rendering of it. */
+/** Returns the provider's sentence; for a body of another shape, the SDK's text of it. */
 function wording(error: APIError): string {
   const said: unknown = error.apiMessage;
   return typeof said === "string" && said !== "" ? said : error.message;
@@ -155,15 +153,15 @@ function withRequestId(message: string, requestId: string | null | undefined): s
   return requestId ? `${message} [${requestId}]` : message;
 }
 
-/** Reads how long a provider asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date. Pure. */
+/** Reads the delay that a provider asks for: `retry-after-ms`, or `retry-after` in seconds or as a date. Pure. */
 
 const DECIMAL = /^\d+(?:\.\d+)?$/;
-/** RFC 9110 dates name a weekday; anything looser that `Date.parse` would take is garbage here. */
+/** RFC 9110 dates name a weekday; looser forms that `Date.parse` accepts are rejected here. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)/i;
 
 /**
- * Milliseconds the response asks us to wait, at least 0; undefined when it does not ask or what it says makes no
- * sense. A date is compared with the response's own `Date` header, so a wrong local clock does not matter.
+ * Returns the delay that the response asks for, ms, at least 0; undefined if it has none or an invalid one. A date is
+ * compared with the response's own `Date` header, so a wrong local clock does not matter.
  *
  * @param nowMs wall clock, used for a date when the response has no `Date` header
  */
@@ -182,12 +180,12 @@ function finite(ms: number): number | undefined {
   return Number.isFinite(ms) ? Math.ceil(ms) : undefined;
 }
 
-// Makes a provider's message fit to be stored and shown: no credentials, one line, bounded. Pure.
+// Makes a provider's message safe to store and show: no credentials, one line, bounded. Pure.
 
-/** Longest message that leaves the port, in UTF-16 code units. */
+/** Longest message that the port returns, in UTF-16 code units. */
 export const MAX_MESSAGE_CHARS = 500;
 
-/** Far more than is kept, little enough that no hostile body costs time. */
+/** Far more than is kept, but too little for a hostile body to cost time. */
 const MAX_INSPECTED_CHARS = 8_000;
 
 const CREDENTIALS: readonly [RegExp, string][] = [
@@ -202,8 +200,8 @@ const CREDENTIALS: readonly [RegExp, string][] = [
 ];
 
 /**
- * `text` without anything that is or looks like a credential, with control characters and runs of white space
- * turned into one space, cut to {@link MAX_MESSAGE_CHARS}.
+ * Returns `text` without anything that is or looks like a credential. Replaces control characters and runs of white space by
+ * one space, and cuts to {@link MAX_MESSAGE_CHARS}.
  */
 export function redact(text: string): string {
   let clean = withoutLogins(clip(withoutSecrets(text), MAX_INSPECTED_CHARS));
@@ -211,25 +209,25 @@ export function redact(text: string): string {
   return clip(clean.replace(/[\s\p{Cc}]+/gu, " ").trim(), MAX_MESSAGE_CHARS);
 }
 
-/** A provider that took longer than it may: for the whole call, or without a byte. */
+/** The provider exceeded a time limit: for the whole call, or without a byte. */
 export class TimeLimitError extends Error {
   override readonly name = "TimeLimitError";
 }
 
-/** A call that this process ended. */
+/** This process ended the call. */
 export class CallAbortedError extends Error {
   override readonly name = "CallAbortedError";
 }
 
-/** An answer that is not a usable message: missing parts, too large, unknown deltas. */
+/** The answer is not a usable message: missing parts, too large, unknown deltas. */
 export class MalformedAnswerError extends Error {
   override readonly name = "MalformedAnswerError";
 }
 
-/** An answer that broke off before its end although the connection closed cleanly. */
+/** The answer broke off before its end although the connection closed cleanly. */
 export class TruncatedStreamError extends Error {
   override readonly name = "TruncatedStreamError";
-  /** Read by `classify`: a broken wire, in the words of the transport. */
+  /** Read by `classify` as the transport's code for a broken connection. */
   readonly code = "ECONNRESET";
   constructor() {
     super("the response stream ended before the message was complete");

@@ -1,12 +1,12 @@
 /**
  * The Anthropic model: the only user of the SDK's client; one client and one connection pool per instance.
  *
- * Owns: the client, and how a call ends. Neighbours: `transport.ts` owns connections and time limits, `stream.ts` and
- * `answer-draft.ts` what comes back, `failure.ts` what an error means, the worker all retries.
+ * Owns the client and the outcome of a call. `transport.ts` owns connections and time limits, `stream.ts` and
+ * `answer-draft.ts` the response, `failure.ts` the meaning of errors, the worker all retries.
  *
  * Invariants
  * 1. `call` never rejects and never outlives its control, `timeoutMs`, or `stop`.
- * 2. A call that has not ended with an answer has given its connection up.
+ * 2. A call that ended without an answer has given up its connection.
  * 3. Nothing is read from the environment: key, host and headers are arguments.
  * 4. Nothing is written to the console.
  *
@@ -26,22 +26,22 @@ import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
 import { type BodyReader, readerOf } from "./stream.ts";
 import { type Exchange, type ExchangePlan, Transport } from "./transport.ts";
 
-/** Where the provider is and how patient to be. Durations in milliseconds. */
+/** Address, credential and time limits of the provider. Durations in milliseconds. */
 export interface AnthropicModelOptions {
   /** Sent as a bearer token. */
   apiKey: string;
   /** Any server that speaks the Messages API. Default `https://api.anthropic.com`. */
   baseUrl?: string;
-  /** Longest duration of one call, first byte to last included. Default 600,000. */
+  /** Longest duration of one call, from its start to the last byte. Default 600,000. */
   timeoutMs?: number;
-  /** Longest silence within a response, keep-alive pings counted as sound. Default 90,000. */
+  /** Longest silence within a response; keep-alive pings end a silence. Default 90,000. */
   idleTimeoutMs?: number;
   /**
-   * Longest time until a response begins. Default 180,000. An answer that does not come piece by piece begins when it is
-   * finished: it has the time that its `maxTokens` may take besides.
+   * Longest time until a response begins. Default 180,000. An unstreamed answer begins only when it is finished: it
+   * additionally gets the time that its `maxTokens` may take.
    */
   firstByteTimeoutMs?: number;
-  /** Most connections; further calls wait for one. Default: one for each call under way. */
+  /** Maximum number of connections; further calls wait for one. Default: one for each call in progress. */
   connections?: number;
   /** Default: the system clock. */
   clock?: Clock;
@@ -50,13 +50,13 @@ export interface AnthropicModelOptions {
 const API_URL = "https://api.anthropic.com";
 const MESSAGES_PATH = "/v1/messages";
 
-/** The API version this adapter is written against; what the SDK of the pinned version sends by itself. */
+/** The API version for which this adapter is written; the pinned version of the SDK sends the same by default. */
 const API_VERSION = "2026-10-21";
 
-/** What a provider answers 200 with, even without a message, it may have billed; a page of a proxy it has not. */
+/** Content types of a 200 response that may have been billed, even without a message; a proxy's page was not. */
 const BILLED_TYPE = /^(?:application\/json|text\/event-stream)/i;
 
-/** The SDK's own estimate of the time a token takes; an answer expected to take over ten minutes must be streamed. */
+/** The SDK's own estimate of the time per token; an answer expected to take over ten minutes must be streamed. */
 const MS_PER_TOKEN = 3_600_000 / 128_000;
 const LONGEST_UNSTREAMED_TOKENS = 600_000 / MS_PER_TOKEN;
 
@@ -80,8 +80,8 @@ const FORMS: OptionForms<AnthropicModelOptions> = {
 const REQUIRED: ReadonlySet<string> = new Set(["apiKey"]);
 
 /**
- * Creates the model. Opens no connection until the first call. Throws `invalid_config` that names every option that cannot be
- * used: a misspelt `baseUrl` would send key and prompts to another provider.
+ * Creates the model. Opens no connection until the first call. Throws `invalid_config` that names every invalid option,
+ * because a misspelt `baseUrl` would send key and prompts to another provider.
  */
 export function createAnthropicModel(options: AnthropicModelOptions): Model {
   refuseProblems("The model", optionProblems(options, FORMS, { maker: "this model", required: REQUIRED }));
@@ -92,7 +92,7 @@ export function createAnthropicModel(options: AnthropicModelOptions): Model {
 class AnthropicModel implements Model {
   readonly #client: Anthropic;
   readonly #transport: Transport;
-  /** Names and values by turns. */
+  /** Names and values, alternating. */
   #headers: Promise<readonly string[]> | undefined;
   readonly #clock: Clock;
   readonly #patience: Patience;
@@ -132,7 +132,7 @@ class AnthropicModel implements Model {
     return this.#outcomeOf(draft, error);
   }
 
-  /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
+  /** Resolves when the response is read. Rejects with the SDK's error for it, or with the error of the exchange. */
   async #send(exchange: Exchange): Promise<void> {
     this.#headers ??= commonHeaders(this.#client);
     const refusal = await this.#transport.send(exchange, await this.#headers);
@@ -156,7 +156,7 @@ class AnthropicModel implements Model {
     await Promise.all([this.#transport.close(), lastCall]);
   }
 
-  /** A message that is complete is the answer, however its connection ended. */
+  /** Returns the outcome. A complete message is the answer, however its connection ended. */
   #outcomeOf(draft: AnswerDraft, error: unknown): CallOutcome {
     let problem = error;
     if (error === undefined || draft.isComplete) {
@@ -174,13 +174,13 @@ class AnthropicModel implements Model {
   }
 }
 
-/** How patient the model is, ms. */
+/** Time limits of the model, ms. */
 interface Patience {
   timeoutMs: number;
   firstByteTimeoutMs: number;
 }
 
-/** What one call asks of its exchange. */
+/** Plan of one call for its exchange. */
 class CallPlan implements ExchangePlan {
   readonly body: string;
   readonly headers: readonly string[];
@@ -221,7 +221,7 @@ class CallPlan implements ExchangePlan {
   }
 }
 
-/** The headers of this request alone, names and values by turns. */
+/** Returns the headers of this request only, names and values alternating. */
 function headersOf(request: ModelRequest): readonly string[] {
   const { purchaseId, idempotencyKey = purchaseId, traceparent, beta } = request;
   const headers = ["idempotency-key", idempotencyKey];
@@ -231,14 +231,14 @@ function headersOf(request: ModelRequest): readonly string[] {
 }
 
 /**
- * Headers of the SDK that are sent. Those that `ANTHROPIC_CUSTOM_HEADERS` can add stay here, and so do the eight in which it
- * describes this machine (`x-stainless-…`): each costs every call, and no answer depends on them.
+ * Headers of the SDK that are sent. It drops headers from `ANTHROPIC_CUSTOM_HEADERS` and the eight `x-stainless-…` headers
+ * that describe this machine: each costs every call, and no answer depends on them.
  */
 const SENT_HEADER = /^(?:accept|authorization|content-type|user-agent|anthropic-version)$/i;
 
 const silent = { error: ignore, warn: ignore, info: ignore, debug: ignore };
 
-/** The SDK's client; a request of its own would make a controller, a log line and eight promises. */
+/** Creates the SDK's client. It sends no requests: each would cost a controller, a log line and eight promises. */
 function clientFor(apiKey: string, baseURL: string): Anthropic {
   return new Anthropic({
     apiKey,
@@ -250,7 +250,7 @@ function clientFor(apiKey: string, baseURL: string): Anthropic {
   });
 }
 
-/** What every request is sent with. Given with the request, headers win over those that the environment put into the client. */
+/** Returns the headers of every request. Headers given here override those that the environment puts into the client. */
 async function commonHeaders(client: Anthropic): Promise<readonly string[]> {
   const { req } = await client.buildRequest({
     method: "post",
@@ -264,7 +264,7 @@ async function commonHeaders(client: Anthropic): Promise<readonly string[]> {
   return [...req.headers].filter(([name]) => SENT_HEADER.test(name)).flat();
 }
 
-/** The SDK's error for an answer that is no success. */
+/** Makes the SDK's error from a response that is no success. */
 async function errorOf(refusal: Response): Promise<APIError> {
   const text = await refusal.text();
   const body = jsonIn(text);
@@ -272,7 +272,7 @@ async function errorOf(refusal: Response): Promise<APIError> {
   return APIError.generate(refusal.status, said, said ? undefined : text, refusal.headers);
 }
 
-/** Host and credential as far as others may know them. */
+/** Returns host and a digest of the credential, which may be shown to others. */
 function providerOf(apiKey: string, baseUrl: string): string {
   const digest = createHash("sha256").update(`subagent-queue limiter ${apiKey}`).digest("hex");
   return `${new URL(baseUrl).host}/${digest.slice(0, 8)}`;

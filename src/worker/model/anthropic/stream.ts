@@ -1,13 +1,13 @@
 /**
  * Reads the body of a response into an {@link AnswerDraft}: server-sent events or one JSON message, on the socket's own
- * chunks. No decoder, no iterator, no parse of a delta that is spelled as the API spells it.
+ * chunks. No decoder, no iterator, no JSON parsing of a delta in the API's usual spelling.
  *
- * Owns: what of the body is not read yet. Its neighbour `transport.ts` owns the connection, `answer-draft.ts` the message.
+ * Owns the unread part of the body; `transport.ts` owns the connection, `answer-draft.ts` the message.
  *
  * Invariants
- * 1. A chunk may end anywhere, within a character too: text is one character a byte until its block is finished.
- * 2. Unread bytes are bounded by the limit of the answer. A larger body is read on without being kept, since what was
- *    bought stands at its end, but never further than {@link MOST_BYTES}.
+ * 1. A chunk may end anywhere, even within a character: text has one character per byte until its block is finished.
+ * 2. Unread bytes are bounded by the limit of the answer. A larger body is read without being kept, because its end says how
+ *    many tokens are billed, but never further than {@link MOST_BYTES}.
  */
 import { APIError } from "@anthropic-ai/sdk";
 import { lastOf } from "../../../shared/hidden-class.ts";
@@ -17,18 +17,18 @@ import { closingQuote, shallowJsonIn } from "../../../shared/protocol/text.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer-draft.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 
-/** No body is read beyond it. */
+/** Longest body that is read. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
 /** Reads one body. */
 export interface BodyReader {
-  /** Takes the next bytes. What it throws ends the call. */
+  /** Takes the next bytes. An exception ends the call. */
   feed(chunk: Buffer): void;
-  /** The body ended, or (`isWhole` false) broke off. Throws when the message is not whole. */
+  /** Takes the end of the body; `isWhole` false: it broke off. Throws if the message is not whole. */
   end(isWhole: boolean): void;
 }
 
-/** The reader of a body of this type; `isStreamed` decides where the type says nothing. */
+/** Returns the reader for a body of this type; `isStreamed` decides if the type is empty. */
 export function readerOf(
   contentType: string,
   isStreamed: boolean,
@@ -44,41 +44,41 @@ const CARRIAGE_RETURN = 13;
 const SPACE = 32;
 const CLOSING_BRACE = 125;
 
-/** How the API spells a delta; everything else is parsed as a whole. */
+/** The API's usual spelling of a delta; a line in any other spelling is parsed as a whole. */
 const DELTA = 'data: {"type":"content_block_delta","index":';
 const PIECES: readonly (readonly [start: string, field: PieceField])[] = [
   [',"delta":{"type":"text_delta","text":"', "text"],
   [',"delta":{"type":"input_json_delta","partial_json":"', "input"],
   [',"delta":{"type":"thinking_delta","thinking":"', "thinking"],
 ];
-/** The same deltas, however they are spelled. */
+/** The same deltas, in any spelling. */
 const TEXT_DELTAS: ReadonlyMap<unknown, { member: string; field: PieceField }> = new Map([
   ["text_delta", { member: "text", field: "text" }],
   ["input_json_delta", { member: "partial_json", field: "input" }],
   ["thinking_delta", { member: "thinking", field: "thinking" }],
 ]);
 const BLOCK_EVENT = '"content_block_';
-/** The end of a block, as the API spells it: that the block is whole is known without it. */
+/** The API's usual spelling of the end of a block. It is skipped, because the draft does not need it. */
 const BLOCK_STOP = 'data: {"type":"content_block_stop","index":';
 const NOT_ASCII = /[\x80-\xff]/;
 
-/** Pieces of a line are put together when they are so many: each by itself takes more memory than its text. */
+/** Pieces of a line are joined at this number, because each takes more memory than its text. */
 const MOST_PIECES = 1_024;
 
 class EventReader implements BodyReader {
   readonly #draft: AnswerDraft;
   readonly #onText: ((text: string) => void) | undefined;
-  /** The beginning of a line, one character a byte. */
+  /** The beginning of a line, one character per byte. */
   #rest = "";
-  /** What came of that line since, in chunks without its end: to put a line together with each would cost its square. */
+  /** Later chunks of that line, not yet joined: joining the line at each chunk would take quadratic time. */
   #pieces: string[] = [];
   #piecesChars = 0;
   #isSkipping = false;
   #bytes = 0;
-  /** Lines of data of an event that spreads over several: the first is no JSON by itself. Parsed at the event's end. */
+  /** Data lines of an event that spans several lines: the first is no JSON by itself. Parsed at the event's end. */
   #unparsed = "";
   #isError = false;
-  /** Text since the listener was called last, in JSON spelling. */
+  /** Text since the listener's last call, JSON-encoded. */
   #unheard = "";
 
   constructor(draft: AnswerDraft, onText: ((text: string) => void) | undefined) {
@@ -115,7 +115,7 @@ class EventReader implements BodyReader {
     throw new MalformedAnswerError("the server did not answer with a message stream");
   }
 
-  /** Keeps what does not end the line. */
+  /** Keeps a chunk that does not end the line. */
   #keep(piece: string): void {
     if (this.#isSkipping || this.#draft.isComplete) return;
     this.#pieces.push(piece);
@@ -124,7 +124,7 @@ class EventReader implements BodyReader {
     else if (this.#pieces.length === MOST_PIECES) this.#rest = this.#joined();
   }
 
-  /** The line so far. */
+  /** Returns the line so far. */
   #joined(): string {
     const text = this.#rest + this.#pieces.join("");
     this.#pieces = [];
@@ -132,7 +132,7 @@ class EventReader implements BodyReader {
     return text;
   }
 
-  /** A line longer than the whole answer may be. */
+  /** Drops a line that is longer than the whole answer may be. */
   #skip(): void {
     this.#draft.overflow();
     this.#isSkipping = true;
@@ -148,7 +148,7 @@ class EventReader implements BodyReader {
     } else if (text.startsWith("event: error", from)) this.#isError = true;
   }
 
-  /** Takes what nearly every line is, where it is spelled as usual; false leaves it to be parsed. */
+  /** Takes a line in the usual spelling, as nearly every line is; false: the caller must parse it. */
   #takeUsual(text: string, from: number, end: number): boolean {
     if (text.startsWith(DELTA, from)) return this.#takePiece(text, from, end);
     if (!text.startsWith(BLOCK_STOP, from) || this.#unparsed !== "" || this.#isError) return false;
@@ -190,7 +190,7 @@ class EventReader implements BodyReader {
     this.#isError = false;
   }
 
-  /** Takes the event that `json` spells, one character a byte; false when it spells none. */
+  /** Takes the event that `json` encodes, one character per byte; false if it is no JSON. */
   #isTaken(json: string): boolean {
     const event = shallowJsonIn(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
     if (event === undefined) return false;
@@ -199,7 +199,7 @@ class EventReader implements BodyReader {
     return true;
   }
 
-  /** Takes an event; unknown types are ignored. */
+  /** Takes an event; ignores unknown types. */
   #take(event: JsonObject, bytes: number): void {
     const draft = this.#draft;
     switch (event.type) {
@@ -231,12 +231,12 @@ class EventReader implements BodyReader {
     else if (this.#draft.weigh(bytes)) changeBlock(this.#draft.blockAt(index), delta);
   }
 
-  /** A listener is not part of the call: its failure must not cost a paid answer. */
+  /** Calls the listener. It is not part of the call: its failure must not cost a paid answer. */
   #tell(): void {
     try {
       this.#onText?.(unspell(this.#unheard));
     } catch {
-      // The contract of `onText` says that what it throws is ignored.
+      // The contract of `onText` says that its exceptions are ignored.
     }
     this.#unheard = "";
   }
@@ -257,10 +257,10 @@ function changeBlock(block: JsonObject, delta: JsonObject): void {
   }
 }
 
-/** Where a token count is looked for in a message that cannot be parsed. */
+/** Finds token counts in a message that cannot be parsed. */
 const USAGE = /(?<!\\)"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
 const TAIL_BYTES = 16 * 1024;
-/** Bodies come in few chunks; of one that trickles in so many become one part, which is not copied again before the end. */
+/** Bodies come in few chunks; this many chunks become one part, which is not copied again before the end. */
 const MOST_CHUNKS = 40;
 const MESSAGE_MARK = /"type"\s*:\s*"message"|"role"\s*:\s*"assistant"/;
 const HEAD_BYTES = 1024;
@@ -270,7 +270,7 @@ class MessageReader implements BodyReader {
   #parts: Buffer[] = [];
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** Of a message too large its beginning says what it is, and its end what it cost. One character a byte. */
+  /** Begin and end of a message that is too large: they show that it is a message, and its cost. One character per byte. */
   #head = "";
   #tail = "";
 
@@ -320,7 +320,7 @@ class MessageReader implements BodyReader {
     return only && isWhole ? only : Buffer.concat([...this.#parts, ...this.#chunks]);
   }
 
-  /** Keeps of the body what can tell its cost. */
+  /** Keeps only the part of the body that may contain its cost. */
   #giveUp(): void {
     const body = this.#body();
     this.#head = body.toString("latin1", 0, HEAD_BYTES);
@@ -330,7 +330,7 @@ class MessageReader implements BodyReader {
     if (body.length > this.#draft.limitBytes) this.#draft.overflow();
   }
 
-  /** What a message cost that cannot be read as a whole. */
+  /** Books the cost of a message that cannot be read as a whole. */
   #salvage(): void {
     if (!MESSAGE_MARK.test(this.#head)) return;
     this.#draft.buy();
@@ -354,7 +354,7 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** Whether from `from` to `end` so many objects end and nothing else stands. */
+/** Checks whether exactly this many objects end between `from` and `end`, with nothing else but spaces. */
 function endsObjects(text: string, from: number, end: number, objects: number): boolean {
   let braces = 0;
   for (let at = from; at < end; at++) {
@@ -370,14 +370,14 @@ function indexOf(event: JsonObject): number {
   throw new MalformedAnswerError("a content event without an index");
 }
 
-/** What a delta adds. Leaving out what is no text would run a tool with an input that the model did not ask for. */
+/** Returns a delta's text. Throws if it has none: skipping it would run a tool with an input not from the model. */
 function piece(delta: JsonObject, field: string): string {
   const added = delta[field];
   if (typeof added === "string") return added;
   throw new MalformedAnswerError(`a ${typeName(delta.type)} without a ${field}`);
 }
 
-/** An error that the provider reports after the HTTP status said 200. The SDK writes it as JSON, which a deep one has no stack for. */
+/** Makes the error of an event after HTTP status 200. The SDK serialises it: a deep one would overflow the stack. */
 function errorEvent(event: unknown): APIError {
   const isShown = isObject(event) && depthOf(event, JSON_MAX_DEPTH) <= JSON_MAX_DEPTH;
   const body = isShown ? event : { error: { message: "the provider reported an error without a sentence" } };

@@ -1,15 +1,15 @@
 /**
- * Transport: HTTP/1.1 keep-alive connections to one provider, a raw handler on each. What comes from the socket goes to
- * a {@link BodyReader} as it is: no `Headers`, `Response` or stream of the platform in between.
+ * Transport: HTTP/1.1 keep-alive connections to one provider, a raw handler on each. Bytes from the socket go unchanged to a
+ * {@link BodyReader}, without `Headers`, `Response` or stream of the platform.
  *
- * Owns: the exchanges under way, and the one timer that cuts off those which take too long. Its neighbours:
- * `connections.ts` owns the sockets, `stream.ts` what a body means, `model.ts` the call, the SDK the headers.
+ * Owns the exchanges in progress, and the one timer that ends slow ones. `connections.ts` owns the sockets, `stream.ts` the
+ * meaning of a body, `model.ts` the call, the SDK the headers.
  *
  * Invariants
- * 1. An exchange ends once: with its response, or with an error, of which `cutOff` says whether this process caused it.
- * 2. An aborted or failed exchange gives its connection up; a response read to its end gives it back to the pool.
+ * 1. An exchange ends once: with its response, or with {@link Exchange.error}.
+ * 2. An aborted or failed exchange gives up its connection; one whose response was read to the end returns it to the pool.
  * 3. After an abort nothing is sent, even if the connection opens later.
- * 4. There is one timer, however many exchanges are under way; a byte that arrives costs no timer.
+ * 4. There is one timer for all exchanges in progress; an arriving byte costs no timer.
  * 5. Redirects are not followed and nothing is decompressed: credentials go to one origin only.
  */
 import type { Client, Dispatcher } from "undici";
@@ -28,18 +28,18 @@ export interface TransportOptions extends ConnectionOptions {
   idleTimeoutMs: number;
 }
 
-/** What an exchange sends, how long it may take, and what becomes of its response. */
+/** Content, time limits and response reader of an exchange. */
 export interface ExchangePlan {
   body: string;
-  /** Header names and values by turns, beside those that the client gives every request. */
+  /** Header names and values, alternating, besides those that the client gives every request. */
   headers: readonly string[];
-  /** Asked when a connection is there, before the first byte is written; false ends the exchange as aborted. */
+  /** Called when a connection is available, before the first byte is written; false ends the exchange as aborted. */
   mayBegin(): boolean;
-  /** Makes the reader for the body of a successful response. */
+  /** Returns the reader for the body of a successful response. */
   read(contentType: string): BodyReader;
-  /** Whether the reader has all it needs: a connection that stays open after that is cut off soon. */
+  /** Checks whether the reader has all it needs: a connection that stays open longer is soon closed. */
   isComplete(): boolean;
-  /** Monotonic ms at which the caller's own time is over: the exchange ends as aborted. */
+  /** Monotonic ms of the caller's deadline: then the exchange ends as aborted. */
   deadlineMs: number;
   /** Longest duration of the whole exchange. */
   timeoutMs: number;
@@ -54,21 +54,21 @@ export class Transport {
   readonly #watch: Watch;
   #closed: Promise<void> | undefined;
 
-  /** Opens no connection until the first exchange. @param url the one address that every exchange goes to */
+  /** Opens no connection until the first exchange. @param url the one address of all exchanges */
   constructor(url: URL, options: TransportOptions) {
     this.#path = url.pathname + url.search;
     this.#connections = new Connections(url.origin, options);
     this.#watch = new Watch(options.clock, options.idleTimeoutMs);
   }
 
-  /** Makes an exchange that has not begun; it can be ended already. */
+  /** Creates an exchange that has not begun; it can already be aborted. */
   prepare(plan: ExchangePlan): Exchange {
     return new Exchange(plan, this.#connections, this.#watch);
   }
 
   /**
-   * Sends the request. Resolves when the response is read: with nothing where it is a success, for the reader has it, else with
-   * the refusal. Rejects with what ended the exchange. @param headers names and values by turns
+   * Sends the request. Resolves when the response is read: to undefined for a success, because the reader has it, otherwise
+   * to the refusal. Rejects with the error that ended the exchange. @param headers names and values, alternating
    */
   send(exchange: Exchange, headers: readonly string[]): Promise<Response | undefined> {
     return exchange.start(this.#path, headers);
@@ -86,14 +86,14 @@ export class Transport {
   }
 }
 
-/** Bounds of HTTP; no `Response` can be made of another status. */
+/** Highest HTTP status; no `Response` can be made with a higher one. */
 const LAST_STATUS = 599;
-/** Of an error's body no more is kept: a sentence stands in its beginning. */
+/** Bytes kept of an error's body: its beginning has the message. */
 const ERROR_BODY_BYTES = 64 * 1024;
-/** A complete message whose connection stays open this long is cut off: the answer is already there. */
+/** A connection that stays open this long after a complete message is closed: the answer has already arrived. */
 const LINGER_MS = 1_000;
 
-/** The plan of an exchange that has ended. */
+/** Plan of an exchange that has ended. */
 const OVER: ExchangePlan = {
   body: "",
   headers: [],
@@ -135,7 +135,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#link = watch.add(this);
   }
 
-  /** What ended it without a response, if this process did or the body was unusable. */
+  /** The error that ended the exchange without a response; undefined otherwise. */
   get error(): Error | undefined {
     return this.#error;
   }
@@ -156,14 +156,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** Ends it at once, as aborted. */
+  /** Ends the exchange at once, as aborted. */
   abort(reason: string): void {
     if (!this.#isDone) this.#fail(new CallAbortedError(reason));
   }
 
   onConnect(abort: (error?: Error) => void): void {
     this.#abortRequest = abort;
-    // It holds the request of undici, and with it this exchange.
+    // `abort` references undici's request, and through it this exchange.
     lastOf.request = abort;
     if (this.#error) abort(this.#error);
     else if (!this.#plan.mayBegin()) this.abort("the call may not begin any more");
@@ -207,7 +207,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#fail(error);
   }
 
-  /** Monotonic ms at which it has taken too long, unless bytes come before. */
+  /** Returns the monotonic ms at which it times out unless bytes arrive before. */
   limitMs(idleTimeoutMs: number): number {
     const { deadlineMs, timeoutMs, firstByteTimeoutMs } = this.#plan;
     const silentMs =
@@ -218,7 +218,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return Math.min(deadlineMs, this.#startedMs + timeoutMs, silentMs, lingerMs);
   }
 
-  /** Ends it: its time is over. */
+  /** Ends an exchange that has timed out. */
   expire(nowMs: number): void {
     const { deadlineMs, timeoutMs } = this.#plan;
     if (nowMs >= deadlineMs) this.abort("the caller's time is over");
@@ -230,14 +230,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** A longer body is not waited for: it may never end. */
+  /** Keeps the body of an error. Ends the exchange if the body is too long, because it may never end. */
   #takeErrorBody(chunk: Buffer): void {
     this.#errorBytes += chunk.length;
     this.#errorBody.push(chunk);
     if (this.#errorBytes >= ERROR_BODY_BYTES) this.#fail(new MalformedAnswerError("the refusal is too long"));
   }
 
-  /** The refusal, for the SDK to read, whatever its headers and its body are made of. */
+  /** Makes the refusal a `Response` for the SDK, whatever its headers and its body contain. */
   #errorResponse(): Response {
     const text = cutBelowKept(Buffer.concat(this.#errorBody).toString("utf8", 0, ERROR_BODY_BYTES));
     const headers = headersOf(this.#rawHeaders);
@@ -249,11 +249,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#end();
     const isRefused = this.#status >= 300 && this.#status <= LAST_STATUS;
     if (isRefused && !(error instanceof CallAbortedError)) {
-      // A refusal stands although its body stalls or breaks off.
+      // A refusal is valid even if its body stalls or breaks off.
       this.#resolve(this.#errorResponse());
     } else {
       this.#error = error;
-      // Half a message may still say what it cost.
+      // Half a message may still report its token counts.
       problemOf(() => this.#reader?.end(false));
       this.#reject(error);
     }
@@ -275,7 +275,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#watch.delete(this.#link);
   }
 
-  /** What ended holds nothing: an exchange that has grown old while it was under way is collected long after the call. */
+  /** Drops all references: the garbage collector may free a long-lived exchange only long after the call. */
   #forget(): void {
     this.#plan = OVER;
     this.#reader = undefined;
@@ -284,7 +284,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** The exchanges under way and the one timer that looks after them. */
+/** The exchanges in progress and their one timer. */
 class Watch {
   readonly #clock: Clock;
   readonly #idleTimeoutMs: number;
@@ -308,13 +308,13 @@ class Watch {
     return link;
   }
 
-  /** Sees to it that the timer fires when the exchange has taken too long. */
+  /** Ensures that the timer fires when the exchange times out. */
   expect(exchange: Exchange): void {
     const limitMs = exchange.limitMs(this.#idleTimeoutMs);
     if (limitMs < this.#dueMs) this.#arm(limitMs);
   }
 
-  /** With the last exchange the timer goes too: it would keep the process alive. */
+  /** Removes an exchange; with the last one cancels the timer, which would keep the process alive. */
   delete(link: Link<Exchange>): void {
     link.remove();
     if (!this.#exchanges.isEmpty) return;
@@ -345,7 +345,7 @@ class Watch {
   }
 }
 
-/** The value of a header, in lower case; "" without one. */
+/** Returns the value of a header, in lower case; "" if absent. */
 function headerOf(raw: readonly Buffer[], name: string): string {
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const key = raw[i];
@@ -355,7 +355,7 @@ function headerOf(raw: readonly Buffer[], name: string): string {
   return "";
 }
 
-/** Header fields for the SDK: a character a byte, as the platform takes them. */
+/** Returns header fields for the SDK: one character per byte, as the platform expects. */
 function headersOf(raw: readonly Buffer[]): Headers {
   const headers = new Headers();
   for (let i = 0; i + 1 < raw.length; i += 2)
@@ -367,7 +367,7 @@ function isBodyless(status: number): boolean {
   return status === 304;
 }
 
-/** What `read` throws. */
+/** Returns the error that `read` throws. */
 function problemOf(read: () => void): Error | undefined {
   try {
     read();

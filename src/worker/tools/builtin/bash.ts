@@ -1,4 +1,4 @@
-/** `bash`: runs a command of the model in a runner's walls. The SDK's own is deliberately unsandboxed. */
+/** `bash`: runs a command of the model in a runner's sandbox. The SDK's own bash tool is deliberately unsandboxed. */
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -9,7 +9,7 @@ import type { Workspace } from "../workspace.ts";
 
 const DEFAULT_TIMEOUT_S = 120;
 const LONGEST_TIMEOUT_S = 600;
-/** The tool's own limit lies above the command's, so that a command that takes too long still shows what it wrote. */
+/** The tool's limit is above the command's, so that a command that times out still shows its output. */
 const TOOL_LIMIT_MS = (LONGEST_TIMEOUT_S + 30) * 1_000;
 const MAX_COMMAND_CHARS = 100_000;
 
@@ -24,10 +24,10 @@ function descriptionOf({ hosts }: Runner): string {
   );
 }
 
-/** What the worker's log is told of a command that used the network. */
+/** Receives the network use of a command, for the worker's log. */
 export type NetworkLog = (use: NetworkUse, caller: Pick<ToolContext, "agentId" | "uid" | "run">) => void;
 
-/** Runs commands one after another; each ends with all its processes. */
+/** Creates the tool. Commands run one after another; each ends with all its processes. */
 export function bashTool(runner: Runner, clock: Clock = systemClock, log?: NetworkLog): Tool {
   const directories = new WeakMap<Workspace, string>();
   return defineTool({
@@ -80,12 +80,12 @@ function textOf(
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
 }
 
-/** Shortest pause between two counts of a workspace in which a command works; a count that takes longer is paused after as long. */
+/** Shortest pause between two counts of a workspace during a command; a longer count is followed by a pause as long. */
 const COUNT_EVERY_MS = 1_000;
 
 /**
- * Stops a command that fills its workspace beyond the quota. A workspace that is full already may be emptied: only a
- * command that adds to it is stopped.
+ * Stops a command that fills its workspace beyond the quota. If the workspace is full already, only a command that adds to
+ * it is stopped, so that it can be emptied.
  */
 async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: Clock) {
   const full = new AbortController();

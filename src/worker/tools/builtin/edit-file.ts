@@ -1,6 +1,6 @@
 /**
- * `edit_file`. The SDK's edit tool decodes and re-encodes the file, which destroys bytes that are not UTF-8, and opens
- * by path after its check; here bytes are replaced in bytes, below a descriptor.
+ * `edit_file`. The SDK's edit tool decodes and re-encodes the file, which destroys bytes that are not UTF-8, and opens by
+ * path after its check. This one replaces bytes, and opens by descriptor.
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -15,7 +15,7 @@ const MAX_EDIT_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
-/** Replaces one passage of a file, or all its occurrences, and leaves every other byte as it is. */
+/** Replaces one passage of a file, or all its occurrences, and leaves every other byte unchanged. */
 export function editFileTool(): Tool {
   return defineTool({
     name: "edit_file",
@@ -89,8 +89,8 @@ interface Finding {
 }
 
 /**
- * Finds the passage as written, else with the file's own CRLF line ends where the model wrote LF. A passage within one
- * line says nothing of line ends: what takes its place has those of a file that knows only CRLF.
+ * Finds the passage as written, otherwise with CRLF line ends in place of the model's LF. For a passage within one line, the
+ * replacement gets CRLF line ends if the file has no others.
  */
 function find(content: Buffer, change: Change): Finding {
   const inCrlf = { ...change, old: withCrlf(change.old), new: withCrlf(change.new) };
@@ -125,8 +125,8 @@ function knowsOnlyCrlf(content: Buffer): boolean {
 }
 
 /**
- * Where `needle` begins, occurrences that overlap counted once. Linear (Knuth, Morris and Pratt): the built-in search
- * takes minutes for a long passage that almost fits everywhere.
+ * Returns the offsets of `needle`; counts overlapping occurrences once. Linear (Knuth, Morris and Pratt): the built-in
+ * search takes minutes for a long passage that almost matches everywhere.
  */
 function offsetsOf(content: Buffer, needle: Buffer): number[] {
   if (needle.length > content.length) return [];
@@ -147,7 +147,7 @@ function offsetsOf(content: Buffer, needle: Buffer): number[] {
   return offsets;
 }
 
-/** Byte by byte: a million short pieces cost more than the bytes in them. */
+/** Copies byte by byte: a million short pieces cost more than their bytes. */
 function splice(content: Buffer, offsets: readonly number[], oldLength: number, replacement: Buffer): Buffer {
   const edited = Buffer.allocUnsafe(content.length + offsets.length * (replacement.length - oldLength));
   let at = 0;

@@ -1,6 +1,6 @@
 /**
- * `glob`. The SDK's glob tool needs Node 22 (`fs.glob`), prints host paths and matches on the main thread; this one
- * walks by descriptor and matches on a thread with a time limit.
+ * `glob`. The SDK's glob tool needs Node 22 (`fs.glob`), prints host paths and matches on the main thread. This one walks by
+ * descriptor and matches on a thread with a time limit.
  */
 import { lstat } from "node:fs/promises";
 import { z } from "zod";
@@ -40,7 +40,7 @@ export function globTool(means: SearchMeans): Tool {
       const budget = createWalkBudget();
       const found: Match[] = [];
       const notice = await searchWithin(means, ctx, start, async (matcher, signal) => {
-        // A malformed glob is refused also where there is nothing to search.
+        // Rejects a malformed glob even if there are no files to search.
         await matcher.paths(rest, []);
         const options = { budget, hidden: ctx.workspace.hidden, signal, matcher, maxDepth };
         for await (const step of walkFiles(start, options)) {
@@ -57,11 +57,11 @@ export function globTool(means: SearchMeans): Tool {
 
 /** A pattern cut after its last plain leading component. */
 interface SplitGlob {
-  /** Where to start; `.` is the workspace. */
+  /** Directory to start from; `.` is the workspace. */
   readonly base: string;
   /** The pattern relative to `base`; never empty. */
   readonly rest: string;
-  /** How many levels of directories the pattern can reach, counted from `base`; infinite with `**`. */
+  /** Number of directory levels the pattern can reach, counted from `base`; infinite with `**`. */
   readonly maxDepth: number;
 }
 
@@ -70,7 +70,7 @@ const MAGIC = /[*?[\]{}()!+@|\\]/;
 /**
  * Splits `pattern`, read relative to `path` (default: the workspace).
  *
- * @throws {ToolFailure} when the pattern climbs (`..`), is absolute beside a `path`, or names a directory.
+ * @throws {ToolFailure} if the pattern contains `..`, is absolute beside a `path`, or names a directory.
  */
 function splitGlob(pattern: string, path: string | undefined): SplitGlob {
   if (pattern.split(/[\\/{},()|]/).includes("..")) {

@@ -1,6 +1,6 @@
 /**
- * `grep`. The SDK's grep tool hands the pattern and host paths to whatever `rg` the machine has, without a time limit,
- * and prints host paths; this one reads by descriptor and matches on a thread with a time limit.
+ * `grep`. The SDK's grep tool passes the pattern and host paths to the machine's `rg`, without a time limit, and prints host
+ * paths. This one reads by descriptor and matches on a thread with a time limit.
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -37,7 +37,7 @@ export function grepTool(means: SearchMeans): Tool {
       const start = await openStart(ctx, path || ".");
       const output = createOutput();
       const notice = await searchWithin(means, ctx, start.directory, async (matcher, signal) => {
-        // A pattern that cannot be run is refused also where there is nothing to search.
+        // Rejects an invalid pattern even if there are no files to search.
         await matcher.lines(expression, []);
         if (filter !== undefined) await matcher.paths(filter, []);
         const search: FileSearch = { matcher, expression, signal, emit: output.emit };
@@ -67,7 +67,7 @@ async function searchTree(start: Directory, { ctx, filter, search, output }: Tre
     for (const name of names) {
       if (signal.aborted || output.full()) return;
       const path = shownPath(step.directory.area, [...step.directory.segments, name]);
-      // A file that vanished, may not be read or is not ours to open is no match; naming it would not help.
+      // A file that vanished, is unreadable or may not be opened is no match; naming it would not help.
       const file = await openNamed(step.directory, name, path).catch(() => undefined);
       if (file === undefined) continue;
       try {
@@ -116,13 +116,13 @@ async function filtered(
   return hits.flatMap((index) => names[index] ?? []);
 }
 
-/** A name without a slash matches in every directory; a leading `!` negates the glob and is not part of the name. */
+/** Makes a name without a slash match in every directory; a leading `!` negates the glob and is not part of the name. */
 function anywhere(glob: string): string {
   if (glob.includes("/")) return glob;
   return glob.startsWith("!") && !glob.startsWith("!(") ? `!**/${glob.slice(1)}` : `**/${glob}`;
 }
 
-/** Escapes such as `\\p{Lu}` and `\\u{1F600}` mean what they say with the flag `u` only, which forbids other escapes. */
+/** Parses the pattern. Escapes such as `\\p{Lu}` and `\\u{1F600}` need the flag `u`, which forbids other escapes. */
 function expressionOf(pattern: string): Expression {
   const ignoreCase = pattern.startsWith("(?i)");
   const source = ignoreCase ? pattern.slice("(?i)".length) : pattern;
@@ -130,7 +130,7 @@ function expressionOf(pattern: string): Expression {
 }
 
 interface Output {
-  /** Adds a line; false when there is no room for more. */
+  /** Adds a line; false if there is no room for more. */
   emit(line: string): boolean;
   note(notice: string): void;
   full(): boolean;

@@ -9,7 +9,7 @@ import { askParentTool, sendAgentMessageTool } from "./parent.ts";
 import { readFileTool } from "./read-file.ts";
 import { writeFileTool } from "./write-file.ts";
 
-/** `read_file`, `write_file`, `edit_file`, `glob`, `grep`, `send_agent_message` and `ask_parent`; the searches of one set share their threads and their queue. */
+/** Creates the base tools of a worker; the searches of one set share their threads and their queue. */
 export function createBaseTools({ clock }: { clock: Clock }): Tool[] {
   const search = createSearchMeans(clock);
   return [

@@ -1,12 +1,12 @@
-/** How a sub-agent speaks to its parent: `ask_parent`, for which it waits, and `send_agent_message`, for which it does not. */
+/** Tools for talking to the parent: `ask_parent`, which waits for an answer, and `send_agent_message`, which does not. */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
 import { ASK_TOOL, QuestionInput } from "../../../shared/protocol/message.ts";
 import { defineTool, type Tool } from "../tool.ts";
 
 /**
- * `ask_parent` as the model sees it. A well-formed call is a step of the loop and never gets here; only input that is no
- * question is answered as by any other tool.
+ * `ask_parent` as the model sees it. The loop handles a well-formed call as a step, so this tool only gets input that is no
+ * question.
  */
 export function askParentTool(): Tool {
   return defineTool({
@@ -24,14 +24,14 @@ export function askParentTool(): Tool {
 
 /** Name of the tool that sends an interim message to the parent. */
 export const INTERIM_TOOL = "send_agent_message";
-/** Most interim messages of one run. */
+/** Maximum number of interim messages of one run. */
 export const INTERIMS_PER_RUN = 20;
-/** Most code points of one interim message. */
+/** Maximum code points of one interim message. */
 const INTERIM_MAX_CHARS = 5_000;
 
 /**
- * What a call tells its parent once it has said `text` too, after `said`: one message with a blank line between the two.
- * Throws {@link ToolFailure} for what is no message.
+ * Returns the interim message of a call: `text` after `said`, if there is any, with a blank line between. Throws
+ * {@link ToolFailure} if `text` is no message.
  */
 export function interimWith(said: string | undefined, text: unknown): string {
   if (typeof text !== "string") throw new ToolFailure("A message to the parent must be text.");
@@ -43,7 +43,7 @@ export function interimWith(said: string | undefined, text: unknown): string {
   return message;
 }
 
-/** The only target a sub-agent may write to. */
+/** The only recipient to which a sub-agent may write. */
 const PARENT = "parent";
 
 /** `send_agent_message`. Its message is committed together with its result: both or neither. */

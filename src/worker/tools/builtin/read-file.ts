@@ -1,6 +1,6 @@
 /**
- * `read_file`. The SDK's read tool opens by path after its check, and a symlink swapped in between led it outside in
- * one call of twenty; it cannot be closed from outside, so files are opened by descriptor here.
+ * `read_file`. The SDK's read tool opens by path after its check; a symlink swapped in between led it outside in one call of
+ * twenty. Callers cannot prevent this, so this one opens files by descriptor.
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -73,7 +73,7 @@ async function readWhole(file: OpenFile, path: string): Promise<string> {
   return bytes.length === 0 ? "(empty file)" : bytes.toString("utf8");
 }
 
-/** Collects whole lines from a stream of chunks, so that neither a huge file nor a huge line is ever held. */
+/** Collects whole lines from a stream of chunks, so that neither a huge file nor a huge line is held in memory. */
 async function readLines(
   file: OpenFile,
   path: string,
@@ -110,8 +110,8 @@ async function readLines(
 }
 
 /**
- * Where at most `most` more lines of `bytes` end, and how many of them ended there. Counts byte by byte: a search for
- * each end of a quarter of a million empty lines holds up all other runs.
+ * Returns the position behind at most `most` more lines of `bytes`, and their number. Counts byte by byte: a search for each
+ * end of a quarter of a million empty lines blocks all other runs.
  */
 function passLines(bytes: Buffer, from: number, most: number): { end: number; lines: number } {
   let end = from;

@@ -1,6 +1,6 @@
 /**
  * `write_file`. The SDK's write tool creates directories and renames by path after its check, so a symlink swapped in
- * between moves the write outside; here everything happens below descriptors.
+ * between moves the write outside. This one works by descriptor.
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -10,7 +10,7 @@ import { defineTool, type Tool } from "../tool.ts";
 
 const MAX_WRITE_BYTES = 1024 * 1024;
 
-/** Creates or replaces a text file of the workspace or a writable root, with the directories it needs. */
+/** Creates or replaces a text file of the workspace or a writable root, and the directories it needs. */
 export function writeFileTool(): Tool {
   return defineTool({
     name: "write_file",

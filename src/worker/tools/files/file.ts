@@ -1,12 +1,12 @@
 /**
  * Opens, reads and replaces the regular file behind a place.
  *
- * Neighbour: `open.ts` made sure that the place is inside; here that stays true.
+ * `open.ts` made sure that the place is inside; this module keeps it so.
  *
- * 1. Nothing is read before the open descriptor itself says: a regular file, and in the workspace one with a single
- *    name (a second hard link may stand anywhere). A FIFO, device or socket is refused without waiting.
- * 2. A file is replaced as a whole by a rename inside the open directory: a crash leaves the old or the new content,
- *    and the bytes behind a hard link elsewhere never change.
+ * 1. Nothing is read before the open descriptor itself is checked. It must be a regular file, and in the workspace one with
+ *    a single name (a second hard link may be anywhere). A FIFO, device or socket is refused without waiting.
+ * 2. A file is replaced as a whole by a rename inside the open directory. A crash leaves the old or the new content; the
+ *    bytes behind a hard link elsewhere never change.
  */
 import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
@@ -32,7 +32,7 @@ const NEW_FILE_MODE = 0o600;
 /**
  * Opens the file at a place for reading. `path` is the spelling used in failures.
  *
- * @throws {ToolFailure} when there is none, or it is not a regular file.
+ * @throws {ToolFailure} if there is none, or it is not a regular file.
  */
 export async function openFile({ directory, name, stat }: Place, path: string): Promise<OpenFile> {
   if (stat === undefined) throw new ToolFailure(`${quotePath(path)} does not exist.`, "not_found");
@@ -57,7 +57,7 @@ export async function openNamed(directory: Directory, name: string, path: string
   }
 }
 
-/** Refuses a file with another name, which may stand anywhere, and one whose name was given to another. */
+/** Refuses a file with another name, which may be anywhere, and one whose name now belongs to another file. */
 export async function requireSingleName(
   directory: Directory,
   name: string,
@@ -71,7 +71,7 @@ export async function requireSingleName(
   }
 }
 
-/** Refuses everything but a regular file, and says what stands there instead. */
+/** Refuses everything but a regular file; the error says what kind of entry it is. */
 function requireRegular(stat: Stats, path: string): void {
   if (stat.isFile()) return;
   const kind = stat.isDirectory() ? "a directory, not a file" : "not a regular file";
@@ -92,7 +92,7 @@ export async function readHead({ handle }: OpenFile, limitBytes: number): Promis
   return Buffer.concat(chunks);
 }
 
-/** How to replace a file. `unchangedSince` refuses when the file is not any more the one that was read. */
+/** Options of a replacement. `unchangedSince`: refuses if the file is no longer the one that was read. */
 export interface ReplaceOptions {
   readonly path: string;
   readonly signal: AbortSignal;
@@ -100,9 +100,9 @@ export interface ReplaceOptions {
 }
 
 /**
- * Puts `bytes` at a place, keeping the mode of a file that stood there (new files: owner only).
+ * Writes `bytes` at a place; keeps the mode of an existing file (new files: owner only).
  *
- * @throws {ToolFailure} when something that is no regular file stands there, or the system refuses.
+ * @throws {ToolFailure} if the existing entry is no regular file, or the system rejects an operation.
  */
 export async function replaceFile(place: Place, bytes: Buffer, options: ReplaceOptions): Promise<void> {
   const { directory, name, stat } = place;
@@ -140,9 +140,9 @@ async function requireSame({ directory, name }: Place, read: Stats, path: string
 }
 
 /**
- * Creates or replaces the file at `path`, with the directories it needs, after all writes that were handed in before it.
+ * Creates or replaces the file at `path` and the directories it needs, after all earlier writes.
  *
- * @throws {ToolFailure} when the path leads outside, the workspace is full, the system refuses, or `signal` is aborted.
+ * @throws {ToolFailure} if the path leads outside, the workspace is full, the system refuses, or `signal` is aborted.
  */
 export function writeWhole(
   workspace: Workspace,

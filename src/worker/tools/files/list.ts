@@ -1,10 +1,10 @@
 /**
- * Lists directories that an agent filled, also while its command still changes them: their names may be any bytes, their modes may
- * keep their owner out, and what was a directory may be a link by the time it is entered.
+ * Lists directories that an agent filled, even while its command still changes them. Names may be any bytes, modes may lock
+ * out their owner, and a former directory may be a link when it is entered.
  *
- * Nothing outside is listed or changed. A directory is reached without following a link in its last component; then the system
- * says where that descriptor leads, and where a link further up led it elsewhere it is let go. Everything after that goes
- * through the descriptor. (Where the system has no /proc/self/fd, by path: there a swap is not caught.)
+ * Nothing outside is listed or changed. A directory is opened without following a link in its last component. Then the
+ * system reports the descriptor's path; if a link further up led elsewhere, the descriptor is closed. All further access
+ * uses the descriptor. (On systems without /proc/self/fd, the path: there a swap is not detected.)
  */
 import { constants } from "node:fs";
 import { chmod, type FileHandle, open, opendir, readlink, realpath } from "node:fs/promises";
@@ -14,20 +14,20 @@ const SLASH = Buffer.from("/");
 const OPEN_MODE = 0o700;
 
 const IS_LINUX = process.platform === "linux";
-/** Linux: the descriptor says what is meant and reads nothing, so that no mode keeps anybody out. Node has no name for it. */
+/** Linux: a descriptor that only names a file and reads nothing, so that no mode blocks it. Node has no name for it. */
 const O_PATH = 0o10000000;
 const REACH = constants.O_DIRECTORY | constants.O_NOFOLLOW | (IS_LINUX ? O_PATH : constants.O_NONBLOCK);
 
 /** One entry of a directory. */
 export interface Listed {
-  /** Its host path. */
+  /** Host path of the entry. */
   readonly path: Buffer;
-  /** Reaches the entry itself, whatever becomes of its path, until the next one is asked for. */
+  /** Reaches the entry itself, whatever happens to its path, until the next entry is requested. */
   readonly at: Buffer;
   readonly isDirectory: boolean;
 }
 
-/** Where a walk of `directory` begins: its path without links, or nothing where there is none. */
+/** Returns the start of a walk of `directory`: its path without links; empty if it does not exist. */
 export async function startOf(directory: string): Promise<Buffer[]> {
   try {
     return [await realpath(directory, { encoding: "buffer" })];
@@ -38,8 +38,8 @@ export async function startOf(directory: string): Promise<Buffer[]> {
 }
 
 /**
- * The entries of a directory, one by one; none where no directory stands at this path any more, which must be one without links.
- * A directory of this user's that this user may not read is opened for it first.
+ * Yields the entries of a directory, given by a path without links; none if no directory is at this path any more. If this
+ * user owns the directory but may not read it, first makes it readable.
  */
 export async function* listDirectory(directory: Buffer): AsyncGenerator<Listed> {
   const handle = await reach(directory);
@@ -48,7 +48,7 @@ export async function* listDirectory(directory: Buffer): AsyncGenerator<Listed> 
     const here = IS_LINUX ? Buffer.from(`/proc/self/fd/${handle.fd}`) : directory;
     if (IS_LINUX && !(await readlink(here, { encoding: "buffer" })).equals(directory)) return;
     for await (const entry of await openOwn(here)) {
-      // Latin-1 spells each byte as one character: nothing of a name is lost.
+      // Latin-1 maps each byte to one character, so no byte of a name is lost.
       const name = Buffer.from(entry.name, "latin1");
       const [path, at] = [Buffer.concat([directory, SLASH, name]), Buffer.concat([here, SLASH, name])];
       yield { path, at, isDirectory: entry.isDirectory() };
@@ -58,7 +58,7 @@ export async function* listDirectory(directory: Buffer): AsyncGenerator<Listed> 
   }
 }
 
-/** What is no directory any more, but a file or a link, is gone as well. */
+/** A directory that has become a file or a link counts as gone. */
 const GONE: ReadonlySet<string | undefined> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
 
 async function reach(directory: Buffer): Promise<FileHandle | undefined> {
@@ -70,7 +70,7 @@ async function reach(directory: Buffer): Promise<FileHandle | undefined> {
   }
 }
 
-/** `here` leads to the open directory itself: no link stands there. */
+/** Lists `here`, which leads to the open directory itself: no link is possible there. */
 async function openOwn(here: Buffer) {
   const list = () => opendir(here, { encoding: "latin1", bufferSize: 256 });
   try {
@@ -82,7 +82,7 @@ async function openOwn(here: Buffer) {
   }
 }
 
-/** The system's word for what went wrong; undefined where there is none. */
+/** Returns the system's error code; undefined if there is none. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

@@ -1,16 +1,15 @@
 /**
  * Turns a path the model wrote into an open directory and a name in it, never outside the workspace and open roots.
  *
- * Owns: walking down, following links, making directories on the way.
- * Neighbours: `path.ts` says which area a spelling belongs to; `file.ts` opens and replaces the file
- * behind a place; `walk.ts` lists trees.
+ * Owns walking down, following links, making directories on the way. `path.ts` finds the area of a path; `file.ts` opens and
+ * replaces the file behind a place; `walk.ts` lists trees.
  *
- * 1. The kernel is never asked to follow a symbolic link: each component is opened by itself with O_NOFOLLOW below a
- *    directory that is already open, so swapping a component for a link at any moment changes nothing.
- * 2. A link is followed by reading it and starting again from the area its target lies in; other targets are refused.
- * 3. What was opened stays what is used: files are reached through the open directory's descriptor, not by path.
- *    (Where the system has no /proc/self/fd, by path: there a swap between two components is not caught.)
- * 4. What stands on another file system than the area (a procfs or a disk mounted below it) is never entered.
+ * 1. The kernel never follows a symbolic link: each component is opened separately with O_NOFOLLOW below an open directory.
+ *    Swapping a component for a link at any moment changes nothing.
+ * 2. A link is followed by reading it and starting again from the area of its target; other targets are refused.
+ * 3. The opened directory stays in use: files are reached through its descriptor, not by path. (On systems without
+ *    /proc/self/fd, by path: there a swap between two components is not detected.)
+ * 4. Another file system mounted below an area (a procfs or a disk) is never entered.
  * 5. No failure names a host path; the model reads its own spelling back.
  */
 import type { Stats } from "node:fs";
@@ -27,11 +26,11 @@ export interface Directory extends OpenDirectory {
   readonly area: Area;
   /** The area's file system; nothing on another one is opened. */
   readonly device: number;
-  /** Its components below the area, none of them a link. */
+  /** Components below the area, none of them a link. */
   readonly segments: readonly string[];
 }
 
-/** A name in an open directory. `stat` is the entry's own, `undefined` when there is none; never a link's. */
+/** A name in an open directory. `stat` is the entry's own, `undefined` if there is none; never a link's. */
 export interface Place {
   readonly directory: Directory;
   readonly name: string;
@@ -41,16 +40,16 @@ export interface Place {
 const MAX_LINK_HOPS = 40;
 const NEW_DIRECTORY_MODE = 0o700;
 
-/** Is asked before a directory is made in another one; what it throws is the refusal. */
+/** Called before a directory is created in another one; throws to refuse. */
 export type BeforeMaking = (above: Directory) => Promise<void>;
 
-/** What a place is opened for: `change` needs a writable area, `create` also makes missing directories. */
+/** Purpose of opening a place: `change` needs a writable area, `create` also makes missing directories. */
 export type Intent = "read" | "change" | { readonly create: BeforeMaking };
 
 /**
- * Opens the directory that holds `path` and looks at the entry there; the caller closes the directory.
+ * Opens the directory that holds `path` and reads the entry's stat; the caller closes the directory.
  *
- * @throws {ToolFailure} when the path leaves the areas, or the way to it cannot be walked, or is not writable.
+ * @throws {ToolFailure} if the path leaves the areas, cannot be walked, or is not writable.
  */
 export async function openPlace(workspace: Workspace, path: string, intent: Intent = "read"): Promise<Place> {
   return followLinks<Place>(workspace, path, async (target) => {
@@ -93,9 +92,9 @@ export async function openDirectory(workspace: Workspace, path: string): Promise
 }
 
 /**
- * Opens the entry `name` of an open directory as a directory, not following a link.
+ * Opens the entry `name` of an open directory as a directory; does not follow a link.
  *
- * @throws {ToolFailure} when it holds secrets or stands on another file system.
+ * @throws {ToolFailure} if it holds secrets or is on another file system.
  */
 export async function openChild(directory: Directory, name: string): Promise<Directory> {
   const { area, device } = directory;
@@ -111,14 +110,14 @@ export async function openChild(directory: Directory, name: string): Promise<Dir
   }
 }
 
-/** The refusal of what is mounted below an area. */
+/** Makes the failure for a path on a file system that is mounted below an area. */
 export function otherDevice(path: string): ToolFailure {
   return new ToolFailure(`${quotePath(path)} is on another file system and is not opened.`);
 }
 
 /**
- * Gives what was made in a directory of the workspace to that directory's owner: as root, commands run as another user, who owns
- * the workspace from the first of them on.
+ * Gives a new entry of a workspace directory to that directory's owner. If this process is root, commands run as another
+ * user, who owns the workspace after the first command.
  */
 export async function giveToOwner(made: FileHandle, { handle, area }: Directory): Promise<void> {
   if (area.kind !== "workspace" || process.getuid?.() !== 0) return;
@@ -151,7 +150,7 @@ async function followLinks<Found>(
   throw new ToolFailure(`${quotePath(path)} goes through too many symbolic links.`);
 }
 
-/** Walks down by descriptor. Answers the open directory, or the host path that a link on the way stands for. */
+/** Walks down by descriptor. Returns the open directory, or the host path to which a link on the way leads. */
 async function descend({ area, segments }: Target, beforeMaking?: BeforeMaking): Promise<Directory | string> {
   let directory = await openArea(area);
   try {
@@ -168,7 +167,7 @@ async function descend({ area, segments }: Target, beforeMaking?: BeforeMaking):
   }
 }
 
-/** Opens one component, making it if asked; answers a link's text instead of following it. */
+/** Opens one component, making it if asked; returns a link's text instead of following it. */
 async function openComponent(
   directory: Directory,
   name: string,

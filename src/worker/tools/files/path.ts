@@ -1,11 +1,11 @@
-/** Pure: which area a path belongs to, by its spelling alone, and how a path in an area is shown to a model. */
+/** Pure: finds the area of a path, by its text only, and formats a path in an area for a model. */
 import { isAbsolute, join, resolve } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";
 import { quoted } from "../../../shared/protocol/text.ts";
 import { safeText } from "../result-text.ts";
 import type { Area, Workspace } from "../workspace.ts";
 
-/** An area and the components below it; free of `.` and `..`, but a component may yet turn out to be a link. */
+/** An area and the components below it; free of `.` and `..`, but a component may still be a link. */
 export interface Target {
   readonly area: Area;
   readonly segments: readonly string[];
@@ -14,14 +14,14 @@ export interface Target {
 const MAX_PATH_BYTES = 4_096;
 const MAX_DEPTH = 100;
 
-/** The spelling models see: relative in the workspace, absolute in a root. Control characters are replaced. */
+/** Formats a path for models: relative in the workspace, absolute in a root. Replaces control characters. */
 export function shownPath(area: Area, segments: readonly string[]): string {
   const below = segments.join("/");
   const shown = area.kind === "workspace" ? below || "." : below ? `${area.shownAs}/${below}` : area.shownAs;
   return shown.replace(/\p{Cc}/gu, "\uFFFD");
 }
 
-/** What the model's spelling means: relative in the workspace, absolute in an open root. */
+/** Resolves the model's path: relative in the workspace, absolute in an open root. */
 export function locate(workspace: Workspace, path: string): Target {
   const shown = quotePath(path);
   if (path === "") throw new ToolFailure("The path is empty.");
@@ -39,7 +39,7 @@ export function locate(workspace: Workspace, path: string): Target {
   return relocate(workspace, path, path);
 }
 
-/** What a link's target means, made absolute. */
+/** Resolves the target of a link, given as an absolute path. */
 export function relocate(workspace: Workspace, absolute: string, path: string): Target {
   return areaOf(workspace, asReal(workspace, resolve(absolute)), path);
 }
@@ -80,7 +80,7 @@ function outside(workspace: Workspace, path: string): ToolFailure {
   );
 }
 
-/** True when `path` is `directory` or stands below it, compared component by component. */
+/** Checks whether `path` is `directory` or below it, compared component by component. */
 function isWithin(directory: string, path: string): boolean {
   return path === directory || path.startsWith(directory.endsWith("/") ? directory : `${directory}/`);
 }
@@ -106,12 +106,12 @@ const REASONS: Readonly<Record<string, string>> = {
   ENFILE: "cannot be opened now: too many files are open; try again",
 };
 
-/** A path as error sentences quote it: JSON spelling, at most 200 characters. */
+/** Quotes a path for an error message: JSON spelling, at most 200 characters. */
 export function quotePath(path: string): string {
   return quoted(safeText(path), PATH_ECHO_CHARS);
 }
 
-/** Turns a system error into a {@link ToolFailure} about `path`; other errors come back as they are. */
+/** Turns a system error into a {@link ToolFailure} about `path`; returns other errors unchanged. */
 export function plainFailure(error: unknown, path: string): unknown {
   if (error instanceof ToolFailure || !(error instanceof Error) || !("code" in error)) return error;
   const code = String(error.code);

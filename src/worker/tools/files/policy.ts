@@ -1,9 +1,9 @@
 /**
- * Pure: which files no tool reads, and which none writes, by the names on the way to them. Holds in the workspace and in
+ * Pure: decides, by the names in a path, which files no tool reads and which none writes. Applies in the workspace and in
  * every open root, whatever its mode.
  *
- * 1. What is judged is the path without links: a name that leads to a refused file by a link is refused, too.
- * 2. Names are compared without regard to case: some file systems do not tell `.GIT` from `.git`.
+ * 1. The checked path has no links: a name that leads to a refused file by a link is refused, too.
+ * 2. Names are compared case-insensitively: some file systems do not distinguish `.GIT` from `.git`.
  */
 import { ToolFailure } from "../../../shared/errors.ts";
 import { quotePath } from "./path.ts";
@@ -19,10 +19,10 @@ const SECRET_DIRECTORIES = new Set([
   ".password-store",
   ".subagent-queue",
 ]);
-/** As the private Redis names its directory; Node adds six characters. */
+/** Directory name of the private Redis; Node adds six characters. */
 const PRIVATE_REDIS = /^subagent-queue-[a-z0-9]{6}$/;
 
-/** Files that hold them. `.env.example` and its like are meant to be read. */
+/** Files that hold keys, tokens or passwords. `.env.example` and similar files are meant to be read. */
 const SECRET_FILES = [
   /^\.env(?!.*\.(example|sample|template|dist)$)/,
   /^\.(npmrc|yarnrc\.yml|netrc|pypirc|pgpass|my\.cnf|git-credentials|htpasswd|dockercfg|boto)$/,
@@ -32,10 +32,10 @@ const SECRET_FILES = [
   /^(credentials|service[-_]account.*)\.json$/,
   /^secrets?\.(json|ya?ml|toml)$/,
 ];
-/** In a `.git` directory: addresses of remotes often carry a token. */
+/** Files in a `.git` directory that may hold tokens, in the addresses of remotes. */
 const GIT_CONFIG = /^config(\.worktree)?$/;
 
-/** Directories whose files a program runs or obeys by itself: writing there is running code. */
+/** Directories whose files a program runs or obeys by itself: writing there means running code. */
 const EXECUTED_DIRECTORIES = new Set([
   ".git",
   ".husky",
@@ -61,7 +61,7 @@ const EXECUTED_FILES = [
 ];
 const WORKFLOWS = /(^|\/)\.(github|gitea|forgejo)\/(workflows|actions)(\/|$)/;
 
-/** Whether the file or directory at these components holds secrets and is never read. */
+/** Checks whether the file or directory at these components holds secrets and is never read. */
 export function isSecret(segments: readonly string[]): boolean {
   const names = segments.map((name) => name.toLowerCase());
   const file = names.at(-1) ?? "";
@@ -72,7 +72,7 @@ export function isSecret(segments: readonly string[]): boolean {
   );
 }
 
-/** Whether a program would run or obey what stands at these components, so that it is never written. */
+/** Checks whether a program would run or obey the file at these components, so that it is never written. */
 export function isExecuted(segments: readonly string[]): boolean {
   const names = segments.map((name) => name.toLowerCase());
   const file = names.at(-1) ?? "";
@@ -83,13 +83,13 @@ export function isExecuted(segments: readonly string[]): boolean {
   );
 }
 
-/** @throws {ToolFailure} about `path`, the model's spelling, when what stands at `segments` is never read. */
+/** @throws {ToolFailure} about `path`, the model's spelling, if the entry at `segments` is never read. */
 export function refuseSecret(segments: readonly string[], path: string): void {
   if (!isSecret(segments)) return;
   throw new ToolFailure(`${quotePath(path)} may hold secrets and is never opened; go on without it.`);
 }
 
-/** @throws {ToolFailure} about `path`, the model's spelling, when what stands at `segments` is never written. */
+/** @throws {ToolFailure} about `path`, the model's spelling, if the entry at `segments` is never written. */
 export function refuseExecuted(segments: readonly string[], path: string): void {
   if (!isSecret(segments) && !isExecuted(segments)) return;
   throw new ToolFailure(

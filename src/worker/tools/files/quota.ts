@@ -1,9 +1,9 @@
 /**
- * How much an agent may leave in its workspace, in bytes and in files.
+ * Limits the contents of an agent's workspace, in bytes and in files.
  *
- * 1. A workspace is counted once for a run, then kept up by what the file tools write, and counted again after a command.
+ * 1. A workspace is counted once for a run. Writes of the file tools update the count; after a command it is counted again.
  * 2. Counting stops where the quota is exceeded, so that it costs no more than a full workspace.
- * 3. Nothing is hidden from it by a name that is no text, by modes, or by a depth that no path reaches.
+ * 3. Nothing is hidden from the count by a name that is no text, by modes, or by a depth that no path reaches.
  */
 import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -11,24 +11,24 @@ import type { Workspace } from "../workspace.ts";
 import { codeOf, listDirectory, startOf } from "./list.ts";
 import type { Directory, Place } from "./open.ts";
 
-/** What a workspace holds, directories counted as files. */
+/** Contents of a workspace; directories count as files. */
 export interface Holdings {
   readonly bytes: number;
   readonly files: number;
 }
 
-/** What the system counts blocks in, whatever the disk does. */
+/** Unit in which the system counts blocks, on every disk. */
 const BLOCK_BYTES = 512;
 
-/** The most that a workspace may hold: 1 GB in 50,000 files. */
+/** Maximum contents of a workspace: 1 GB in 50,000 files. */
 const QUOTA: Holdings = { bytes: 1024 ** 3, files: 50_000 };
 
 const known = new WeakMap<Workspace, Holdings>();
 
-/** What cannot be counted is more than any quota: else it would be the place to hide in. */
+/** Directories that cannot be counted exceed any quota: otherwise files could be hidden there. */
 const UNCOUNTED = Number.POSITIVE_INFINITY;
 
-/** Counts what stands on the disk, to a little beyond `quota` at most. */
+/** Counts the workspace on disk; stops a little beyond `quota`. */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
   const open = await startOf(directory);
@@ -41,19 +41,19 @@ export async function countHoldings({ directory }: Workspace, quota: Holdings = 
         if (exceeds({ bytes, files }, quota)) return { bytes, files };
       }
     } catch (error) {
-      // One that has vanished holds nothing.
+      // A directory that has vanished holds nothing.
       if (codeOf(error) !== "ENOENT") return { bytes, files: UNCOUNTED };
     }
   }
   return { bytes, files };
 }
 
-/** Whether these are more than the quota allows. */
+/** Checks whether these contents exceed the quota. */
 export function exceeds({ bytes, files }: Holdings, quota: Holdings = QUOTA): boolean {
   return bytes > quota.bytes || files > quota.files;
 }
 
-/** The workspace is counted before the next write: something other than the file tools changed it. */
+/** Makes the next write count the workspace again, because something other than the file tools changed it. */
 export function forgetHoldings(workspace: Workspace): void {
   known.delete(workspace);
 }
@@ -61,7 +61,7 @@ export function forgetHoldings(workspace: Workspace): void {
 /**
  * Books a write of `more` into the workspace. Call it inside {@link Workspace.exclusive}.
  *
- * @throws {ToolFailure} when the workspace would hold more than the quota.
+ * @throws {ToolFailure} if the workspace would exceed the quota.
  */
 export async function bookWrite(
   workspace: Workspace,
@@ -81,8 +81,8 @@ export async function bookWrite(
 }
 
 /**
- * Books that the file at a place will have so many bytes; what stands in a root is the operator's to bound. The file that it
- * replaces makes no more room than it was counted for (its blocks) or booked for (its size), whichever is less.
+ * Books the new size of the file at a place; the operator has to limit the contents of a root. The replaced file frees at
+ * most what was counted for it (its blocks) or booked for it (its size), whichever is less.
  */
 export async function bookPlace(
   workspace: Workspace,
@@ -94,14 +94,14 @@ export async function bookPlace(
   await bookWrite(workspace, { bytes: bytes - freed, files: stat === undefined ? 1 : 0 });
 }
 
-/** Books a directory that will be made in another one. */
+/** Books a directory before it is created in another one. */
 export async function bookDirectory(workspace: Workspace, { area }: Directory): Promise<void> {
   if (area.kind === "workspace") await bookWrite(workspace, { bytes: 0, files: 1 });
 }
 
 async function sizeOf(path: Buffer): Promise<number> {
   try {
-    // Blocks rather than size: a sparse file takes what it takes.
+    // Counts blocks rather than size: a sparse file takes only its blocks.
     return (await lstat(path)).blocks * BLOCK_BYTES;
   } catch (error) {
     if (codeOf(error) === "ENOENT") return 0;

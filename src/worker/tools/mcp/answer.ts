@@ -1,11 +1,11 @@
 /**
- * What is read of the answers of MCP servers: few fields, and few parts of each. The schemas of the SDK say of each part of a long
- * answer what is wrong with it, in more memory than a worker has; these stop at a bound, and need no second look at what they leave.
+ * Schemas for answers of MCP servers: few fields, and few parts of each. The SDK's schemas report every error in a long
+ * answer, which can take more memory than a worker has. These schemas stop at a bound.
  */
 import { z } from "zod";
 import { clip } from "../../../shared/protocol/text.ts";
 
-/** Text of one result before it is cut to what a tool may return. */
+/** Longest text of a result, before it is cut to the limit of a tool result. */
 const MAX_RESULT_CHARS = 1024 * 1024;
 const MAX_PARTS = 1_000;
 
@@ -36,7 +36,7 @@ const Part = z.discriminatedUnion("type", [
 ]);
 type Part = z.output<typeof Part>;
 
-/** What a call of a tool came to; behind the first 1,000 parts one that says how many more there were. */
+/** Result of a tool call: its first 1,000 parts, and a note with the number of further parts. */
 export const CallResult = z.object({
   content: List.transform((parts) => {
     const more = parts.length - MAX_PARTS;
@@ -52,7 +52,7 @@ export const CallResult = z.object({
 /** See {@link CallResult}. */
 export type CallResult = z.output<typeof CallResult>;
 
-/** Text as it is; of anything else what it is. */
+/** Returns the text of a result; other parts become a note about their type. */
 export function textOf({ content, structuredContent }: CallResult): string {
   let text = "";
   for (const part of content) {

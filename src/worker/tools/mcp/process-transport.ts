@@ -1,31 +1,31 @@
 /**
- * An MCP server that this process starts, and the way to it over its standard streams. What it wrote before its end is read.
+ * Starts an MCP server as a process and connects to it over its standard streams. Output written before its end is read.
  *
- * 1. The connection ends with the process that was started, whatever else holds its streams: a server's own children may outlive it.
- * 2. A server leaves no process behind: it leads a group, and what is left of that ends with it. Of `npx server` or `sh -c server` the
- *    process that was started is only the launcher.
+ * 1. The connection ends with the started process, even if others hold its streams: a server's children may outlive it.
+ * 2. A server leaves no process behind: it leads a process group, and the rest of the group is killed with it. The started
+ *    process may only be a launcher, as with `npx server` or `sh -c server`.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import type { JSONRPCMessage, ReadBuffer, Transport } from "@modelcontextprotocol/client";
 import { type Clock, within } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 
-/** How long a server may take to end by itself, and again once it was asked to by SIGTERM. */
+/** Time for a server to end by itself, and again after SIGTERM. */
 const GRACE_MS = 2_000;
-/** How long what a server wrote is read behind its end: a process that left its group may hold its streams. */
+/** Time for reading a server's output after its end: a process that left its group may hold its streams. */
 const DRAIN_MS = 500;
 
-/** What is started. */
+/** Options of the server process. */
 export interface ServerProcessOptions {
   readonly command: string;
   readonly args: readonly string[];
-  /** Its whole environment. */
+  /** The server's whole environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string | undefined;
-  /** The longest message that it may write, in bytes; beyond, the connection ends. */
+  /** Longest message of the server, in bytes; beyond it, the connection ends. */
   readonly maxBytes: number;
   readonly clock: Clock;
-  /** Takes what it writes to its standard error. */
+  /** Receives the server's standard error. */
   readonly complained: (bytes: Buffer) => void;
 }
 
@@ -38,7 +38,7 @@ export class ProcessTransport implements Transport {
   #child: ChildProcess | undefined;
   #closing: Promise<void> | undefined;
   #tellClosed: () => void = () => undefined;
-  /** Resolves when nothing more comes from the server. */
+  /** Resolves when the server's streams have closed. */
   readonly #closed = new Promise<void>((resolve) => {
     this.#tellClosed = resolve;
   });
@@ -47,7 +47,7 @@ export class ProcessTransport implements Transport {
     this.#options = options;
   }
 
-  /** Rejects with the system's error when the process cannot be started. */
+  /** Rejects with the system's error if the process cannot be started. */
   async start(): Promise<void> {
     const { ReadBuffer } = await import("@modelcontextprotocol/client");
     const { command, args, env, cwd, maxBytes, clock, complained } = this.#options;
@@ -75,7 +75,7 @@ export class ProcessTransport implements Transport {
     });
   }
 
-  /** Resolves when the system has taken the message, or the server has ended. */
+  /** Resolves when the system has accepted the message, or the server has ended. */
   async send(message: JSONRPCMessage): Promise<void> {
     const { serializeMessage } = await import("@modelcontextprotocol/client");
     const stdin = this.#child?.stdin;
@@ -83,7 +83,7 @@ export class ProcessTransport implements Transport {
     await Promise.race([new Promise((resolve) => stdin.once("drain", resolve)), this.#closed]);
   }
 
-  /** Ends the server: by the end of its input, then by SIGTERM, then by SIGKILL. Takes 6 s at most. Idempotent. */
+  /** Ends the server: closes its input, then sends SIGTERM, then SIGKILL. Takes 6 s at most. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -129,11 +129,11 @@ function asError(error: unknown): Error {
   return error instanceof Error ? error : new ToolFailure(messageOf(error));
 }
 
-/** Also after the end of the process itself: others of its group may go on. */
+/** Signals the group even after the process itself has ended, because others of the group may continue. */
 function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
     if (pid !== undefined) process.kill(-pid, signal);
   } catch {
-    // The group is gone.
+    // The group has ended.
   }
 }

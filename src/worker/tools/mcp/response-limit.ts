@@ -1,21 +1,21 @@
 /**
- * The `fetch` that reads what MCP servers answer over HTTP: what is parsed is in memory as a whole, so its bytes have a bound, and so has
- * its depth, of which a parser needs a hundred times the bytes.
+ * A `fetch` that limits responses of MCP servers. The parser holds a whole response in memory, so its bytes are bounded. Its
+ * depth is bounded too, because a parser needs a hundred times the bytes of deep JSON.
  *
- * 1. A body beyond a bound is an error to its reader, and its connection ends; of a stream of events each one is
- *    counted by itself, since a stream may last as long as its connection.
+ * 1. A body beyond a bound is an error for its reader, and its connection ends. In a stream of events each event is counted
+ *    by itself, because a stream may last as long as its connection.
  */
 import type { FetchLike } from "@modelcontextprotocol/client";
 import { ToolFailure } from "../../../shared/errors.ts";
 
-/** What one body, or one event of a stream, may have. */
+/** Limits of one body, or of one event of a stream. */
 export interface ResponseLimits {
   readonly bytes: number;
-  /** Of objects and lists in one another. */
+  /** Depth of nested objects and lists. */
   readonly depth: number;
 }
 
-/** Reads bodies, or single events, within `limits`. `refused` is told why one is not read. */
+/** Returns a `fetch` that reads bodies, or single events, within `limits`; otherwise calls `refused` with the reason. */
 export function boundedFetch(limits: ResponseLimits, refused: (why: string) => void): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);
@@ -35,13 +35,13 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
 }
 
 const [LINE_FEED, CARRIAGE_RETURN, QUOTE, BACKSLASH] = [0x0a, 0x0d, 0x22, 0x5c];
-/** `[` and `{`, and what closes them, differ in this bit. */
+/** The bit in which `[` and `{` differ, and `]` and `}`. */
 const CURLY = 0x20;
 const [OPENS, CLOSES] = [0x7b, 0x7d];
 
 /**
- * Counts the parts of a body: the one that it is, or its events, which end with an empty line; a line ends with a line feed, a carriage
- * return, or both, and no text of JSON goes on behind its end.
+ * Counts the parts of a body: the body itself, or its events, which end with an empty line. A line ends with a line feed, a
+ * carriage return, or both; no JSON string continues after it.
  */
 class PartCounter {
   readonly #isStream: boolean;
@@ -56,7 +56,7 @@ class PartCounter {
     this.#isStream = isStream;
   }
 
-  /** What is wrong with the parts that these next bytes belong to. */
+  /** Returns the problem of the parts to which these next bytes belong; undefined if there is none. */
   problemOf(chunk: Uint8Array, { bytes, depth }: ResponseLimits): string | undefined {
     for (const byte of chunk) {
       this.#take(byte);

@@ -1,14 +1,14 @@
 /**
- * One MCP server of a worker and the one connection that all runs share.
+ * One MCP server of a worker, and the one connection that all its runs share.
  *
- * 1. A connection that broke is made anew by the next call; one that could not be made, or that brought no list, not before its
+ * 1. After a broken connection the next call connects again. After a failed connection or list, calls fail until the
  *    back-off is over. The back-off doubles until a list or a call has worked.
- * 2. Every wait has an end; what a server answers or fails with never rejects with anything but a {@link ToolFailure}.
- * 3. Of a list no more pages are asked for than have 10 MB together.
- * 4. An answer that cannot be used concerns the call that it answers: the connection ends only where it is gone, or beyond the bounds of
- *    what may come along it (`transport.ts`).
+ * 2. Every wait has a time limit. Calls reject only with a {@link ToolFailure}, whatever the server answers.
+ * 3. Reading a list stops after the page that exceeds 10 MB in total.
+ * 4. An unusable answer only fails its call. The connection ends only if it is lost, exceeds the bounds in `transport.ts`,
+ *    or brought {@link MOST_UNREAD} unusable answers in a row.
  *
- * Nothing is started before it is needed: for the list of tools once, then with the first call.
+ * The server is started only when needed: once for the list of tools, then with the first call.
  */
 import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
@@ -29,21 +29,21 @@ const MAX_TOOLS = 500;
 const MAX_PAGES = 50;
 const MAX_LIST_CHARS = 10 * 1024 * 1024;
 const MAX_PROBLEM_CHARS = 500;
-/** Then a connection is made anew: what it was to may be gone. */
+/** After this many unreadable answers in a row the connection is renewed: the server behind it may be gone. */
 const MOST_UNREAD = 3;
-/** What servers write with a status of 400 to a client whose session they have forgotten. */
+/** Text of servers with HTTP status 400 for a client whose session they have lost. */
 const FORGOTTEN = /session|initiali[sz]ed/i;
 
-/** What a server needs from its worker. */
+/** Dependencies of a server. */
 export interface ServerMeans {
   clock: Clock;
   logger: Logger;
 }
 
-/** A connection that is there or being made. */
+/** A connection, open or being opened. */
 interface Connecting {
   readonly client: Promise<Client>;
-  /** Aborted when it must end, with a {@link ToolFailure} that says why: what is still being made is given up. */
+  /** Aborts to end the connection, with a {@link ToolFailure} as reason; also gives up an unfinished one. */
   readonly end: AbortController;
 }
 
@@ -54,7 +54,7 @@ export class ServerConnection {
   readonly #means: ServerMeans;
   #connecting: Connecting | undefined;
   #failures = 0;
-  /** Calls in a row without an answer that can be read. */
+  /** Calls in a row without a readable answer. */
   #unread = 0;
   #retryAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
@@ -72,12 +72,12 @@ export class ServerConnection {
     }
   }
 
-  /** How long to wait before the next try to connect, ms. */
+  /** Time until the next attempt to connect, ms. */
   get backoffMs(): number {
     return Math.max(0, this.#retryAtMs - this.#means.clock.monotonicMs());
   }
 
-  /** The tools that the server lists, at most 500. Leaves no process behind: the first call starts it again. */
+  /** Returns the tools that the server lists, at most 500. Then ends its process: the first call starts it again. */
   async list(): Promise<ListedTool[]> {
     const connecting = this.#connection();
     const client = await connecting.client;
@@ -95,7 +95,7 @@ export class ServerConnection {
     return tools;
   }
 
-  /** Calls a tool. Throws {@link ToolFailure} when the server refuses, is away, or takes too long. */
+  /** Calls a tool. Throws {@link ToolFailure} if the server rejects the call, is unavailable, or times out. */
   async call(name: string, input: Record<string, unknown>, signal: AbortSignal): Promise<CallResult> {
     const connecting = this.#connection();
     const client = await connecting.client;
@@ -125,7 +125,7 @@ export class ServerConnection {
       error instanceof SdkHttpError &&
       client.transport?.sessionId !== undefined &&
       (error.status === 404 || (error.status === 400 && FORGOTTEN.test(error.message)));
-    // Without a transport it has been closed, from either side.
+    // A client without a transport has been closed, by either side.
     const isGone = isForgotten || client.transport === undefined;
     const what = isGone ? "broke off during this call" : "gave no answer that can be read";
     this.#unread += 1;
@@ -135,13 +135,13 @@ export class ServerConnection {
     );
   }
 
-  /** Ends the connection for good, and with it a server that this process started. */
+  /** Ends the connection for good, and the server if this process started it. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     if (this.#connecting) await this.#end(this.#connecting);
   }
 
-  /** Ends a connection; the next call makes another one, unless it has been made already. */
+  /** Ends a connection; the next call makes another one, unless there is one already. */
   async #end(connecting: Connecting): Promise<void> {
     if (this.#connecting === connecting) this.#connecting = undefined;
     connecting.end.abort();
@@ -149,7 +149,7 @@ export class ServerConnection {
     await client?.close().catch(() => {});
   }
 
-  /** @throws {ToolFailure} while none can be made. */
+  /** Returns the connection, opened if needed. @throws {ToolFailure} during the back-off or after `stop`. */
   #connection(): Connecting {
     if (this.#isStopped) throw stopped();
     if (this.#connecting) return this.#connecting;
@@ -173,7 +173,7 @@ export class ServerConnection {
     return connecting;
   }
 
-  /** Has an end of its own: the SDK's limit holds for the first of the two messages alone. */
+  /** Connects within its own time limit, because the SDK's limit only covers the first of the two messages. */
   async #connect(end: AbortController): Promise<Client> {
     const { Client } = await import("@modelcontextprotocol/client");
     const client = new Client({ name: "subagent-queue", version: packageVersion() });
@@ -197,7 +197,7 @@ export class ServerConnection {
     return client;
   }
 
-  /** The next call makes another connection. */
+  /** Forgets the connection; the next call opens another. */
   #closed(connecting: Connecting): void {
     if (this.#connecting !== connecting) return;
     this.#connecting = undefined;
@@ -215,8 +215,8 @@ export class ServerConnection {
 }
 
 /**
- * What the server lists, page by page: the SDK's own walk goes on for 64 pages of any size, and fails beyond. A list without
- * end is as long as its bound.
+ * Lists the server's tools page by page, up to the bounds. The SDK's own iteration reads 64 pages of any size, and fails
+ * beyond; here an endless list is cut at a bound.
  */
 async function listTools(client: Client, leftOut: (problem: string) => void): Promise<ListedTool[]> {
   if (client.getServerCapabilities()?.tools === undefined) return [];
@@ -247,7 +247,7 @@ async function givenUp(end: AbortController): Promise<never> {
   throw whyEnded(end) ?? stopped();
 }
 
-/** Why a connection was ended; undefined where it was not, or where its end says nothing about the server. */
+/** Returns why a connection was ended; undefined if it was not, or for a reason that is not the server's. */
 function whyEnded({ signal }: AbortController): ToolFailure | undefined {
   const reason: unknown = signal.reason;
   return reason instanceof ToolFailure ? reason : undefined;

@@ -2,11 +2,11 @@
  * The tools of a worker's MCP servers: `mcp__<server>__<tool>`, listed when the worker starts, called over connections that
  * all runs share.
  *
- * 1. A server that cannot be listed at the start keeps no worker from starting; it is asked again, ever more rarely, and its
- *    tools are there from then on.
+ * 1. A server that cannot be listed at the start does not prevent the worker's start. The worker retries with growing
+ *    delays; its tools are available from then on.
  *
- * What a server says about its tools is bounded in number, names, size and depth. A tool that the model could not be told about, or with which
- * the Messages API would refuse every request, is left out, with a line in the log.
+ * A server's tools are bounded in number, names, size and depth. A tool is left out, and logged, if it cannot be described
+ * to the model, or if the Messages API would reject every request with it.
  */
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
@@ -20,19 +20,19 @@ import { schemaProblem, type Tool } from "../tool.ts";
 import { type ListedTool, textOf } from "./answer.ts";
 import { ServerConnection, type ServerMeans } from "./server.ts";
 
-/** A worker waits so long for the lists of its servers before it takes its first wake. */
+/** Longest time a worker waits for the lists of its servers before it takes its first wake. */
 const LIST_MS = 10_000;
 const MAX_NAME_CHARS = 128;
 const MAX_DESCRIPTION_CHARS = 4_000;
 const MAX_SCHEMA_CHARS = 64 * 1024;
-/** Of objects and lists in one another. Deeper than anything that people write; what lies deeper could not be searched for secrets. */
+/** Most levels of nested objects and lists: more than real schemas have. Deeper ones could not be searched for secrets. */
 const MAX_SCHEMA_DEPTH = 128;
-/** Beyond the server's own limit, which ends the call with a better sentence: it may have to be started first. */
+/** Added to the server's own limit, which ends the call with a better message: the server may have to start first. */
 const GRACE_MS = 11_000;
 
-/** The MCP side of a worker. */
+/** The MCP servers of a worker. */
 export interface McpTools {
-  /** The tools that are known by now; the same list until there are more. */
+  /** The tools known so far; the same list until there are more. */
   tools(): readonly Tool[];
   /** Lists every server; resolves when all have answered or failed, at the latest after 10 s. */
   start(): Promise<void>;
@@ -40,7 +40,7 @@ export interface McpTools {
   stop(): Promise<void>;
 }
 
-/** The tools of `servers`; nothing is started yet. */
+/** Creates the tools of `servers`; starts nothing yet. */
 export function createMcpTools(servers: McpServers, means: ServerMeans): McpTools {
   const connections = Object.entries(servers).map(
     ([name, server]) => [new ServerConnection(name, server, means), server.timeout_ms] as const,
@@ -88,7 +88,7 @@ export function createMcpTools(servers: McpServers, means: ServerMeans): McpTool
   };
 }
 
-/** A problem where the model could not be told about it. */
+/** Converts a listed tool; returns a problem if it cannot be described to the model. */
 function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number): Tool | { problem: string } {
   const name = `mcp__${server.name}__${withoutSecrets(listed.name).replace(/[^A-Za-z0-9_-]/g, "_")}`;
   if (listed.name === "" || name.length > MAX_NAME_CHARS)

@@ -1,12 +1,12 @@
 /**
- * The way to an MCP server, and what may come along it. Beyond a bound this side ends the connection, and says why.
+ * The connection to an MCP server, with bounds for its messages. Beyond a bound this side ends it, with a reason.
  *
- * 1. An answer has at most 10 MB; over HTTP its objects and lists lie at most 1,000 deep in one another. What a server says of itself when
- *    it is connected holds at most 10,000 values.
- * 2. A server asks this side at most 100 times a second, and at most 64 answers to it are under way.
- * 3. A stream that a server ends is asked for again after one second at the earliest, and ever more rarely, up to 60 s, while it ends at
- *    once and nothing comes along it: whatever the server says about that.
- * 4. A server over HTTP is told when its session is over. What it answers to that is not read, and waited for a second at most.
+ * 1. An answer has at most 10 MB; over HTTP it is at most 1,000 levels deep. The server's answer to the handshake holds at
+ *    most 10,000 values.
+ * 2. A server sends at most 100 requests a second to this side, and at most 64 answers to it are pending.
+ * 3. A stream that a server ends is reopened after one second at the earliest. While streams end at once without a message,
+ *    the delay doubles up to 60 s, even if the server asks for less.
+ * 4. A server over HTTP is told when its session is over. Its answer is not read, and waited for a second at most.
  */
 import type { StreamableHTTPClientTransport, Transport } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
@@ -22,24 +22,24 @@ const MAX_HANDSHAKE_VALUES = 10_000;
 const MAX_ASKED_A_SECOND = 100;
 const MAX_ANSWERS_UNDER_WAY = 64;
 const MAX_STDERR_CHARS = 1_000;
-/** Kept before secrets are masked, so that none of them is cut in two. */
+/** Bytes kept before secrets are masked, so that no secret is cut in two. */
 const MAX_STDERR_BYTES = 4 * 1024;
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 60_000];
 const GOODBYE_MS = 1_000;
-/** A stream that stays open for so long does not make the pauses longer. */
+/** A stream that stays open this long does not make the pauses longer. */
 const LASTING_MS = 5_000;
 
 /** See the module's header. */
 export interface ServerTransport {
   readonly transport: Transport;
-  /** The end of what the server wrote to its standard error, without secrets. */
+  /** Returns the end of the server's standard error, without secrets. */
   said(): string;
 }
 
-/** Ends the connection: one clause says why. */
+/** Ends the connection; the argument is a clause that says why. */
 type End = (why: string) => void;
 
-/** A transport that is not started yet; `ended` is told once why this side has ended the connection. */
+/** Creates a transport, not started; calls `ended` once with the reason if this side ends the connection. */
 export async function openTransport(server: McpServer, clock: Clock, ended: End): Promise<ServerTransport> {
   let why: string | undefined;
   const end: End = (reason) => {
@@ -56,7 +56,7 @@ export async function openTransport(server: McpServer, clock: Clock, ended: End)
     const problem = why ?? problemOf(message);
     if (problem === undefined) return heard?.(message);
     end(problem);
-    // The client never sees this message.
+    // The client must not see this message.
     throw new ToolFailure(problem);
   };
   return made;
@@ -90,8 +90,8 @@ async function overHttp(
 }
 
 /**
- * Tells a server that the session is over: until then it may keep what it holds for it. The SDK's own request for that ends with its
- * transport, and has no limit. Never rejects.
+ * Tells a server that the session is over, because it may hold resources until then. The SDK's own request ends with its
+ * transport, and has no time limit. Never rejects.
  */
 async function endSession(
   { sessionId, protocolVersion }: Pick<StreamableHTTPClientTransport, "sessionId" | "protocolVersion">,
@@ -109,7 +109,7 @@ async function endSession(
     const { body } = await ask({ method: "DELETE", headers: named, redirect: "manual", signal: late.signal });
     await body?.cancel();
   } catch {
-    // It is gone, or slow: sessions end there after a while, too.
+    // The server is gone or slow; it also ends sessions by itself after a while.
   } finally {
     limit.cancel();
   }
@@ -135,7 +135,7 @@ async function overStdio(
   return { transport, said: () => withoutSecrets(said.toString()).slice(-MAX_STDERR_CHARS) };
 }
 
-/** When streams are asked for again. */
+/** Schedules when streams are opened again. */
 function reconnections(clock: Clock) {
   const timers = new Set<{ cancel(): void }>();
   let pauseMs = FIRST_PAUSE_MS;
@@ -143,7 +143,7 @@ function reconnections(clock: Clock) {
   return {
     /** `wishedMs` may be any number that the server named. */
     schedule(reconnect: () => void, wishedMs: number) {
-      // A stream that was open for a while was none in vain.
+      // After a stream that stayed open for a while the pauses start again.
       if (clock.monotonicMs() - askedAtMs >= LASTING_MS) pauseMs = FIRST_PAUSE_MS;
       const timer = clock.timeout(Math.min(Math.max(wishedMs, pauseMs), LONGEST_PAUSE_MS), () => {
         timers.delete(timer);
@@ -162,7 +162,7 @@ function reconnections(clock: Clock) {
   };
 }
 
-/** What is wrong with a server's next message, before the client reads it. */
+/** Returns a check of a server's next message, before the client reads it; it returns the problem, if any. */
 function messageBounds(clock: Clock): (message: object) => string | undefined {
   let [sinceMs, asked, isConnected] = [Number.NEGATIVE_INFINITY, 0, false];
   return (message) => {
@@ -193,7 +193,7 @@ function holdsMore(value: unknown, most: number): boolean {
   return false;
 }
 
-/** Answers that the server does not take pile up here. */
+/** Bounds the pending answers: those that the server does not read accumulate in memory. */
 function boundAnswers(transport: Transport, end: End): void {
   const send = transport.send.bind(transport);
   let underWay = 0;

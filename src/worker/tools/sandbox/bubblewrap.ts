@@ -1,12 +1,12 @@
 /**
- * Runs commands in bubblewrap: one process tree a command, in namespaces of its own.
+ * Runs commands in bubblewrap: one process tree per command, in its own namespaces.
  *
- * 1. A command sees the system read-only, its workspace, and the opened directories read-only, without what holds
- *    secrets. It has no network but what a proxy of its own lets through, no capabilities, no terminal, and no way to new namespaces.
- * 2. Every process of a command dies with it: with its shell, its time, its run, and this process.
- * 3. As root the user is dropped before bubblewrap starts: behind root's bubblewrap the kernel's settings are writable.
- *    Until then only mounts are made, in a mount namespace of their own.
- * 4. Neither the arguments nor the environment of the sandbox say where anything lies on the host.
+ * 1. A command sees the system read-only, its workspace, and the opened directories read-only, without files that hold
+ *    secrets. It has no network except through its own proxy, no capabilities, no terminal, and cannot create namespaces.
+ * 2. Every process of a command dies with its shell, on its time limit, with its run, and with this process.
+ * 3. As root, privileges are dropped before bubblewrap starts, because kernel settings are writable inside root's
+ *    bubblewrap. Before that, only mounts are made, in a separate mount namespace.
+ * 4. Neither the arguments nor the environment of the sandbox contain host paths.
  */
 import { basename, dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
@@ -32,16 +32,16 @@ import type { Command, CommandOutcome, Runner } from "./runner.ts";
 import { seccompFilter } from "./seccomp.ts";
 import { commandText, quoted, readReport, shellProgram } from "./shell.ts";
 
-/** What the sandbox of this machine is made of. */
+/** Options of the sandbox on this machine. */
 export interface BubblewrapOptions {
   readonly clock: Clock;
-  /** Whether this process is root. */
+  /** True if this process is root. */
   readonly asRoot: boolean;
   /** The machine as Node names it: `x64`, `arm64`. */
   readonly machine: string;
   /** Path of bubblewrap; default `/usr/bin/bwrap`. */
   readonly bwrap?: string;
-  /** What commands may reach; absent: nothing. */
+  /** Hosts that commands may reach; absent: no network. */
   readonly egress?: EgressPolicy | undefined;
 }
 
@@ -55,18 +55,18 @@ const shellAfter = (before: string): string =>
     fallback: WORKSPACE_INSIDE,
   });
 const SHELL = shellAfter("");
-/** Waits until the forwarder listens, or has ended; it is no child that \`wait\` would wait for. */
+/** Waits until the forwarder listens or has ended. The forwarder is no child of the shell, so `wait` ignores it. */
 const SHELL_WITH_NETWORK = shellAfter(
   `\nIFS= read -r _ < <( (exec ${PROXY_INSIDE.node} -e ${quoted(FORWARDER)} 2>/dev/null ${REPORT}>&- ${COMMAND}<&-) & )`,
 );
 
 /**
- * The command has a session of its own, so that it cannot signal its launcher. bubblewrap's own `--new-session` would take the
- * first process of the sandbox out of the launcher's group, too, a moment before that process is bound to the launcher.
+ * Starts the command in its own session, so that it cannot signal its launcher. bubblewrap's own `--new-session` would also
+ * take the sandbox's first process out of the launcher's group, before it is bound to the launcher.
  */
 const BASH = ["/usr/bin/setsid", "/bin/bash", "--noprofile", "--norc", "-c"];
 
-/** Makes the directories reachable for the user that root becomes, and becomes it. */
+/** Mounts the directories where the unprivileged user can reach them, and changes from root to that user. */
 const AS_ROOT = `set -e
 mount -t tmpfs -o mode=0755,size=64k tmpfs /mnt
 n=0
@@ -76,7 +76,7 @@ for source do mkdir "/mnt/$n"; mount --rbind "$source" "/mnt/$n"; n=$((n+1)); do
 exec /usr/bin/setpriv --reuid ${UNPRIVILEGED} --regid ${UNPRIVILEGED} --clear-groups --no-new-privs "$bwrap" \\
   --args ${ARGUMENTS} -- ${BASH.join(" ")} "$SHELL_PROGRAM"`;
 
-/** A runner; nothing for a machine whose system calls are not known. It does not ask whether bubblewrap works here. */
+/** Creates a runner; undefined if the machine's system calls are unknown. Does not test whether bubblewrap works here. */
 export function createBubblewrap(options: BubblewrapOptions): Runner | undefined {
   const filter = seccompFilter(options.machine);
   if (filter === undefined) return undefined;
@@ -191,7 +191,7 @@ function systemArguments(): string[] {
   ];
 }
 
-/** The proxy's socket, a program that leads to it, and the authorities that certificates are checked by. */
+/** Arguments for the proxy's socket, the program that connects to it, and the certificate authorities. */
 function networkArguments([socket = "", program = ""]: readonly string[]): string[] {
   const { host, port, directory, node } = PROXY_INSIDE;
   const names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
@@ -199,7 +199,7 @@ function networkArguments([socket = "", program = ""]: readonly string[]): strin
     ...["--ro-bind", socket, directory, "--ro-bind", join(program, basename(process.execPath)), node],
     ...CERTIFICATES.flatMap((path) => ["--ro-bind-try", path, path]),
     ...names.flatMap((name) => ["--setenv", name, `http://${host}:${port}`]),
-    // Newer versions of node ask for it.
+    // Newer versions of node need it to use the proxy.
     ...["--setenv", "NODE_USE_ENV_PROXY", "1"],
   ];
 }

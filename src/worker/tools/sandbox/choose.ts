@@ -1,9 +1,9 @@
 /**
- * Decides how `bash` runs on this machine, by really running a command.
+ * Decides how `bash` runs on this machine, by running a test command.
  *
- * 1. Without a sandbox that has proved itself there is no runner, unless the operator asks for none.
+ * 1. Without a sandbox that has passed the test there is no runner, unless the operator chooses `unsandboxed`.
  *
- * The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
+ * The test writes only in its own directory; it uses `test -w` for paths that must not be writable.
  */
 import { rm } from "node:fs/promises";
 import { z } from "zod";
@@ -20,24 +20,24 @@ import { createRunsc } from "./runsc.ts";
 import { createUnconfined } from "./unconfined.ts";
 
 /**
- * What the operator says about `bash`: `sandboxed` (default) is the first sandbox that stands here; `bubblewrap` and `runsc`
- * are that one or none; `unsandboxed` is with the worker's own rights.
+ * The operator's setting for `bash`. `sandboxed` (default): the first sandbox that works here. `bubblewrap`, `runsc`: only
+ * that one. `unsandboxed`: with the worker's own rights.
  */
 export type BashMode = "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed";
 
-/** What the choice is made from. */
+/** Options of the choice. */
 export interface RunnerOptions {
   readonly clock?: Clock;
   /** Default `sandboxed`. */
   readonly mode?: BashMode;
-  /** Whether this is production (default), where `unsandboxed` needs `acceptUnsandboxed` as well. */
+  /** True (default): this is production, where `unsandboxed` also needs `acceptUnsandboxed`. */
   readonly production?: boolean;
   readonly acceptUnsandboxed?: boolean;
   /** Path of bubblewrap; default `/usr/bin/bwrap`. */
   readonly bwrap?: string;
   /** Path of gVisor's runsc; default `/usr/local/bin/runsc`. */
   readonly runsc?: string;
-  /** Hosts that commands may reach, and ranges beside the public internet, as {@link parseEgress} reads them; default: none. */
+  /** Hosts that commands may reach, and private ranges, in the format of {@link parseEgress}; default: none. */
   readonly egress?: { readonly hosts: string; readonly ranges?: string | undefined } | undefined;
 }
 
@@ -59,7 +59,7 @@ const FORMS: OptionForms<RunnerOptions> = {
   egress: [(value) => Egress.safeParse(value).success, "texts: { hosts, ranges }"],
 };
 
-/** How `bash` runs here. `sentence` says so, or why it is not offered, for the banner and for `doctor`. */
+/** The chosen runner. `sentence` says how `bash` runs, or why it is not offered, for the banner and for `doctor`. */
 export interface RunnerChoice {
   readonly runner?: Runner;
   readonly sentence: string;
@@ -68,7 +68,7 @@ export interface RunnerChoice {
 /** Far more than a start takes; a machine that needs longer runs no commands. */
 const PROBE_LIMIT_MS = 10_000;
 
-/** Prints one word for each wall that stands. */
+/** Prints one word for each protection that works. */
 const PROOF = `
 [ "$(pwd)" = /workspace ] && echo mine > proof && [ "$(cat proof)" = mine ] && echo workspace
 for path in /proc/sys/kernel/hostname /proc/sys/kernel/core_pattern /proc/sysrq-trigger /usr /etc / /dev /sys; do
@@ -91,8 +91,8 @@ dmesg 2>/dev/null | grep -q gVisor && echo gvisor
 const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
 /**
- * @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not
- *   accepted that, the list of hosts cannot be read, or options are wrong: each is named.
+ * @throws {SubagentError} `invalid_config` if production would run commands unsandboxed without the operator's consent, if
+ * the list of hosts is invalid, or if options are wrong: each is named.
  */
 export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerChoice> {
   const wrong = optionProblems(given, FORMS, { maker: "chooseRunner" });
@@ -124,10 +124,10 @@ export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerCho
   };
 }
 
-/** In the order in which they are tried. */
+/** Sandboxes in the order in which they are tried. */
 const CANDIDATES = ["bubblewrap", "runsc"] as const;
 
-/** A runner, or why there can be none. */
+/** Creates a runner, or returns why it cannot. */
 function create(
   candidate: (typeof CANDIDATES)[number],
   { clock, bwrap, runsc, egress: given }: RunnerOptions & { clock: Clock },
@@ -166,7 +166,7 @@ function unconfined({
   };
 }
 
-/** What is wrong with the sandbox here; nothing when every wall stands. */
+/** Returns the problem of the sandbox here; undefined if every protection works. */
 async function problemOf(runner: Runner): Promise<string | undefined> {
   const directory = await makeDirectory("bash");
   try {

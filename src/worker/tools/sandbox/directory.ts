@@ -1,8 +1,8 @@
 /**
- * Directories of one command's own beside its workspace: the proxy's socket, an OCI bundle, the workspace of a proof. What
- * a worker that was killed left of them is removed by the next one that starts here.
+ * Temporary directories of one command besides its workspace: the proxy's socket, an OCI bundle, the workspace of a test.
+ * The next worker that starts here removes those of a killed worker.
  *
- * 1. Only directories of this user's with our prefix go, and only such as are older than any command can be.
+ * 1. Removes only directories of this user with our prefix that are older than any command can be.
  */
 import { lstat, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,15 +10,15 @@ import { join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
 
 const PREFIX = /^subagent-(?:bash|net|runsc)-[A-Za-z0-9]{6}$/;
-/** Several times what a command may take. */
+/** Age of a directory that counts as left behind: several times the longest command. */
 const LEFT_BEHIND_MS = 3_600_000;
 
-/** Makes one, for its owner alone; the caller removes it with its command. */
+/** Creates a directory that only its owner may access; the caller removes it after its command. */
 export function makeDirectory(purpose: "bash" | "net" | "runsc"): Promise<string> {
   return mkdtemp(join(tmpdir(), `subagent-${purpose}-`));
 }
 
-/** Removes what workers that are gone left in `base`. Never rejects: what cannot be removed stays. */
+/** Removes directories of dead workers from `base`. Never rejects; a directory that cannot be removed stays. */
 export async function removeLeftBehind(clock: Clock, base = tmpdir()): Promise<void> {
   const names = await readdir(base).catch(() => []);
   for (const name of names.filter((each) => PREFIX.test(each))) {
@@ -28,7 +28,7 @@ export async function removeLeftBehind(clock: Clock, base = tmpdir()): Promise<v
       const isOurs = found.isDirectory() && found.uid === process.getuid?.();
       if (isOurs && clock.now() - found.mtimeMs > LEFT_BEHIND_MS) await rm(path, { recursive: true });
     } catch {
-      // Another worker was first, or it is not ours to remove.
+      // Another worker was first, or this user may not remove it.
     }
   }
 }

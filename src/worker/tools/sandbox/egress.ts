@@ -1,14 +1,14 @@
 /**
- * The way out of the sandbox: an HTTP proxy of one command's, on a Unix socket that is mounted into it.
+ * The network of a sandbox: an HTTP proxy for one command, on a Unix socket that is mounted into the sandbox.
  *
- * Neighbour: `address-range.ts` judges addresses.
+ * `address-range.ts` classifies addresses.
  *
- * 1. Only hosts and ports of the operator's list are reached, at addresses of the public internet or of ranges that the operator
- *    named. Decided for each request on the address that is dialled: a redirect or another answer of the name server gains nothing.
- * 2. Bounded are the command's connections, its requests, their headers and interim answers, bytes, and silence. Beyond the bound of
- *    requests or bytes the command has no network any more; beyond another one the connection or the request at hand ends.
- * 3. It ends with its command: the socket, its directory, and every connection on both sides.
- * 4. What a command or a site sends ends at most its own request: no handler of it throws.
+ * 1. A command reaches only hosts and ports of the operator's list, at public addresses or in ranges that the operator
+ *    named. Each request is checked by the address that is dialled, so a redirect or a changed DNS answer gains nothing.
+ * 2. The command's connections, requests, headers, interim answers, bytes and silence are bounded. Beyond the bound of
+ *    requests or bytes the command loses its network; beyond another one only the connection or request ends.
+ * 3. The proxy ends with its command: the socket, its directory, and every connection on both sides.
+ * 4. Data from a command or a site can at most end its own request: no handler of it throws.
  */
 import { chmod, mkdir, rm } from "node:fs/promises";
 import {
@@ -34,14 +34,14 @@ import { clip } from "../../../shared/protocol/text.ts";
 import { makeDirectory } from "./directory.ts";
 import type { NetworkUse } from "./runner.ts";
 
-/** What commands may reach. */
+/** Hosts and addresses that commands may reach. */
 export interface EgressPolicy {
   /** The hosts, as the operator wrote them. */
   readonly hosts: readonly string[];
-  /** Whether a host (lower case, IPv6 without brackets) and port are on the list. */
+  /** Checks whether a host (lower case, IPv6 without brackets) and port are on the list. */
   isListed(host: string, port: number): boolean;
   readonly mayReach: MayReach;
-  /** Asks the name server; default: the system's. */
+  /** Resolves host names; default: the system's resolver. */
   readonly resolve?: Parameters<typeof guardedLookup>[2];
 }
 
@@ -49,14 +49,14 @@ export interface EgressPolicy {
 export interface Egress {
   /** Host directory that holds nothing but {@link SOCKET_NAME}. */
   readonly directory: string;
-  /** Ends every connection; says what went through. */
+  /** Ends every connection; resolves to the network use of the command. */
   close(): Promise<NetworkUse>;
 }
 
 /** Name of the socket in its directory. */
 export const SOCKET_NAME = "proxy";
 
-/** Where programs inside find the proxy; {@link FORWARDER} leads from there to the socket. */
+/** Paths and address of the proxy inside the sandbox; {@link FORWARDER} connects the address to the socket. */
 export const PROXY_INSIDE = {
   host: "127.0.0.1",
   port: 3128,
@@ -64,18 +64,18 @@ export const PROXY_INSIDE = {
   node: "/run/egress-node",
 };
 
-/** Programs speak HTTP to an address, not to a Unix socket: this program, run by the worker's own node, joins the two. */
+/** Joins a TCP port to the Unix socket, because programs speak HTTP only to an address; the worker's own node runs it. */
 export const FORWARDER = `const net = require("net");
 net.createServer({ allowHalfOpen: true }, (a) => {
   const b = net.connect({ path: "${PROXY_INSIDE.directory}/${SOCKET_NAME}", allowHalfOpen: true });
   for (const [x, y] of [[a, b], [b, a]]) { x.pipe(y); x.on("error", () => y.destroy()); x.on("close", () => y.destroy()); }
 }).listen(${PROXY_INSIDE.port}, "${PROXY_INSIDE.host}", () => console.log("ready"));`;
 
-/** Bounds of one command's network. */
+/** Limits of one command's network. */
 export interface EgressLimits {
   readonly connections: number;
   readonly requests: number;
-  /** Bytes of bodies and tunnels, both ways, and of interim answers. */
+  /** Bytes of bodies and tunnels in both directions, and of interim answers. */
   readonly bytes: number;
   readonly headersMs: number;
   readonly connectMs: number;
@@ -92,14 +92,14 @@ const LIMITS: EgressLimits = {
 };
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_REFUSED_NAMED = 10;
-/** Answers such as `102 Processing` before the one that counts: each of them ends a silence. */
+/** Maximum answers such as `102 Processing` before the final one: each of them ends a silence. */
 const MAX_INTERIM_ANSWERS = 16;
 const DEFAULT_PORTS = [80, 443];
 const HOST = /^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
 
 /**
- * Reads `registry.npmjs.org,*.github.com,git.example.com:8443` and the ranges beside the public internet that may be dialled
- * (`10.0.0.0/8`); a host without a port means 80 and 443, and `*.` every name below. Answers what to correct where it cannot.
+ * Parses a list of hosts, `registry.npmjs.org,*.github.com,git.example.com:8443`, and of private ranges that may be dialled
+ * (`10.0.0.0/8`). A host without a port means 80 and 443, and `*.` every name below. Returns the problem of an invalid list.
  */
 export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { problem: string } {
   const inside = parseRanges(ranges);
@@ -131,9 +131,9 @@ export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { proble
   };
 }
 
-/** Opens the proxy of one command. `limits`: those that differ from 64 connections, 2,000 requests and 512 MB. */
+/** Opens the proxy of one command. `limits` overrides the defaults: 64 connections, 2,000 requests, 512 MB. */
 export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLimits> = {}): Promise<Egress> {
-  // The outer directory is its owner's alone; the inner one is what the sandbox is shown, behind another user.
+  // The outer directory is only for its owner; the inner one is shown to the sandbox, which runs as another user.
   const outer = await makeDirectory("net");
   const directory = join(outer, "net");
   await mkdir(directory, { mode: 0o755 });
@@ -162,7 +162,7 @@ interface Target {
   readonly port: number;
 }
 
-/** Why a request is not passed on, with the status that its client is told. */
+/** Makes the error of a refused request, with the HTTP status for the client. */
 function refusal(status: number, sentence: string): SubagentError {
   return new SubagentError("invalid_input", sentence, { status });
 }
@@ -207,7 +207,7 @@ class Traffic {
     return { requests: this.#requests, bytes: this.#bytes, refused: [...this.#refused] };
   }
 
-  /** CONNECT: bytes both ways, whatever they are. */
+  /** Handles CONNECT: passes bytes in both directions, unread. */
   #tunnel(incoming: IncomingMessage, client: Duplex, head: Buffer): void {
     const refuse = (error: unknown, to?: Target): void => {
       const { status, message } = this.#refusalOf(error, to);
@@ -232,7 +232,7 @@ class Traffic {
     })();
   }
 
-  /** A plain request with an absolute URL. */
+  /** Handles a plain request with an absolute URL. */
   #pass(incoming: IncomingMessage, answer: ServerResponse): void {
     let target: Target | undefined;
     const refuse = (error: unknown): void => {
@@ -254,9 +254,9 @@ class Traffic {
         maxHeaderSize: MAX_HEADER_BYTES,
       });
       outgoing.once("error", refuse);
-      // A request may fail twice: the second time there is nothing left to refuse.
+      // A request may fail twice; the second error needs no answer.
       outgoing.on("error", () => undefined);
-      // Without an error a site ends a request that switches to another protocol.
+      // If a site switches to another protocol, the request closes without an error.
       outgoing.once("close", () => {
         if (!answer.headersSent) refuse(undefined);
       });
@@ -274,7 +274,7 @@ class Traffic {
     ask();
   }
 
-  /** Where a request may go. Throws a refusal. */
+  /** Returns the host and port of a request. Throws a refusal if they are not allowed. */
   #admit(url: string, isTunnel: boolean): Target {
     this.#requests += 1;
     if (this.#isSpent || this.#requests > this.#limits.requests)
@@ -322,7 +322,7 @@ class Traffic {
     stream.once("close", () => this.#open.delete(stream));
   }
 
-  /** None is passed on. */
+  /** Bounds interim answers; none is passed on. */
   #boundInterim(outgoing: ClientRequest): void {
     let answers = 0;
     outgoing.on("information", ({ rawHeaders }) => {
@@ -345,7 +345,7 @@ class Traffic {
   }
 }
 
-/** A handler of what a command or a site sent. Node reads what it refuses to write, such as a status of 42: that is an error of one request. */
+/** Wraps a handler of received data. Node reads values that it cannot write, e.g. status 42: only one request fails. */
 function guarded<Sent extends unknown[]>(
   refuse: (error: unknown) => void,
   handle: (...sent: Sent) => void,
@@ -373,7 +373,7 @@ const HOP_BY_HOP = new Set(
   ),
 );
 
-/** Headers that are not for the proxy itself. */
+/** Returns the headers that are not for the proxy itself. */
 function endToEnd(headers: NodeJS.Dict<string | string[]>): NodeJS.Dict<string | string[]> {
   const named = new Set(
     String(headers.connection ?? "")

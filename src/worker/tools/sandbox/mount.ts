@@ -1,6 +1,6 @@
 /**
- * What a command sees of this machine's files, whatever runner mounts it: the system, its workspace and the opened directories,
- * without what may hold secrets.
+ * Files of this machine that a command sees in every runner: the system, its workspace and the opened directories, without
+ * files that may hold secrets.
  */
 import { lstatSync, readlinkSync } from "node:fs";
 import { lchown, lstat } from "node:fs/promises";
@@ -9,10 +9,10 @@ import { codeOf, listDirectory, startOf } from "../files/list.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { coverOf, type LinkTarget } from "./withheld.ts";
 
-/** Where a command sees its workspace. */
+/** Path of the workspace inside the sandbox. */
 export const WORKSPACE_INSIDE = "/workspace";
 
-/** The user that root becomes: `nobody`. */
+/** The unprivileged user that replaces root: `nobody`. */
 export const UNPRIVILEGED = 65_534;
 
 const MB = 1024 * 1024;
@@ -21,7 +21,7 @@ export const TMP_BYTES = 256 * MB;
 /** See {@link TMP_BYTES}. */
 export const SHARED_MEMORY_BYTES = 64 * MB;
 
-/** Limits of each process: core files none, 1 GB a file, 4 GB of data, 512 processes, 1,024 files, 10 minutes of processor. */
+/** Limits of each process: no core files, 1 GB per file, 4 GB of data, 512 processes, 1,024 files, 10 minutes of CPU. */
 export const LIMITS = "ulimit -c 0 -f 1048576 -d 4194304 -u 512 -n 1024 -t 600";
 
 /** The environment of a command. */
@@ -32,12 +32,12 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   TERM: "dumb",
 };
 
-/** What of `/etc` programs need to start; mounted where it is there. */
+/** Entries of `/etc` that programs need to start; mounted if they exist. */
 export const SYSTEM_FILES = ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"].map(
   (name) => `/etc/${name}`,
 );
 
-/** The directories beside /usr, which are links into it on most systems: their targets, or none where they are none. */
+/** Returns the directories beside /usr, on most systems links into it; a real directory has no `target`. */
 export function topDirectories(): { path: string; target?: string }[] {
   return ["bin", "sbin", "lib", "lib32", "lib64", "libx32"].flatMap((name) => {
     const path = `/${name}`;
@@ -47,12 +47,12 @@ export function topDirectories(): { path: string; target?: string }[] {
   });
 }
 
-/** The `/etc/passwd` of a command: itself. */
+/** Returns the `/etc/passwd` of a command; it has only the command's user. */
 export function passwd(uid: number): string {
   return `agent:x:${uid}:${uid}:agent:/tmp:/bin/bash\n`;
 }
 
-/** Opened directories as they are shown; files and directories below them that are covered, as paths inside. */
+/** Opened directories as shown to the command; covered files and directories in them, as paths inside. */
 export interface Mounts {
   readonly areas: readonly Area[];
   readonly files: readonly string[];
@@ -60,7 +60,7 @@ export interface Mounts {
   readonly withheld: readonly string[];
 }
 
-/** Which roots can be shown, and what in them is covered, as paths inside. */
+/** Returns which roots can be shown, and which paths in them are covered, as paths inside. */
 export async function mountsOf(
   { roots, hidden }: Workspace,
   clock: Clock,
@@ -73,7 +73,7 @@ export async function mountsOf(
     withheld: [] as string[],
   };
   const targets: LinkTarget[] = [];
-  // A root inside another one is mounted after it, or it would not be seen.
+  // A root inside another one is mounted after it, otherwise it would be hidden.
   for (const area of roots.toSorted((a, b) => a.shownAs.length - b.shownAs.length)) {
     const cover = showsWorkspaces(area, hidden)
       ? { problem: "the workspaces of other agents lie in it" }
@@ -93,34 +93,34 @@ export async function mountsOf(
   return { ...mounts, files: outside(directories, files), directories: outside(directories, directories) };
 }
 
-/** Where a command sees what lies at a host path: nowhere, or in one of these areas or several. */
+/** Returns the paths inside that show a host path: one for each area that contains it. */
 function shownPaths(path: string, areas: readonly Area[]): string[] {
   const around = areas.filter((area) => path.startsWith(`${area.path}/`));
   return around.map((area) => `${area.shownAs}${path.slice(area.path.length)}`);
 }
 
-/** Each path once, without those inside covered directories: nothing is left there to be covered. */
+/** Removes duplicates and paths inside covered directories, which are covered already. */
 function outside(directories: readonly string[], paths: readonly string[]): string[] {
   return [...new Set(paths)].filter((path) => !directories.some((each) => path.startsWith(`${each}/`)));
 }
 
-/** Whether an area shows the workspaces of other agents; by default they lie in a directory that is covered anyway. */
+/** Checks whether an area shows the workspaces of other agents; by default a covered directory holds them. */
 function showsWorkspaces({ path }: Area, hidden: string): boolean {
   if (`${path}/`.startsWith(`${hidden}/`)) return true;
   return hidden.startsWith(`${path}/`) && !hidden.slice(path.length).split("/").includes(".subagent-queue");
 }
 
-/** A path that the next command may start in, by its spelling; anything else that the script wrote there is forgotten. */
+/** Checks whether the next command may start in this path, by its text; a script may write any other text there. */
 export function isInside(path: string, areas: readonly Area[]): boolean {
   const places = [WORKSPACE_INSIDE, ...areas.map(({ shownAs }) => shownAs)];
   return !/\p{Cc}/u.test(path) && places.some((place) => path === place || path.startsWith(`${place}/`));
 }
 
 /**
- * Gives a workspace to the user that root becomes, once: what the file tools make later belongs to the owner of its directory.
- * So it is walked while it holds no more than they were allowed to write, and never with what commands left in it. The workspace
- * itself is given last, so that a walk that was cut off begins anew. No command runs in it meanwhile. A file with a second name
- * keeps its owner: the other name may stand anywhere.
+ * Gives a workspace to the user that replaces root, once: files that the tools create later belong to the owner of their
+ * directory. At that time the workspace holds only files that the tools were allowed to write, and none of commands. The
+ * workspace directory itself comes last, so that an interrupted walk is repeated. No command runs meanwhile. A file with a
+ * second name keeps its owner, because the other name may be anywhere.
  */
 export async function handOver(directory: string): Promise<void> {
   if ((await lstat(directory)).uid === UNPRIVILEGED) return;
@@ -134,7 +134,7 @@ export async function handOver(directory: string): Promise<void> {
         } else await handOverFile(at);
       }
     } catch (error) {
-      // What stands deeper than a path can name is out of a command's reach, too.
+      // Files deeper than a path can name are out of a command's reach, too.
       if (!GONE_OR_TOO_DEEP.has(codeOf(error))) throw error;
     }
   }

@@ -1,16 +1,17 @@
 /**
- * One process with bounded output and an end that cannot be missed.
+ * One process with bounded output and a certain end.
  *
- * Neighbour: `shell.ts` is the program that says "ready" and reads the command.
+ * `shell.ts` is the program that reports "ready" and reads the command.
  *
- * 1. Of the output, the beginning and the end are kept, whatever its length; beyond a limit the process is killed, and beyond
- *    another one for what it writes to {@link REPORT}: to read without end holds up all other runs.
- * 2. The process inherits the descriptors it is given and none else: those that this process was itself started with are
- *    replaced by /dev/null.
- * 3. Its environment is what it is given and nothing else.
- * 4. It leads a process group, and a guardian in that group kills the whole of it when this process dies, at whatever
- *    moment: bubblewrap binds its life to ours only once it has begun, and its child to its own only once all is mounted.
- * 5. The command is handed over when the process says that it is ready. One whose launcher died meanwhile reads its end.
+ * 1. The beginning and the end of the output are kept. The process is killed beyond a limit of the output, and beyond
+ *    another limit of {@link REPORT}, because endless reading blocks all other runs.
+ * 2. The process inherits only the descriptors it is given: those with which this process was started are replaced by
+ *    /dev/null.
+ * 3. Its environment is the given one.
+ * 4. It leads a process group. A guardian in that group kills it whenever this process dies. bubblewrap alone binds its life
+ *    to ours only once it has begun, and its child to its own only once all is mounted.
+ * 5. The command is sent when the process reports that it is ready. If its launcher has died meanwhile, it reads end of
+ *    file.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -26,19 +27,19 @@ export interface ProcessOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** What it reads from descriptor {@link COMMAND} once it has written a line to descriptor {@link REPORT}. */
+  /** Text that it reads from descriptor {@link COMMAND} once it has written a line to descriptor {@link REPORT}. */
   readonly command: string;
-  /** What it reads from descriptors {@link FIRST_INPUT}, …; each ends after its bytes. At most three. */
+  /** Inputs on descriptors {@link FIRST_INPUT}, …; each ends after its bytes. At most three. */
   readonly inputs: readonly (string | Buffer)[];
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   readonly clock: Clock;
 }
 
-/** How it ended. */
+/** Result of a process that has ended. */
 export interface ProcessOutcome {
   readonly output: string;
-  /** What it wrote to descriptor {@link REPORT}, at most 8 KB. */
+  /** Text written to descriptor {@link REPORT}, at most 8 KB. */
   readonly report: string;
   readonly exitCode?: number;
   readonly killed?: Killed;
@@ -49,28 +50,28 @@ const TAIL_BYTES = 40 * 1024;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 /** Twice as long as any path. */
 const MAX_REPORT_BYTES = 8 * 1024;
-/** The descriptor on which a process says that it is ready, and in the end where it stands. */
+/** The descriptor on which a process reports that it is ready, and at its end its working directory. */
 export const REPORT = 3;
-/** The descriptor that brings the command. */
+/** The descriptor from which the process reads the command. */
 export const COMMAND = 4;
 /** The first descriptor of the other inputs. */
 export const FIRST_INPUT = 5;
-/** How long the streams may stay open after the end: a process that left the group may hold them. */
+/** Time for which the streams may stay open after the end: a process that left the group may hold them. */
 const DRAIN_MS = 500;
-/** Descriptors beyond are not looked for. */
+/** Highest descriptor that is replaced. */
 const MAX_DESCRIPTOR = 1_024;
 
 /**
- * Reads our end of its standard input, which ends when we do, and kills its own group then. Nothing is ever written there.
- * The score makes the kernel end the command rather than this process when the machine has no memory left. A command can lower
- * it again to our own, unless we are root. Where the file is missing the score stays as it is.
+ * Starts a guardian that reads our end of the standard input, which closes when we die, and then kills its own group.
+ * Nothing is written there. The OOM score makes the kernel kill the command rather than this process if memory runs out.
+ * Unless we are root, a command can lower it again to our own. If the file is missing, the score stays unchanged.
  */
 const GUARD = `exec 9<&0 </dev/null
 { exec >/dev/null 2>&1 3>&- 4<&- 5<&- 6<&- 7<&-; read -r _ <&9; kill -9 0; } &
 { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@" 9<&-`;
 
-/** Runs to the end. Rejects with the system's error when the process cannot be started. */
+/** Runs a process to its end. Rejects with the system's error if the process cannot be started. */
 export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
   const nothing = openSync("/dev/null", "r+");
   let child: ChildProcess;
@@ -93,7 +94,7 @@ function descriptors(inputs: number, nothing: number): ("ignore" | "pipe" | numb
   return Array.from({ length: last + 1 }, (_, descriptor) => given[descriptor] ?? nothing);
 }
 
-/** The descriptors that are open here; most are closed in a child by themselves, but nothing tells which. */
+/** Returns the open descriptors of this process. Most close in a child by themselves, but nothing tells which. */
 function inherited(): number[] {
   try {
     return readdirSync("/proc/self/fd")
@@ -149,12 +150,12 @@ function watch(
   });
 }
 
-/** Also after the end of the process itself: others of its group may go on. */
+/** Kills the group even after the process itself has ended, because others of the group may continue. */
 function killTree(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
   } catch {
-    // The group is gone.
+    // The group has ended.
   }
 }
 
@@ -167,28 +168,28 @@ function listen(stream: Readable | Writable | null | undefined, take: (bytes: Bu
   stream?.on("data", take);
 }
 
-/** What is not read is lost: the process ended or closed the descriptor. */
+/** Writes an input. Data that the process does not read is lost: it ended or closed the descriptor. */
 function feed(stream: Readable | Writable | null | undefined, input: string | Buffer): void {
   if (!stream || !("end" in stream)) return;
   stream.on("error", () => undefined);
   stream.end(input);
 }
 
-/** Hands the command over with the first word of the process: it is ready. */
+/** Sends the command after the first output of the process on {@link REPORT}, which means ready. */
 function handOver(
   child: ChildProcess,
   reported: Readable | Writable | null | undefined,
   command: string,
 ): void {
   reported?.once("data", () => {
-    // Of a death the event loop tells after what it read in the same round, on a busy machine in a later one.
+    // The event loop reports a death after the data of the same round; on a busy machine, in a later round.
     setImmediate(() => {
       if (!hasDied(child)) feed(child.stdio[COMMAND], command);
     });
   });
 }
 
-/** Whether a child has died. The kernel knows it first and keeps its entry until the event loop tells; on Linux that is seen. */
+/** Checks whether a child has died. On Linux the kernel's process entry shows it before the event loop reports it. */
 export function hasDied({
   pid,
   exitCode,
@@ -204,7 +205,7 @@ export function hasDied({
 }
 
 interface Keeper {
-  /** Answers how many bytes there have been. */
+  /** Returns the number of bytes so far. */
   add(bytes: Buffer): number;
   text(): string;
 }

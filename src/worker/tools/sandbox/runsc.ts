@@ -1,10 +1,10 @@
 /**
- * Runs commands in gVisor: `runsc run` on an OCI bundle of its own for each command. The program in it speaks to gVisor's
- * kernel, not to the host's.
+ * Runs commands in gVisor: `runsc run` with a separate OCI bundle for each command. The command's system calls go to
+ * gVisor's kernel, not to the host's.
  *
- * 1. A command sees what it sees in bubblewrap, and has no network.
+ * 1. A command sees the same files as in bubblewrap, and has no network.
  * 2. `runsc run` without `--detach` ends with its container, and the container with it.
- * 3. The bundle holds no command and no secret: the command comes by a descriptor. It is removed when the command is over.
+ * 3. The bundle holds no command and no secret: a descriptor brings the command. It is removed when the command is over.
  */
 import { accessSync, constants, existsSync } from "node:fs";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
@@ -31,12 +31,12 @@ import { COMMAND, REPORT, runProcess } from "./process.ts";
 import type { Command, CommandOutcome, Runner } from "./runner.ts";
 import { commandText, readReport, shellProgram } from "./shell.ts";
 
-/** What this runner is made of. */
+/** Options of this runner. */
 export interface RunscOptions {
   readonly clock: Clock;
-  /** Whether this process is root. */
+  /** True if this process is root. */
   readonly asRoot: boolean;
-  /** Path of runsc; default `/usr/local/bin/runsc`, where gVisor's guide puts it. */
+  /** Path of runsc; default `/usr/local/bin/runsc`, as in gVisor's guide. */
   readonly runsc?: string | undefined;
 }
 
@@ -47,14 +47,14 @@ const SHELL = shellProgram({
   fallback: WORKSPACE_INSIDE,
 });
 
-/** runsc puts streams of its own at descriptor 256, and hands on what stands open: it starts with its own five and no more. */
+/** Closes descriptors above {@link COMMAND}: runsc passes open ones on, and needs descriptor 256 for its own streams. */
 const CLOSED = `for each in /proc/self/fd/*; do
   each=\${each##*/}
   [ "$each" -gt ${COMMAND} ] && eval "exec $each>&-"
 done
 exec "$@"`;
 
-/** A runner; nothing where runsc is not installed. It does not ask whether runsc works here. */
+/** Creates a runner; undefined if runsc is not installed. Does not test whether runsc works here. */
 export function createRunsc(options: RunscOptions): Runner | undefined {
   const { runsc = "/usr/local/bin/runsc" } = options;
   try {
@@ -62,7 +62,7 @@ export function createRunsc(options: RunscOptions): Runner | undefined {
   } catch {
     return undefined;
   }
-  // What stands in bubblewrap by its filter and its flags stands here by gVisor's own kernel.
+  // gVisor's own kernel provides the protections for which bubblewrap needs its filter and its flags.
   const walls = ["workspace", "processes", "network", "capabilities", "gvisor"];
   return { kind: "runsc", walls, run: (command) => run(command, options, runsc) };
 }
@@ -101,7 +101,7 @@ async function run(
   }
 }
 
-/** The command line: its state beside the bundle, no network, no cgroups to set up, no sockets or FIFOs of the host. */
+/** Returns the arguments: state in the bundle, no network, no cgroups to set up, no sockets or FIFOs of the host. */
 export function runscArguments(bundle: string, asRoot: boolean): string[] {
   return [
     ...["--root", join(bundle, "state"), "--network=none", "--ignore-cgroups"],
@@ -109,7 +109,7 @@ export function runscArguments(bundle: string, asRoot: boolean): string[] {
     ...(asRoot ? [] : ["--rootless"]),
     ...["run", "--bundle", bundle],
     ...[REPORT, COMMAND].flatMap((descriptor) => ["--pass-fd", `${descriptor}:${descriptor}`]),
-    // The name of the directory is one of its own already.
+    // The container's id: the name of the directory is unique already.
     bundle.slice(dirname(bundle).length + 1),
   ];
 }
@@ -135,7 +135,7 @@ const memory = (destination: string, bytes: number, ...options: string[]): OciMo
   options: ["nosuid", "nodev", `size=${bytes}`, ...options],
 });
 
-/** The `config.json` of a bundle, after version 1.0.2 of the OCI runtime specification. */
+/** Returns the `config.json` of a bundle, in version 1.0.2 of the OCI runtime specification. */
 export function ociConfig(home: string, mounts: Mounts, bundle: string, uid: number) {
   const none: string[] = [];
   const namespaces = ["pid", "network", "ipc", "uts", "mount"].map((type) => ({ type }));

@@ -2,17 +2,17 @@
  * Pure: the seccomp filter of the sandbox, as classic BPF for the kernel (`struct sock_filter[]`, little endian).
  *
  * 1. Calls that reach into other processes, the kernel or its mounts, and calls that make namespaces, fail with EPERM.
- * 2. Sockets other than unix and IP ones fail; `clone3`, whose flags a filter cannot read, does as if it were unknown.
- * 3. A disk is taken by writing alone: what reserves room without it, which no limit of a file's size holds for and which fills a
- *    disk in one call, does as if the file system could not. Programs write then, and the quota sees it.
+ * 2. Sockets other than unix and IP ones fail; `clone3`, whose flags a filter cannot read, fails as an unknown call.
+ * 3. Disk space is taken by writing only. Calls that reserve space fail as unsupported: no file size limit holds for them,
+ *    and one call can fill a disk. Programs then write instead, and the quota counts that.
  *
- * A system call of another architecture kills the process: its numbers mean other calls.
+ * A system call of another architecture kills the process, because its numbers mean other calls.
  */
 
-/** A machine's numbers: its audit architecture, and its system calls. */
+/** Constants of a machine: its audit architecture, and its system call numbers. */
 interface Machine {
   readonly audit: number;
-  /** System calls from here on are another architecture's (x32); absent: there are none. */
+  /** System calls from this number on belong to another architecture (x32); absent: there are none. */
   readonly foreignFrom?: number;
   readonly clone: number;
   readonly clone3: number;
@@ -22,7 +22,7 @@ interface Machine {
   readonly refused: readonly number[];
 }
 
-/** The same numbers on every machine. */
+/** Refused system calls that have the same number on every machine. */
 const REFUSED_EVERYWHERE = [
   ...[425, 426, 427], // io_uring_setup, _enter, _register
   ...[428, 429, 430, 431, 432, 433, 442], // open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr
@@ -76,11 +76,11 @@ const MACHINES: Readonly<Record<string, Machine>> = {
 
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. */
 const NEW_NAMESPACE = 0x7e020000;
-/** Unix, IPv4 and IPv6. */
+/** Allowed socket families: Unix, IPv4 and IPv6. */
 const SOCKET_FAMILIES = [1, 2, 10];
-/** Requests that type into a terminal as if a person did: TIOCSTI and TIOCLINUX. */
+/** ioctl requests that insert input into a terminal: TIOCSTI and TIOCLINUX. */
 const TYPING_REQUESTS = [0x5412, 0x541c];
-/** Requests that do what fallocate does: FS_IOC_RESVSP, FS_IOC_RESVSP64 and FS_IOC_ZERO_RANGE. */
+/** ioctl requests with the effect of fallocate: FS_IOC_RESVSP, FS_IOC_RESVSP64 and FS_IOC_ZERO_RANGE. */
 const RESERVING_REQUESTS = [0x40305828, 0x4030582a, 0x40305839];
 
 const LOAD = 0x20;
@@ -97,14 +97,14 @@ const ENOSYS = 38;
 const EOPNOTSUPP = 95;
 const EAFNOSUPPORT = 97;
 
-/** Offsets in `struct seccomp_data`; of an argument the lower half is read. */
+/** Offsets in `struct seccomp_data`; for an argument, of its lower half. */
 const NUMBER_AT = 0;
 const ARCHITECTURE_AT = 4;
 const argumentAt = (index: number): number => 16 + 8 * index;
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
 
-/** The filter for a machine as Node names it; nothing for one whose numbers are not known here. */
+/** Returns the filter for a machine by its Node name; undefined for an unknown machine. */
 export function seccompFilter(machine: string): Buffer | undefined {
   const known = MACHINES[machine];
   return known && encoded(program(known));
@@ -146,7 +146,7 @@ function program(machine: Machine): Instruction[] {
   ];
 }
 
-/** Runs `then`, which returns, when what is loaded is this. */
+/** Executes `then`, which returns, if the loaded value equals `value`. */
 function onValue(value: number, then: readonly Instruction[]): Instruction[] {
   return [[JUMP_IF_EQUAL, 0, then.length, value], ...then];
 }

@@ -1,26 +1,26 @@
 /**
  * Pure: the bash program around an agent's command, the same in every runner.
  *
- * 1. The command is run only whole: a worker that dies while it hands the command over runs nothing.
- * 2. It cannot end the program without its end being told: where the shell stands then is the next command's start.
+ * 1. A command runs only if it was read whole: if a worker dies while it sends the command, nothing runs.
+ * 2. A command cannot end the program without its working directory being reported: the next command starts there.
  */
 
-/** Ends the text of a command, so that a part of it is told from the whole. */
+/** Last line of a command's text; shows that the text is whole. */
 const END = "#end of the command";
 
-/** Of what the program is made. */
+/** Options of the shell program. */
 export interface ShellOptions {
-  /** What it does before it reads the command: limits, descriptors to close. */
+  /** Shell code to run before it reads the command: limits, descriptors to close. */
   readonly before: string;
   /** The descriptor that brings {@link commandText}. */
   readonly from: number;
-  /** Where it says "ready", and in the end its directory: a redirection such as `>&3`. */
+  /** Redirection, such as `>&3`, for the line "ready" and, at the end, the working directory. */
   readonly report: string;
-  /** Where it starts when the command's own directory is gone; absent: where it stands. */
+  /** Directory to start in if the command's own is gone; absent: the current one. */
   readonly fallback?: string;
 }
 
-/** Says that it is ready, reads the starting directory and the command, runs it, and tells at the end where it stands. */
+/** Returns the program: it reports "ready", reads directory and command, runs it, and reports its last directory. */
 export function shellProgram({ before, from, report, fallback }: ShellOptions): string {
   return `exec 2>&1
 ${before}
@@ -35,18 +35,18 @@ unset cwd
 eval "$script"`;
 }
 
-/** A command and where it starts, as {@link shellProgram} reads them. */
+/** Returns a command and its starting directory in the format that {@link shellProgram} reads. */
 export function commandText(cwd: string, script: string): string {
   return `${cwd}\n${script}\n${END}`;
 }
 
-/** What a program reported: whether it was ready, and where it ended. */
+/** Parses the report of a program: whether it was ready, and its last directory. */
 export function readReport(report: string): { ready: boolean; end: string } {
   const [first = "", ...rest] = report.split("\n");
   return { ready: first === "ready", end: rest.join("\n").trim() };
 }
 
-/** A text as one word of a shell. */
+/** Quotes a text as one shell word. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

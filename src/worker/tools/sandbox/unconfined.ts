@@ -1,6 +1,6 @@
 /**
- * Runs commands with the worker's own rights, for operators who confine the worker itself. What a command leaves behind in
- * another session outlives it here.
+ * Runs commands with the worker's own rights, for operators who confine the worker itself. Here, processes that a command
+ * starts in another session outlive it.
  */
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
@@ -10,7 +10,7 @@ import { commandText, readReport, shellProgram } from "./shell.ts";
 
 const SHELL = shellProgram({ before: "", from: COMMAND, report: `>&${REPORT}` });
 
-/** A runner without walls. The environment is scrubbed all the same: the worker's keys stand there. */
+/** Creates a runner without protection. The environment is still minimal, because the worker's has keys. */
 export function createUnconfined(clock: Clock): Runner {
   return {
     kind: "none",

@@ -1,12 +1,12 @@
 /**
- * What of an opened directory a command must not reach: files that hold secrets, sockets and FIFOs, which a read-only
- * mount does not close, and other file systems.
+ * Finds the paths in an opened directory that a command must not reach: files that hold secrets, sockets and FIFOs, which a
+ * read-only mount does not block, and other file systems.
  *
- * A directory that cannot be looked at whole is not shown at all. What is looked at is the tree as it stood at most {@link
- * FRESH_MS} before the command, which cannot change it itself.
+ * A directory that cannot be scanned completely is not shown at all. A scan is at most {@link FRESH_MS} old when a command
+ * starts; the command itself cannot change the tree.
  *
- * A link is not covered itself: what is mounted on it lands on its target, and where no target is shown the sandbox does not
- * start. What a link with a secret name leads to is covered, whatever its own name.
+ * A link itself is not covered: a mount on it would land on its target, and without a visible target the sandbox does not
+ * start. The target of a link with a secret name is covered, whatever its own name.
  */
 import { lstat, opendir, realpath } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import type { Clock } from "../../../shared/clock.ts";
 import { isSecret } from "../files/policy.ts";
 import type { Area } from "../workspace.ts";
 
-/** Paths below an area to be covered, and what its links lead to; or why the area cannot be shown. */
+/** Paths below an area to be covered, and targets of its secret links; or why the area cannot be shown. */
 export type Cover =
   | {
       readonly files: readonly string[];
@@ -23,7 +23,7 @@ export type Cover =
     }
   | { readonly problem: string };
 
-/** What a link with a secret name leads to, in its area or anywhere: a host path without links. */
+/** Target of a link with a secret name, in its area or anywhere: a host path without links. */
 export interface LinkTarget {
   readonly path: string;
   readonly isDirectory: boolean;
@@ -32,12 +32,12 @@ export interface LinkTarget {
 const MAX_ENTRIES = 50_000;
 const MAX_COVERED = 500;
 
-/** Looking at 20,000 entries takes most of a second: the commands of one turn share a look. */
+/** Longest age of a scan. Scanning 20,000 entries takes most of a second: the commands of one turn share a scan. */
 const FRESH_MS = 10_000;
 
 const looks = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
 
-/** What of an area is covered, by a look at the whole tree that is at most 10 s old. */
+/** Returns the covered paths of an area, from a scan of the whole tree that is at most 10 s old. */
 export async function coverOf(area: Area, clock: Clock, signal: AbortSignal): Promise<Cover> {
   const last = looks.get(area);
   if (last !== undefined && clock.monotonicMs() - last.atMs < FRESH_MS) return last.cover;
@@ -81,7 +81,7 @@ async function look(area: Area, signal: AbortSignal): Promise<Cover> {
     : { files, directories, targets };
 }
 
-/** Nothing where the link leads nowhere, or where its target cannot be reached. */
+/** Returns the target of a link; an empty list if it does not exist or is unreachable. */
 async function targetOf(link: string): Promise<LinkTarget[]> {
   try {
     const path = await realpath(link);

@@ -1,10 +1,10 @@
-/** Searches one open file line by line, in bounded memory whatever the file holds. */
+/** Searches one open file line by line, in bounded memory for any content. */
 import { clip } from "../../../shared/protocol/text.ts";
 import type { OpenFile } from "../files/file.ts";
 import type { Matcher } from "./matcher.ts";
 import type { Expression } from "./request.ts";
 
-/** How to search, and where matches go. */
+/** Options of a search in one file. */
 export interface FileSearch {
   readonly matcher: Matcher;
   readonly expression: Expression;
@@ -13,18 +13,18 @@ export interface FileSearch {
   emit(line: string): boolean;
 }
 
-/** `partly`: the file is longer than what is searched. */
+/** How a search ended; `partly`: only the first part of the file was searched. */
 export type SearchEnding = "searched" | "binary" | "partly" | "stopped";
 
-/** Lines are searched and shown up to this many characters; an ellipsis marks a longer one. */
+/** Lines are searched and shown up to this many characters; an ellipsis marks a longer line. */
 const MAX_LINE_CHARS = 2_000;
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** Enough bytes for the characters that are searched, in any script. */
+/** Enough bytes for the searched characters, in any script. */
 const MAX_LINE_BYTES = MAX_LINE_CHARS * 4;
 
-/** Searches the first 16 MB. A file with a NUL byte is binary and ends there. */
+/** Searches the first 16 MB. At a NUL byte the search ends, because the file is binary. */
 export async function searchFile(file: OpenFile, path: string, search: FileSearch): Promise<SearchEnding> {
   const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, Math.max(4_096, file.stat.size)));
   const lines = createLineSplitter();
@@ -57,7 +57,7 @@ interface LineSplitter {
   finish(): LineBatch;
 }
 
-/** Keeps at most `MAX_LINE_BYTES` of the unfinished line between chunks. */
+/** Splits chunks into lines; keeps at most `MAX_LINE_BYTES` of the unfinished line between chunks. */
 function createLineSplitter(): LineSplitter {
   let carry: Buffer = Buffer.alloc(0);
   let line = 1;

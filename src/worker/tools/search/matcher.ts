@@ -2,14 +2,14 @@
  * Matches lines against regular expressions, names against globs and `.gitignore` rules, and JSON against JSON Schemas, on
  * threads that can be killed.
  *
- * Owns: the matching threads of a set of tools. They live while a matcher is open, and no longer.
- * Neighbours: `thread.js` is what runs on a thread; `queue.ts` decides which search may open a matcher.
+ * Owns the matching threads of a set of tools. They live only while a matcher is open. `thread.js` is the code of a thread;
+ * `search.ts` decides which search may open a matcher.
  *
  * 1. No expression, glob, rule or schema that a model or a stranger wrote is compiled or run on the main thread.
- * 2. Batches are served in the order in which they came. A search has at most one under way, so searches take turns and
- *    none waits for more than one batch of each other search.
+ * 2. Batches are served in order of arrival. A search has at most one batch in progress, so searches take turns and none
+ *    waits for more than one batch of each other search.
  *
- * A thread sees no environment variable and no loader of this process.
+ * A thread has no environment variables and no loader of this process.
  */
 
 import { Worker } from "node:worker_threads";
@@ -17,46 +17,46 @@ import { ToolFailure } from "../../../shared/errors.ts";
 import { onAbort } from "../../../shared/stop-signal.ts";
 import type { Expression, IgnoreFile, MatchAnswer, MatchRequest } from "./request.ts";
 
-/** The matcher of one search; its requests follow one another. Every method throws {@link ToolFailure} once stopped. */
+/** The matcher of one search; its requests are sequential. Every method throws {@link ToolFailure} once stopped. */
 export interface Matcher {
   /**
-   * The indices of the lines that match.
+   * Returns the indices of the lines that match.
    *
-   * @throws {ToolFailure} `too_slow` when the time is over and the expression is none that can be run in linear time.
-   * @throws {ToolFailure} when it is no regular expression.
+   * @throws {ToolFailure} `too_slow` if it times out and the expression cannot run in linear time.
+   * @throws {ToolFailure} if it is no regular expression.
    */
   lines(expression: Expression, lines: readonly string[]): Promise<readonly number[]>;
   /**
-   * The indices of the relative paths that match the glob; dot files match like others.
+   * Returns the indices of the relative paths that match the glob; dot files match like others.
    *
-   * @throws {ToolFailure} `too_slow` when the time is over.
-   * @throws {ToolFailure} when the glob is malformed.
+   * @throws {ToolFailure} `too_slow` if it times out.
+   * @throws {ToolFailure} if the glob is malformed.
    */
   paths(glob: string, paths: readonly string[]): Promise<readonly number[]>;
   /**
-   * The indices of the names that the first of `files` that speaks of them leaves out; directories end in a slash.
+   * Returns the indices of the ignored names: the first of `files` with a rule for a name decides. Directories end in "/".
    *
-   * @throws {ToolFailure} `too_slow` when the time is over.
+   * @throws {ToolFailure} `too_slow` if it times out.
    */
   ignored(files: readonly IgnoreFile[], names: readonly string[]): Promise<readonly number[]>;
   /**
-   * Undefined when the JSON fits the JSON Schema, else one clause that says where it does not.
+   * Resolves to undefined if the JSON fits the JSON Schema, otherwise to one clause that says where it does not.
    *
-   * @throws {ToolFailure} `too_slow` when the time is over.
-   * @throws {ToolFailure} when the schema cannot be used.
+   * @throws {ToolFailure} `too_slow` if it times out.
+   * @throws {ToolFailure} if the schema is not usable.
    */
   mismatch(schema: string, json: string): Promise<string | undefined>;
-  /** Resolves when no thread works for this matcher, and none at all when it was the last one. Idempotent. */
+  /** Resolves when no thread works for this matcher; the last matcher also ends all threads. Idempotent. */
   close(): Promise<void>;
 }
 
-/** The threads of one set of tools; it owns none until a matcher is open. */
+/** The threads of one set of tools; it has none until a matcher is open. */
 export interface MatcherThreads {
-  /** Opens a matcher for one search. When `signal` aborts, the thread that works for it is killed. */
+  /** Opens a matcher for one search. If `signal` aborts, the thread that works for it is killed. */
   open(signal: AbortSignal): Matcher;
 }
 
-/** More than one, so that a batch that uses all its time holds up no other search as long as another thread is free. */
+/** More than one, so that a batch that uses all its time does not block other searches while another thread is free. */
 const MAX_THREADS = 2;
 const MAX_THREAD_HEAP_MB = 64;
 /** Names of one request: few enough that ordinary rules need a fraction of its time. */
@@ -73,7 +73,7 @@ interface Thread {
   job: Job | undefined;
 }
 
-/** Makes the threads' owner for one set of tools. */
+/** Creates the owner of the threads of one set of tools. */
 export function createMatcherThreads(maxThreads: number = MAX_THREADS): MatcherThreads {
   const crew = new Crew(maxThreads);
   let open = 0;
@@ -110,14 +110,14 @@ async function inBatches(
   ask: (batch: readonly string[]) => Promise<readonly number[]>,
 ): Promise<readonly number[]> {
   const hits: number[] = [];
-  // The first batch is asked also when it is empty: a malformed glob is one without names, too.
+  // Sends the first batch even if it is empty: a glob without names may be malformed, too.
   for (let from = 0; from === 0 || from < texts.length; from += BATCH_NAMES) {
     for (const index of await ask(texts.slice(from, from + BATCH_NAMES))) hits.push(from + index);
   }
   return hits;
 }
 
-/** Starts threads as jobs need them, and hands each the oldest job. */
+/** Starts threads as jobs need them, and gives each thread the oldest job. */
 class Crew {
   readonly #maxThreads: number;
   readonly #threads = new Set<Thread>();
@@ -128,7 +128,7 @@ class Crew {
     this.#maxThreads = maxThreads;
   }
 
-  /** Answers when a thread has; aborting `signal` takes the job out of the line, or kills the thread that does it. */
+  /** Resolves to a thread's answer. If `signal` aborts, the job leaves the queue or its thread is killed. */
   submit(request: MatchRequest, signal: AbortSignal): Promise<MatchAnswer> {
     if (signal.aborted) return Promise.reject(stopped());
     let forget = (): void => {};
@@ -141,7 +141,7 @@ class Crew {
     return answered.finally(forget);
   }
 
-  /** Ends every idle thread, and resolves when all that were ended are gone. */
+  /** Ends every idle thread; resolves when all ended threads are gone. */
   async dismiss(): Promise<void> {
     for (const thread of this.#threads) if (thread.job === undefined) this.#end(thread, stopped());
     await Promise.all(this.#ending);
@@ -157,7 +157,7 @@ class Crew {
     }
   }
 
-  /** When the machine refuses a thread, the job waits for another job's thread, and fails only when there is none. */
+  /** Starts a thread. If the machine cannot, the job waits for another job's thread, and fails only if there is none. */
   #startFor(job: Job): Thread | undefined {
     if (this.#threads.size >= this.#maxThreads) return undefined;
     try {

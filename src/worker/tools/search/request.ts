@@ -1,4 +1,4 @@
-/** What a matching thread is asked, and what it answers. Types only. */
+/** Requests to a matching thread, and its answers. Types only. */
 
 /** A regular expression by its JavaScript source. */
 export interface Expression {
@@ -6,13 +6,13 @@ export interface Expression {
   readonly flags: string;
 }
 
-/** The text of a `.gitignore`, and the way down from its directory: empty, or ending in a slash. */
+/** The text of a `.gitignore`, and the path from its directory down to the names: empty, or ending in a slash. */
 export interface IgnoreFile {
   readonly text: string;
   readonly above: string;
 }
 
-/** What a thread is asked. The hits of its answer are indices of `texts`. */
+/** Request to a thread. The hits of its answer are indices of `texts`. */
 export type MatchRequest = { readonly texts: readonly string[] } & (
   | { readonly kind: "lines"; readonly source: string; readonly flags: string }
   | { readonly kind: "glob"; readonly pattern: string }
@@ -20,7 +20,10 @@ export type MatchRequest = { readonly texts: readonly string[] } & (
   | { readonly kind: "schema"; readonly schema: string }
 );
 
-/** What a thread answers: `mismatch` is a JSON value that does not fit the schema, and why; `malformed` is a glob that can match nothing, `invalid` comes with the engine's own words. */
+/**
+ * Answer of a thread. `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing.
+ * `invalid` has the engine's message.
+ */
 export type MatchAnswer =
   | { readonly hits: readonly number[] }
   | { readonly problem: "too_slow" | "malformed" }

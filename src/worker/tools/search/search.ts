@@ -1,9 +1,9 @@
 /**
- * One search of a run: its turn, its matcher, its time limit, and what is reported when the time is over. A bounded number of
- * searches go on in a process, one of each run, the runs in turn.
+ * One search of a run: its turn, its matcher, its time limit, and the notice if it times out. A process has a bounded number
+ * of concurrent searches, at most one per run; the runs take turns.
  *
- * 1. A run has at most one search under way, however many its model asks for in one turn.
- * 2. A run whose search ends goes behind every other run that waits.
+ * 1. A run has at most one search in progress, however many its model requests in one turn.
+ * 2. After its search ends, a run goes behind every other run that waits.
  */
 import type { Clock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -12,26 +12,26 @@ import type { Directory } from "../files/open.ts";
 import type { ToolContext } from "../tool.ts";
 import { createMatcherThreads, type Matcher, type MatcherThreads } from "./matcher.ts";
 
-/** How long one search may take, waiting for its turn not counted. */
+/** Time limit of one search, without the wait for its turn. */
 const SEARCH_LIMIT_MS = 10_000;
 
-/** What the searches of one set of tools share. */
+/** Parts that the searches of one set of tools share. */
 export interface SearchMeans {
   readonly threads: MatcherThreads;
   readonly queue: SearchQueue;
   readonly clock: Clock;
 }
 
-/** Means with nothing under way. */
+/** Creates the shared parts, without a search. */
 export function createSearchMeans(clock: Clock): SearchMeans {
   return { threads: createMatcherThreads(), queue: createSearchQueue(), clock };
 }
 
 /**
- * Runs `work` until it ends or its time is over; `start` is closed in every case. Answers a notice when the search or its
- * pattern took too long, so that the caller can report what it has.
+ * Runs `work` until it ends or times out; always closes `start`. Returns a notice if the search or its pattern took too
+ * long, so that the caller can report the results so far.
  *
- * @throws {ToolFailure} of `work`, and when the call is cancelled.
+ * @throws {ToolFailure} of `work`, and if the call is cancelled.
  */
 export async function searchWithin(
   { threads, queue, clock }: SearchMeans,
@@ -44,7 +44,7 @@ export async function searchWithin(
   let leave: (() => void) | undefined;
   let timer: { cancel(): void } | undefined;
   let tooSlow = false;
-  // Open while it waits for its turn: the threads end with the last open search, and to start one costs 50 ms of CPU.
+  // Open while it waits for its turn: threads end with the last open search, and starting one costs 50 ms of CPU.
   const matcher = threads.open(signal);
   try {
     leave = await queue.enter(`${ctx.uid}.${ctx.run}`, ctx.signal);
@@ -66,23 +66,23 @@ export async function searchWithin(
     : undefined;
 }
 
-/** Hands out places. */
+/** Gives searches their turns. */
 export interface SearchQueue {
   /**
-   * Waits for the run's turn; the caller calls the answered function once, when its search is over.
+   * Waits for the run's turn. The caller calls the returned function once, when its search is over.
    *
-   * @throws {ToolFailure} when `signal` aborts first.
+   * @throws {ToolFailure} if `signal` aborts first.
    */
   enter(run: string, signal: AbortSignal): Promise<() => void>;
 }
 
-/** Searches side by side in a process: each holds a chunk of a file, and reads while another one is matched. */
+/** Maximum concurrent searches in a process: each holds a chunk of a file, and reads while another one is matched. */
 const MAX_SEARCHES = 16;
 
-/** An empty queue. */
+/** Creates an empty queue. */
 export function createSearchQueue(maxSearches: number = MAX_SEARCHES): SearchQueue {
   const active = new Set<string>();
-  /** The searches that wait, by run; the runs in the order of their turns. */
+  /** The waiting searches, by run; the runs in the order of their turns. */
   const waiting = new Map<string, (() => void)[]>();
 
   const setWaiting = (run: string, searches: (() => void)[]): void => {

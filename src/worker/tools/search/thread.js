@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * The program of a matching thread: answers one request after another. Plain JavaScript, so that a thread starts from
- * this file whether the package is built or not.
+ * Program of a matching thread: answers one request after another. Plain JavaScript, so that a thread can start from this
+ * file whether the package is built or not.
  *
- * 1. Whatever a request holds, an answer leaves within seconds: every expression is run under `vm`'s time limit, which also
- *    interrupts V8's regular expressions. V8 compiles one when it first runs; before that it is only read, in the time of its length. Where the system tells how long this thread computed, that is
- *    what counts: a pattern is not slow because a busy machine let it wait.
- * 2. An expression that V8 does not finish in time is run by re2js from then on, whose time grows with the length of the
- *    text alone. It cannot run look-around and back references: those get the answer `too_slow`.
- * 3. The thread gives way to the main thread where they share a processor.
+ * 1. Every request is answered within seconds: every expression runs under `vm`'s time limit, which also interrupts V8's
+ *    regular expressions. V8 compiles an expression at its first use; parsing takes time in proportion to its length. On
+ *    Linux only the thread's CPU time counts: a pattern is not slow because a busy machine lets it wait.
+ * 2. After a V8 timeout, an expression is run by re2js, whose time grows only with the length of the text. It cannot run
+ *    look-around and back references: those get the answer `too_slow`.
+ * 3. The thread has a lower priority than the main thread, if they share a processor.
  */
 import { readFileSync } from "node:fs";
 import { setPriority } from "node:os";
@@ -20,23 +20,23 @@ import picomatch from "picomatch";
 /** @typedef {import("./request.ts").MatchRequest} MatchRequest */
 /** @typedef {import("./request.ts").MatchAnswer} MatchAnswer */
 /** @typedef {(text: string) => boolean} Test */
-/** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is there once V8 has run out of time. */
+/** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is set after V8 has timed out. */
 
-/** How long V8 may compute for one batch of lines, ms; an ordinary expression takes less than 5. */
+/** CPU time for V8 on one batch of lines, ms; an ordinary expression takes less than 5. */
 const V8_LIMIT_MS = 250;
-/** How long re2js may compute for one batch of lines, ms; it is up to 900 times slower than V8. */
+/** CPU time for re2js on one batch of lines, ms; it is up to 900 times slower than V8. */
 const LINEAR_LIMIT_MS = 2_000;
-/** How long anything else in one request may compute, ms. */
+/** CPU time for any other part of a request, ms. */
 const LIMIT_MS = 500;
-/** A try gets at most this many times its limit. */
+/** Limit of one attempt, as a multiple of its time limit. */
 const MOST_AT_ONCE = 4;
-/** How long V8 tries on a busy machine before the other engine goes on, ms. */
+/** Total time of V8's attempts on a busy machine before re2js takes over, ms. */
 const V8_PATIENCE_MS = 1_000;
-/** How long the last engine tries on a busy machine, ms. */
+/** Total time of the last engine's attempts on a busy machine, ms. */
 const LONGEST_MS = 5_000;
-/** Expressions of each kind kept compiled. */
+/** Maximum number of compiled expressions of each kind. */
 const MAX_COMPILED = 100;
-/** What picomatch makes of a pattern that can match nothing, such as one with unbalanced braces. */
+/** picomatch's result for a pattern that can match nothing, such as one with unbalanced braces. */
 const NOTHING = "$^";
 
 /** @type {{ run: () => unknown }} */
@@ -45,8 +45,8 @@ const jobContext = createContext({ run: () => job.run() });
 const runJob = new Script("run()");
 
 /**
- * Runs `run` for at most `limitMs`. A try that took longer is repeated with more time, until this thread has computed for half
- * of the limit (`slow`), or the tries had `patienceMs` together (`starved`).
+ * Runs `run` for at most `limitMs`. An attempt that times out is repeated with more time. Ends when this thread has used
+ * half of the limit as CPU time (`slow`), or the attempts took `patienceMs` in total (`starved`).
  * @param {number} limitMs
  * @param {() => void} run
  * @param {number} patienceMs
@@ -84,7 +84,7 @@ function endsInOneGo(timeout, run) {
   }
 }
 
-/** How long this thread has had a processor so far, ms; Linux alone tells. */
+/** Returns this thread's CPU time so far, ms; undefined except on Linux. */
 function computedMs() {
   try {
     return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
@@ -113,7 +113,7 @@ function once(known, key, make) {
 const expressions = new Map();
 
 /**
- * Runs V8's expression, and re2js' from the line on which V8 ran out of time.
+ * Runs V8's expression, and after a V8 timeout re2js' from the line reached.
  * @param {Extract<MatchRequest, { kind: "lines" }>} request
  * @returns {Promise<MatchAnswer>}
  */
@@ -140,7 +140,7 @@ async function matchLines({ source, flags, texts }) {
 }
 
 /**
- * Nothing where re2js cannot run the expression.
+ * Compiles an expression for re2js; undefined if re2js cannot run it.
  * @param {string} source
  * @param {string} flags
  * @returns {Promise<Test | undefined>}
@@ -196,11 +196,11 @@ function globOf(pattern) {
 
 /** @type {Map<string, import("ignore").Ignore>} */
 const rules = new Map();
-/** @type {Map<string, boolean>} Whether these files together took too long once: they are not tried again. */
+/** @type {Map<string, boolean>} Texts of rule files that timed out once: they are not retried. */
 const slowRules = new Map();
 
 /**
- * The names that the first of `files` that speaks of them leaves out.
+ * Returns the ignored names: the first of `files` with a rule for a name decides.
  * @param {Extract<MatchRequest, { kind: "ignore" }>} request
  * @returns {MatchAnswer}
  */
@@ -226,7 +226,7 @@ function matchIgnored({ files, texts }) {
 }
 
 /**
- * Whether the one text, JSON, fits a JSON Schema. The interpreter of schemas makes no code of them.
+ * Checks whether the one text, JSON, fits a JSON Schema. The schema is interpreted, never compiled to code.
  * @param {Extract<MatchRequest, { kind: "schema" }>} request
  * @returns {Promise<MatchAnswer>}
  */
@@ -245,7 +245,7 @@ async function matchSchema({ schema, texts }) {
 }
 
 /**
- * The validator asks `key in value`: what every object inherits, such as `toString`, must not count as there.
+ * Removes the prototype, because the validator uses `key in value`: inherited members such as `toString` must not count.
  * @param {string} _key
  * @param {unknown} value
  * @returns {unknown}
@@ -270,9 +270,9 @@ function draftOf(dialect) {
         : "2019-09";
 }
 
-/** Errors of the innermost places, for the others only say that there are some. */
+/** Maximum number of reported errors; only those of the innermost places, because the others just repeat them. */
 const MAX_MISMATCHES_TOLD = 5;
-/** Bounds what is sent to the other thread, which clips it for its reader. */
+/** Longest message sent to the main thread, which shortens it further for its reader. */
 const MAX_MISMATCH_CHARS = 2_000;
 
 /**
@@ -314,7 +314,7 @@ async function answerTo(request) {
   }
 }
 
-/** The priority of a thread that gives way; Linux alone sets it by thread, others by process. */
+/** Low priority of this thread; only Linux sets it per thread, others per process. */
 const NICE = 10;
 if (process.platform === "linux") setPriority(NICE);
 

@@ -1,8 +1,8 @@
 /**
- * Lists the files that a search looks at.
+ * Lists the files that a search reads.
  *
- * 1. `.git`, `node_modules` and the directory of all workspaces are never entered; what a `.gitignore` on the way names is left
- *    out, for the directory it lies in and below, and so is what may not be opened.
+ * 1. `.git`, `node_modules` and the directory of all workspaces are never entered. Paths that a `.gitignore` names are left
+ *    out in its directory and below; so are files and directories that may not be opened.
  */
 import { join } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -20,7 +20,7 @@ import type { Matcher } from "./matcher.ts";
 export type WalkStep = Step<Directory>;
 
 /**
- * Bounds of a walk. `matcher` runs what `.gitignore` files say; `maxDepth` 1 lists the start alone; `hidden` is a host
+ * Bounds of a walk. `matcher` runs the rules of `.gitignore` files; `maxDepth` 1 lists the start only; `hidden` is a host
  * path that is not entered.
  */
 export interface WalkOptions {
@@ -33,7 +33,7 @@ export interface WalkOptions {
 
 const SKIPPED: ReadonlySet<string> = new Set([".git", "node_modules"]);
 
-/** Walks from an open directory, which it closes, also when the consumer stops early. */
+/** Walks from an open directory; closes it, even if the consumer stops early. */
 export function walkFiles(
   start: Directory,
   { budget, hidden, signal, matcher, maxDepth }: WalkOptions,
@@ -57,13 +57,13 @@ export function walkFiles(
 }
 
 const IGNORE_FILE = ".gitignore";
-/** What lies beyond is not read: rules are short. */
+/** Longest part of a `.gitignore` that is read, in bytes; rules are short. */
 const IGNORE_MAX_BYTES = 64 * 1024;
 
 /** The rules that hold in one directory of a walk, the outermost first. */
 type IgnoreRules = readonly { readonly depth: number; readonly text: string }[];
 
-/** The rules in force in `directory`: those of the directories above it, and its own if `.gitignore` is in `names`. */
+/** Returns the rules for `directory`: those of its parents, and its own if `.gitignore` is in `names`. */
 async function withRulesOf(
   directory: Directory,
   names: readonly string[],
@@ -83,8 +83,8 @@ async function withRulesOf(
 }
 
 /**
- * The `names` in `directory` that no rule leaves out; directories end in a slash. Rules that take too long leave nothing
- * out: a search then finds more than it should, never less.
+ * Returns the `names` in `directory` that no rule ignores; directories end in a slash. If the rules time out, nothing is
+ * ignored: a search then finds more than it should, never less.
  */
 async function withoutIgnored(
   matcher: Matcher,

@@ -7,7 +7,7 @@
  * object of each kind stays until the next one replaces it: at most what one run holds.
  */
 
-/** Kinds of which a call creates many short-lived objects. */
+/** Kinds of short-lived objects that each call creates in great number. */
 type Kind =
   | "session"
   | "results"

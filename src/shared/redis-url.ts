@@ -1,4 +1,4 @@
-/** Parser of Redis URLs: one server, or the first nodes to ask of a cluster. Pure. */
+/** Parser of Redis URLs: one server, or the nodes from which a cluster is discovered. Pure. */
 import { SubagentError } from "./errors.ts";
 
 /** A node of a cluster. */

@@ -176,7 +176,7 @@ export const RecordFields = z.object({
   /** Number of workers in a row that crashed with it before it advanced. */
   crashes_without_progress: count.default(0),
   worker: z.string().optional(),
-  /** Custom tools that a worker must offer to claim it, separated by blanks. */
+  /** Custom tools, skills and hooks that a worker must offer to claim it, separated by blanks. */
   needs_tools: z.string().optional(),
   /** Action when its parent's lease has expired; absent: none. */
   on_parent_gone: z.enum(["finish", "destroy"]).optional(),

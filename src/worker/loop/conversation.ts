@@ -85,7 +85,7 @@ interface Cut {
 interface PendingRemarks {
   message: number;
   calls: SentCall[];
-  /** True if it completes the repetition at which the model is told. */
+  /** True if it completes so many identical calls that the model is told. */
   repeats: boolean;
   /** True if it ended without text. */
   isMute: boolean;

@@ -70,7 +70,7 @@ export interface ResultMarks {
 export interface NewEntry {
   key: string;
   json: string;
-  /** Of an answer and a summary: the JSON before the text. It is small and contains the price. */
+  /** For an answer or a summary: the JSON before the text. It is small and contains the price. */
   head?: string;
   entry: LogEntry;
 }

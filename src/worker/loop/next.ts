@@ -110,7 +110,7 @@ function outputCheckStep(
   return { do: "check_output", message, text: tally.text };
 }
 
-/** Ends the run naturally if its output fits. The last answer was paid for, so it stays the summary even if it does not fit. */
+/** Ends the run naturally if its output fits, else asks again if it may. The last answer was paid for and stays the summary. */
 function endNaturally(state: RunState, rules: RunRules): Step {
   const { verdict, mismatches } = state;
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };

@@ -111,7 +111,7 @@ export class RunState {
   elapsedMs = 0;
   /** True if the parent asked for a graceful end; set by the session. */
   finish = false;
-  /** Cap of a budget that has no room for another ordinary call; set by `reserveCall`. */
+  /** Cap of a budget without room for another ordinary call; set by `reserveCall`. */
   overBudget: "max_total_tokens" | "max_cost" | undefined;
   /** The pending user message with which the provider found the request too long; set after the failure of a call. */
   tooLongAtMessage = -1;

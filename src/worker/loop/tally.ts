@@ -66,7 +66,7 @@ export class Tally {
     this.toolCalls += 1;
   }
 
-  /** Uncounts a tool call that had its mark but was not made. */
+  /** Takes back the count of a tool call that had its mark but was not made. */
   uncall(name: string): void {
     const counted = this.calls.has(name) ? name : OTHER_NAMES;
     const left = (this.calls.get(counted) ?? 1) - 1;

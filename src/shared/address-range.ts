@@ -1,23 +1,23 @@
 /**
- * Which addresses a connection may reach, decided on the address that is dialled, after its name was resolved: a name that
- * changes its address between two looks gains nothing. For webhooks and for the commands of sub-agents.
+ * Decides which addresses a connection may reach. It checks the address that is dialled, after its name was resolved, so a
+ * name that changes its address between two lookups gains nothing. For webhooks and for the commands of sub-agents.
  */
 import { lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 
-/** Says of an address, as text, whether it may be reached. */
+/** Returns true if an address, given as text, may be reached. */
 export type MayReach = (address: string) => boolean;
 
-/** What IPv6 gives to the public internet; the rest of it holds other addresses in new clothes (`::127.0.0.1`). */
+/** Public part of IPv6; the rest may embed other addresses (`::127.0.0.1`). */
 const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
 
-/** Whether a text is an IP address, and no name. */
+/** Returns true for an IP address, false for a name. */
 export function isAddress(text: string): boolean {
   return ipaddr.isValid(text);
 }
 
-/** Whether an address is one of the public internet; an IPv4 address in the clothes of an IPv6 one is judged as what it is. */
+/** Returns true for an address of the public internet. An IPv4 address mapped into IPv6 is judged as the IPv4 address. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const found = ipaddr.process(address);
@@ -25,7 +25,7 @@ export function isPublic(address: string): boolean {
   return found.kind() === "ipv4" || found.match(GLOBAL_UNICAST);
 }
 
-/** Reads ranges such as `10.0.0.0/8,fd00::/8`, or single addresses; undefined where one is neither. */
+/** Parses ranges such as `10.0.0.0/8,fd00::/8`, or single addresses; returns undefined if one is neither. */
 export function parseRanges(text: string): MayReach | undefined {
   const parts = text
     .split(",")
@@ -46,8 +46,8 @@ export function parseRanges(text: string): MayReach | undefined {
 }
 
 /**
- * Resolves names for a connection, which dials what this answers. Fails with `refused` for a name with any address that may
- * not be reached. An address in the place of a name is not asked for here: Node dials it as it is.
+ * Returns a lookup for a connection, which dials its result. The lookup fails with `refused` for a name with any address
+ * that may not be reached. Node does not call it for an address in place of a name, which it dials directly.
  */
 export function guardedLookup(
   mayReach: MayReach,

@@ -1,17 +1,17 @@
 /**
- * The one door to time: everything that waits or measures is handed a clock. Of the time of a busy process ({@link LoopTime}):
+ * The only access to time: code that waits or measures takes a clock as a parameter. Rules of {@link LoopTime}:
  *
- * 1. It counts only while something waits; one timer serves everything that does.
- * 2. Each step is followed by one more turn of the event loop: what arrived during a stall is read before time is up.
+ * 1. It counts only while a timeout is pending; one timer serves all timeouts.
+ * 2. Before each step the event loop takes one more turn: data that arrived during a stall is read before time is up.
  */
 
 import { lastOf } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 import { onAbort } from "./stop-signal.ts";
 
-/** Time as a parameter. */
+/** Source of time and timers, passed as a parameter. */
 export interface Clock {
-  /** Wall clock, epoch ms; for people only: deadlines use Redis' time, durations the monotonic clock. */
+  /** Wall clock, epoch ms. For people only: deadlines use Redis' time, durations the monotonic clock. */
   now(): number;
   /** Monotonic ms since an arbitrary start. */
   monotonicMs(): number;
@@ -21,7 +21,7 @@ export interface Clock {
   timeout(ms: number, callback: () => void): { cancel(): void };
 }
 
-/** Whether `value` has these methods: for what a caller without types hands over. */
+/** Returns true if `value` is an object with these methods. Checks values of callers without types. */
 export function hasMethods(value: unknown, names: readonly string[]): boolean {
   return (
     typeof value === "object" &&
@@ -30,18 +30,18 @@ export function hasMethods(value: unknown, names: readonly string[]): boolean {
   );
 }
 
-/** What a clock must be, as the end of "must be …". */
+/** Required form of a clock, as the end of "must be …". */
 export const CLOCK_FORM = "a clock: an object with now, monotonicMs, sleep and timeout";
 
-/** Whether `value` can be used as a clock. */
+/** Returns true if `value` has the methods of a {@link Clock}. */
 export function isClock(value: unknown): value is Clock {
   return hasMethods(value, ["now", "monotonicMs", "sleep", "timeout"]);
 }
 
-/** setTimeout fires at once beyond this many ms. */
+/** Longest delay of setTimeout, ms; with a longer one it fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The machine's clock. */
+/** Clock of this machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonicMs: performance.now.bind(performance),
@@ -63,7 +63,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** What `work` resolves to; undefined when that takes longer than `ms`: it goes on, and what becomes of it is ignored. */
+/** Resolves to the result of `work`, or to undefined after `ms`. `work` then goes on, and its result or error is ignored. */
 export function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const limit = clock.timeout(ms, () => resolve(undefined));
@@ -71,7 +71,7 @@ export function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<T
   });
 }
 
-/** A limit that is set less than this before the timer would fire anyway does not move it. */
+/** A limit that is due at most this many ms before the timer fires does not move the timer. */
 const GRAIN_MS = 20;
 
 class Limit {
@@ -89,7 +89,7 @@ class Limit {
   }
 }
 
-/** Time limits on one timer, free for those that are cancelled in time: calls back at most {@link GRAIN_MS} late. */
+/** Time limits that share one timer: a limit cancelled in time costs no timer. Calls back at most {@link GRAIN_MS} late. */
 export class CoarseTimers implements Pick<Clock, "timeout"> {
   readonly #clock: Clock;
   readonly #limits = new LinkedList<Limit>();
@@ -108,7 +108,7 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
     return limit;
   }
 
-  /** Forgets every limit. */
+  /** Removes every limit without calling back. */
   stop(): void {
     this.#timer?.cancel();
     this.#limits.clear();
@@ -137,9 +137,9 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
   }
 }
 
-/** Time between two steps. */
+/** Interval between two steps. */
 const STEP_MS = 20;
-/** Most that one step counts, however late it comes. */
+/** Maximum that one step counts, however late it comes. */
 const MOST_COUNTED_MS = 100;
 
 interface Appointment {
@@ -148,11 +148,11 @@ interface Appointment {
 }
 
 /**
- * Time as this process could use it, at 0: a stall of the event loop counts as {@link MOST_COUNTED_MS} at most, since nothing
- * could arrive meanwhile. So a busy machine is not taken for a dead Redis.
+ * Time during which this process could work, starting at 0. A stall of the event loop counts as {@link MOST_COUNTED_MS} at
+ * most, because no data could arrive meanwhile. So a busy machine does not look like a dead Redis.
  */
 export class LoopTime {
-  /** Counted ms; stands still while nothing waits. Only this class writes it. */
+  /** Counted ms; does not advance while no timeout is pending. Only this class writes it. */
   nowMs = 0;
   readonly #clock: Clock;
   readonly #appointments = new Set<Appointment>();

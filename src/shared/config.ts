@@ -1,4 +1,4 @@
-/** Configuration: the only reader of the environment. All variables are checked at once, before anything starts. */
+/** Configuration. The only module that reads the environment; it checks all variables at once, before anything starts. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { z } from "zod";
@@ -20,22 +20,22 @@ import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 import { keepSecretsOfEnvironment } from "./secrets.ts";
 
-/** Variables by name, as the operating system hands them over. */
+/** Environment variables by name, as the operating system provides them. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the program is told to do. Absent values mean that nothing was set. */
+/** Settings of the program. An absent value was not set. */
 export interface Config {
   redisUrl?: string;
   /** Absent: no provider is configured, the offline model answers. */
   provider?: { apiKey?: string; baseUrl?: string };
   /** Model of every agent whose parent does not name one. */
   model: string;
-  /** Whether `model` is SUBAGENT_MODEL. */
+  /** True if `model` is the value of SUBAGENT_MODEL. */
   isModelSet: boolean;
   /** First part of every Redis name. */
   prefix: string;
   tenant: string;
-  /** The parent that the verbs of the command line act as. */
+  /** Parent as which the commands of the CLI act. */
   parentId: string;
   /** Directories open to sub-agents, as written: `/srv/repo:ro,/data:rw`. */
   roots?: string;
@@ -45,15 +45,15 @@ export interface Config {
   skills: string[];
   /** Absolute path under which the agents' workspaces lie. */
   workspaceRoot: string;
-  /** Most runs at a time in one worker process. */
+  /** Maximum number of concurrent runs in one worker process. */
   concurrency: number;
-  /** Where a worker answers health checks; absent: nowhere. */
+  /** Port on which a worker answers health checks; absent: none. */
   healthPort?: number;
   /** Key of the LangGraph server whose threads the API calls back. */
   callbackKey?: string;
-  /** The operator's ceiling: what callers may narrow and never widen. */
+  /** The operator's limits; callers may narrow them and never widen them. */
   limits: LimitsInput;
-  /** The operator's budgets: what each agent, each parent, and in a window the tenant may spend. */
+  /** The operator's budgets: the most that each agent, each parent, and the tenant in a window may spend. */
   budgets: Budgets;
   /** The operator's own prices by model id. */
   prices: PriceOverrides;
@@ -62,38 +62,38 @@ export interface Config {
   /** Absent: each command has a level of its own. */
   logLevel?: LogLevel;
   trace: "off" | "full";
-  /** Whether the provider is sent the `traceparent` of each model call. */
+  /** True if the provider gets the `traceparent` of each model call. */
   sendTraceparent: boolean;
-  /** How the commands of `bash` run; `unsandboxed` in production needs `acceptRisk` as well. */
+  /** Mode in which `bash` runs commands; `unsandboxed` in production also needs `acceptRisk`. */
   bash: { mode: "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed"; acceptRisk: boolean };
-  /** Hosts that commands may reach, and ranges beside the public internet, as they are written; default: no network. */
+  /** Hosts that commands may reach, and address ranges beside the public internet, as written; default: no network. */
   egress: { hosts: string; ranges?: string | undefined } | undefined;
   /** MCP servers whose tools sub-agents get. */
   mcpServers: McpServers;
-  /** Whether the production checks are on: NODE_ENV is `production`, in whatever case. */
+  /** True if the production checks are on: NODE_ENV is `production`, in any case. */
   production: boolean;
-  /** Variables that begin with SUBAGENT_ and mean nothing to this version: most likely misspelt. */
+  /** Variables that begin with SUBAGENT_ and are unknown to this version: most likely misspelt. */
   unknownVariables: string[];
 }
 
-/** What reading a configuration needs from outside; tests hand in their own. */
+/** External dependencies of loading a configuration; tests pass their own. */
 export interface ConfigSources {
-  /** Directory that relative paths start from; default the process' own. */
+  /** Base directory of relative paths; default: the working directory of the process. */
   cwd?: string;
   /** Reads a text file, or throws. */
   readText?: (path: string) => string;
-  /** What is wrong with SUBAGENT_ROOTS, as a sentence; the directories are judged by those who open them. */
+  /** Returns the problem of SUBAGENT_ROOTS, as a sentence. The code that opens the directories checks them. */
   rootsProblem?: (text: string) => string | undefined;
 }
 
 /** One variable that cannot be used. */
 export interface ConfigProblem {
   variable: VariableName;
-  /** Ready for people: the variable, its value unless that may be secret, and what to write instead. */
+  /** Text for people: the variable, its value unless that may be secret, and the expected form. */
   sentence: string;
 }
 
-/** The environment of this process. */
+/** Returns the environment of this process. */
 export function processEnvironment(): Environment {
   return process.env;
 }
@@ -226,7 +226,7 @@ function readMcp(
 
 const SHOWN_CHARS = 40;
 
-/** Keys, and what may hold a whole file with secrets in it. */
+/** Variables that hold a key, or that may hold a whole file with secrets in it. */
 const SECRET: ReadonlySet<VariableName> = new Set([
   "ANTHROPIC_API_KEY",
   "SUBAGENT_CALLBACK_KEY",
@@ -245,15 +245,15 @@ function refusal(problems: ConfigProblem[]): SubagentError {
   return new SubagentError("invalid_config", sentence, { problems });
 }
 
-// The environment variables: the form each must have, its default and what it becomes. Pure; `config.ts` reads them.
+// The environment variables: the form of each, its default, and its conversion.
 
 /** Model used when a provider is configured and SUBAGENT_MODEL is not set. */
 const DEFAULT_MODEL = "claude-sonnet-5-5";
-/** Model id asked for when nothing but the offline model is there. */
+/** Model id that is used if only the offline model is available. */
 export const OFFLINE_MODEL = "offline-1";
 /** First part of every Redis name when SUBAGENT_PREFIX is not set. */
 export const DEFAULT_PREFIX = "saq";
-/** The parent that the command line acts as when SUBAGENT_PARENT is not set. */
+/** Parent as which the CLI acts when SUBAGENT_PARENT is not set. */
 const DEFAULT_PARENT = "cli";
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
@@ -306,7 +306,7 @@ const folders = z
   )
   .refine((paths) => paths.length <= MOST_FOLDERS);
 
-/** Every variable this program reads; absent ones take the default that stands here. */
+/** Every variable that this program reads, with its form and default. */
 export const Variables = z.object({
   REDIS_URL: z.string().refine(isRedisUrl).optional(),
   ANTHROPIC_API_KEY: key.optional(),

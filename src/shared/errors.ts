@@ -1,6 +1,6 @@
 /**
- * The one catalogue of errors: every refusal has a code, says whether trying again helps, and tells what to do. What a tool says of
- * its failure is no refusal: the model reads it.
+ * The catalogue of errors: every refusal has a code, says whether a retry helps, and tells the caller what to do. A tool's
+ * message about its failure is no refusal, because the model reads it.
  */
 import { withoutSecrets, withoutSecretsIn } from "./secrets.ts";
 
@@ -9,7 +9,7 @@ interface Kind {
   httpStatus: number;
 }
 
-/** Every code, whether the same call may succeed later, and its HTTP status. */
+/** All codes. Each says whether the same call may succeed later, and has an HTTP status. */
 export const ERRORS = {
   invalid_input: { retryable: false, httpStatus: 400 },
   invalid_config: { retryable: false, httpStatus: 500 },
@@ -51,8 +51,8 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 /**
- * The error of this package. `message` is one sentence that says what to do; `details` carries the facts behind it,
- * e.g. `{ request_key }` of an `outcome_unknown`: the same call with that key is safe.
+ * The error of this package. `message` is one sentence that says what to do. `details` holds the facts, e.g.
+ * `{ request_key }` of an `outcome_unknown`: the same call with that key is safe.
  */
 export class SubagentError extends Error {
   override readonly name = "SubagentError";
@@ -65,12 +65,12 @@ export class SubagentError extends Error {
     this.details = withoutSecretsIn(details);
   }
 
-  /** Whether the same call may succeed later. */
+  /** True if the same call may succeed later. */
   get retryable(): boolean {
     return ERRORS[this.code].retryable;
   }
 
-  /** The HTTP status that fits. */
+  /** HTTP status of the code. */
   get httpStatus(): number {
     return ERRORS[this.code].httpStatus;
   }
@@ -78,12 +78,12 @@ export class SubagentError extends Error {
 
 const MOST_CAUSES = 5;
 
-/** A cause as it is shown; it has the name of the error that it is made from. */
+/** Copy of a cause that may be shown; it has the name of the original error. */
 class Cause extends Error {}
 
 /**
- * What of a cause may be shown: its name, message, stack, code and causes. Clients keep more in their errors: Redis' the
- * arguments of the command that failed, those of AUTH as well, others the headers of the request.
+ * Returns a cause with only its name, message, stack, code and causes. Clients keep more in their errors: those of Redis the
+ * arguments of the failed command, also of AUTH; others the headers of the request.
  */
 function fitToShow(cause: unknown, depth = 0): unknown {
   if (!(cause instanceof Error)) return messageOf(cause);
@@ -99,17 +99,17 @@ function fitToShow(cause: unknown, depth = 0): unknown {
   return shown;
 }
 
-/** The message of anything thrown, without secrets; of what does not fit a schema, where and why: `inbox.1: not JSON`. */
+/** Returns the message of anything thrown, without secrets; for a zod error the places and reasons: `inbox.1: not JSON`. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return withoutSecrets(spelled(error));
   return withoutSecrets(mismatchOf(error) || error.message);
 }
 
-/** So many places are named, each in so many UTF-16 code units: what stands there, and under which name, is foreign. */
+/** Maximum number of places named, and of UTF-16 code units for each: their values and names come from outside. */
 const MOST_PLACES = 3;
 const PLACE_CHARS = 200;
 
-/** What a zod error, whose message is a document, says in one line; empty for every other error. */
+/** Returns a zod error in one line, because its message is a whole document; empty for every other error. */
 function mismatchOf(error: Error): string {
   if (error.name !== "ZodError" || !("issues" in error) || !Array.isArray(error.issues)) return "";
   const issues: readonly unknown[] = error.issues;
@@ -123,12 +123,12 @@ function issueText(issue: unknown): string {
   return path.length === 0 ? `${issue.message}` : `${path.join(".")}: ${issue.message}`;
 }
 
-/** Whether what is stored about an agent cannot be read: no process of this version will read it another time. */
+/** Returns true if stored data of an agent cannot be parsed: no process of this version can parse it later either. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof SyntaxError || (error instanceof Error && error.name === "ZodError");
 }
 
-/** Anything may be thrown, also what has no spelling. */
+/** Converts a thrown value to text, even one whose conversion throws. */
 function spelled(thrown: unknown): string {
   try {
     return String(thrown);
@@ -138,12 +138,12 @@ function spelled(thrown: unknown): string {
 }
 
 /**
- * What tells failures apart. `not_found`: a named file or directory does not exist; `not_directory`: what stands there is
- * none; `too_slow`: a pattern was not done in the time it may take.
+ * Reasons of failures. `not_found`: a named file or directory does not exist; `not_directory`: the path is no directory;
+ * `too_slow`: a pattern took longer than its time limit.
  */
 export type FailureReason = "not_found" | "not_directory" | "too_slow" | "other";
 
-/** Thrown by a tool: its message is what the model reads, as an error result. It names no host path. */
+/** Failure that a tool throws. The model reads its message as an error result; it names no host path. */
 export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
   readonly reason: FailureReason;

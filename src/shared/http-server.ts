@@ -1,16 +1,16 @@
 /**
- * An HTTP server that slow clients cannot take from the others: what every door of this program listens with.
+ * An HTTP server that slow clients cannot block for others. Every listening port of this program uses it.
  *
- * Owns: one listening socket and its connections. What is answered is the caller's.
+ * Owns: one listening socket and its connections. The caller makes the answers.
  *
- * 1. A new connection always finds room: when there are too many, one that waits for its client is closed in its favour, the
- *    one that has waited longest: for the rest of a request, or where none does, for the client to read its answer. Only when
- *    each owes its client an answer is the new one refused.
- * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection; so does a client
- *    that takes nothing of its answer for that time (at most twice as long).
+ * 1. A new connection is accepted even at the limit: the server then closes the connection that has waited longest for its
+ *    client. It waits for the rest of a request or, if no connection does, for the client to read its answer. The server
+ *    refuses the new connection only if it owes every client an answer.
+ * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection. So does a
+ *    client that reads nothing of its answer for that time (at most twice as long).
  * 3. `stop` resolves when every connection is closed.
- * 4. Requests of one connection are answered one after another: one whose turn never comes was never begun.
- * 5. An answer that fails, by a write behind its end say, ends its connection and nothing else.
+ * 4. Requests of one connection are answered one after another. A request whose turn never comes was never begun.
+ * 5. An answer that fails, for example by a write after its end, ends its connection and nothing else.
  */
 import { once } from "node:events";
 import {
@@ -26,34 +26,34 @@ import { messageOf, SubagentError } from "./errors.ts";
 const HEADERS_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 5_000;
 const CHECK_EVERY_MS = 1_000;
-/** Most requests that wait on one connection for the answers before theirs; the next one ends the connection. */
+/** Maximum number of requests that wait on one connection for earlier answers; the next one ends the connection. */
 const MOST_WAITING = 32;
 
-/** What a server is made of. */
+/** Options of a server. */
 export interface HttpServerOptions {
-  /** Who listens, for the sentence that says why it cannot: `The board`. */
+  /** Name of the listener in the error sentence: `The board`. */
   who: string;
   host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number;
-  /** Most connections at a time. */
+  /** Maximum number of open connections. */
   connections: number;
-  /** Longest time from a request's first byte to its last, and in which a client takes nothing of its answer. */
+  /** Time limit from a request's first byte to its last, and for a client that reads nothing of its answer. */
   requestTimeoutMs: number;
   answer: RequestListener;
 }
 
 /** See the module's header. */
 export interface HttpServer {
-  /** `http://host:port`; the port is known once it has started. */
+  /** `http://host:port`; the port is known after the start. */
   readonly url: string;
-  /** Listens. Throws `setup_failed` when the address cannot be used. */
+  /** Listens. Rejects with `setup_failed` if the address cannot be used. */
   start(): Promise<void>;
   /** Idempotent. */
   stop(): Promise<void>;
 }
 
-/** A server, not started; one that was stopped can be started again, on the same port. */
+/** Creates a server without starting it. A stopped server can be started again, on the same port. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { who, host, connections, requestTimeoutMs, answer } = options;
   let { port } = options;
@@ -92,8 +92,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 /**
- * Calls `sent` once: with true when the whole answer was handed to the network and carried its body, with false when the client
- * has gone, or got a refusal or the head alone.
+ * Calls `sent` once. True: the whole answer, with its body, was handed to the network. False: the client has gone, or got a
+ * refusal or the head alone.
  */
 export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => void): void {
   if (response.closed) {
@@ -102,7 +102,7 @@ export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => v
   }
   const { socket, method } = response.req;
   let isHandedOver = false;
-  // Node "finishes" an answer whose connection has gone, too; what breaks in its last write is known a moment later.
+  // Node also "finishes" an answer whose connection has gone; an error of its last write comes a moment later.
   response.once("finish", () => {
     isHandedOver = !socket.destroyed;
   });
@@ -112,7 +112,7 @@ export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => v
   });
 }
 
-/** Holds a request back until the answer before it has left: Node closes no response whose connection ends before its turn. */
+/** Queues a request until the answer before it has left: Node closes no response whose connection ends before its turn. */
 function oneAfterAnother(answer: RequestListener): RequestListener {
   const queues = new WeakMap<Socket, Parameters<RequestListener>[]>();
   return (...exchange) => {
@@ -128,7 +128,7 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
       response.once("close", () => {
         const next = waiting.shift();
         if (!next) queues.delete(socket);
-        // It has the connection when its turn has come.
+        // Node has given the response its socket by now, unless the connection has ended.
         else if (next[1].socket) begin(...next);
       });
       answer(request, response);
@@ -137,9 +137,9 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
   };
 }
 
-/** Bounds a server's connections, and how long one waits for its client to read. */
+/** Limits a server's connections, and the time that one waits for its client to read. */
 function boundConnections(server: Server, most: number, patienceMs: number): void {
-  // Each with the request that is being answered; the one whose client was heard of last at the end.
+  // Each connection with the request being answered. The connection whose client was active last is at the end.
   const requests = new Map<Socket, IncomingMessage | undefined>();
   const heardOf = (socket: Socket, request: IncomingMessage | undefined) => {
     if (requests.delete(socket)) requests.set(socket, request);
@@ -162,13 +162,13 @@ function boundConnections(server: Server, most: number, patienceMs: number): voi
       if (requests.get(socket) === request) heardOf(socket, undefined);
     });
   });
-  // A connection is as silent while its answer is being made: that has no bound here.
+  // A connection is also silent while its answer is being made: that time has no limit here.
   server.setTimeout(patienceMs, (socket) => {
     if (socket.writableLength > 0 || requests.get(socket) === undefined) socket.destroy();
   });
 }
 
-/** The connection that has waited longest for its client; undefined where each owes its client an answer. */
+/** Returns the connection that has waited longest for its client; undefined if each owes its client an answer. */
 function waitingLongest(requests: ReadonlyMap<Socket, IncomingMessage | undefined>): Socket | undefined {
   const all = [...requests];
   const [waiting] =

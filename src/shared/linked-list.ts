@@ -1,13 +1,13 @@
 /**
- * Values in the order in which they came; each can be taken out again by its link.
+ * Doubly linked list of values in insertion order; each can be removed by its link.
  *
- * For what comes and goes all the time in a process that lives long, in place of a `Set`. V8 moves a set that grows or shrinks
- * into a new table, and the old table goes on pointing to its values and to the new table. Once one of these tables is in
- * the old generation, all that was ever in a later one is kept, and copied twice, until the next full collection: a third of
- * what a busy worker spent on memory. A link that was taken out points to nothing.
+ * Replaces a `Set` for values that are added and removed all the time in a long-lived process. V8 moves a set that grows or
+ * shrinks into a new table. The old table still points to its values and to the new table. If one of these tables is in the
+ * old generation, V8 keeps and copies (twice) all values of later tables until the next full collection. This was a third of
+ * what a busy worker spent on memory. A removed link points to nothing.
  */
 export class LinkedList<T> implements Iterable<T> {
-  /** Before the first and behind the last link. */
+  /** Sentinel before the first and after the last link. */
   readonly #ends = new Link<T>();
 
   get isEmpty(): boolean {
@@ -21,20 +21,20 @@ export class LinkedList<T> implements Iterable<T> {
     return link;
   }
 
-  /** What is in it at this moment: a caller may add and take out while it goes through them. */
+  /** Iterates over a copy, so a caller may add and remove values meanwhile. */
   *[Symbol.iterator](): Iterator<T> {
     const values: T[] = [];
     for (let link = this.#ends.next; link !== this.#ends; link = link.next) values.push(link.value as T);
     yield* values;
   }
 
-  /** Takes everything out. */
+  /** Removes all values. */
   clear(): void {
     while (!this.isEmpty) this.#ends.next.remove();
   }
 }
 
-/** A value's place in a list. */
+/** Node of a list. */
 export class Link<T> {
   value: T | undefined;
   next: Link<T> = this;
@@ -51,7 +51,7 @@ export class Link<T> {
     link.#previous = this;
   }
 
-  /** Takes the value out of its list. Idempotent. */
+  /** Removes the value from its list. Idempotent. */
   remove(): void {
     this.next.#previous = this.#previous;
     this.#previous.next = this.next;

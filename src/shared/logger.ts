@@ -1,6 +1,6 @@
 /**
- * The one door to pino: one JSON line an event, secrets and prompts never in it. Loaded with the first logger: importing the
- * package costs nothing.
+ * The only access to pino: one JSON line per event, without secrets and prompts. The first logger loads pino, so importing
+ * the package costs nothing.
  */
 import { write, writeSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,14 +10,14 @@ import { messageOf } from "./errors.ts";
 import { type OptionForms, optionProblems, refuseProblems } from "./options.ts";
 import { MASK, withoutLogins, withoutSecrets } from "./secrets.ts";
 
-/** What the rest of the code logs with. */
+/** Logger that the rest of the code uses. */
 export interface Logger extends Pick<PinoLogger, "debug" | "info" | "warn" | "error"> {
   child(bindings: Record<string, unknown>): Logger;
 }
-/** What a logger must be, as the end of "must be …". */
+/** Required form of a logger, as the end of "must be …". */
 export const LOGGER_FORM = "a logger: an object with debug, info, warn, error and child, such as pino makes";
 
-/** Whether `value` can be used as a logger. */
+/** Returns true if `value` has the methods of a {@link Logger}. */
 export function isLogger(value: unknown): value is Logger {
   return hasMethods(value, ["debug", "info", "warn", "error", "child"]);
 }
@@ -26,8 +26,8 @@ export function isLogger(value: unknown): value is Logger {
 const guarded = new WeakSet<Logger>();
 
 /**
- * `logger` for the code here, which no line of a log may end: what it throws or rejects with goes no further. The first such
- * problem is a warning of the process. Where its `child` fails or is no logger, the logger itself is used.
+ * Wraps `logger` so that its errors and rejections stop no other code. The first one becomes a warning of the process. If
+ * its `child` fails or returns no logger, the wrapped logger itself is used.
  */
 export function guardedLogger(logger: Logger): Logger {
   if (guarded.has(logger)) return logger;
@@ -60,7 +60,7 @@ function guardOf(logger: Logger, failed: (error: unknown) => void): Logger {
   return guard;
 }
 
-/** What `work` returns; undefined where it throws. A promise that it returns may reject. */
+/** Returns the result of `work`, or undefined if it throws. `failed` gets the error or the promise's rejection. */
 function attempt<T>(work: () => T, failed: (error: unknown) => void): T | undefined {
   try {
     const result = work();
@@ -72,7 +72,7 @@ function attempt<T>(work: () => T, failed: (error: unknown) => void): T | undefi
   }
 }
 
-/** How much is logged. */
+/** Log levels, the most detailed first. */
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** See {@link LOG_LEVELS}. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -83,12 +83,12 @@ function loadPino(): typeof import("pino") {
 
 const SECRETS = /\b(?:sk-[\w-]{8,}|Bearer\s+\S+)/g;
 
-/** A look for two short words is far cheaper than the expression, and nearly every line has neither. */
+/** Masks keys. Checks for two substrings first: that is far cheaper than the expression, and nearly every line has neither. */
 function withoutKeys(line: string): string {
   return line.includes("sk-") || line.includes("Bearer") ? line.replace(SECRETS, MASK) : line;
 }
 
-/** Takes finished log lines, each with its line end. */
+/** Receives finished log lines, each with its line end. */
 export interface LogSink {
   write(line: string): void;
 }
@@ -101,24 +101,23 @@ const FORMS: OptionForms<{ level: unknown; destination: unknown }> = {
   ],
 };
 
-/** Lines of ordinary events are written together, this often or when there are so many characters of them. */
+/** Ordinary lines are written together, at this interval or when their characters reach this number. */
 const WRITE_EVERY_MS = 100;
 const WRITE_AT_CHARS = 8 * 1024;
-/** So much waits for a reader that is slow; lines beyond it are dropped. */
+/** Maximum number of characters that wait for a slow reader; further lines are dropped. */
 const MOST_WAITING_CHARS = 1024 * 1024;
-/** At the exit of the process a reader without room is waited for so long, asked this often. */
+/** Time that the exit of the process waits for a reader without room, and the interval between its attempts. */
 const EXIT_WAIT_MS = 250;
 const EXIT_RETRY_MS = 5;
 const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
 const NOTHING = Buffer.alloc(0);
-/** How a line of level info or below begins. */
+/** Matches the beginning of a line of level info or below. */
 const ORDINARY = /^\{"level":[123]0,/;
 
 /**
- * A logger that writes JSON lines to `destination` (a file descriptor or a sink, default 2: stdout belongs to
- * results). Anything that looks like a key or a password in a URL is replaced in the finished line. To a file descriptor,
- * lines up to `info` are written within 100 ms, warnings and errors at once, and all that is left when the process exits.
- * Throws `invalid_config` that names every wrong option.
+ * Creates a logger that writes JSON lines to `destination` (a file descriptor or a sink, default 2: stdout is for results).
+ * Masks keys, and passwords in URLs, in the finished line. On a file descriptor it writes lines up to `info` within 100 ms,
+ * warnings and errors at once, and the rest when the process exits. Throws `invalid_config` that names every wrong option.
  */
 export function createLogger(options: { level?: LogLevel; destination?: number | LogSink } = {}): Logger {
   refuseProblems("The logger", optionProblems(options, FORMS, { maker: "a logger" }));
@@ -135,12 +134,12 @@ export function createLogger(options: { level?: LogLevel; destination?: number |
 }
 
 /**
- * A write to a terminal or pipe costs as much as a turn's work of this process: ordinary lines share one. A log holds nothing
- * up: what its reader is gone for, or the disk has no room for, is dropped. Pino's own destination tries that again without end.
+ * Returns a sink that joins ordinary lines, because one write to a terminal or pipe costs as much as a turn. A log blocks
+ * nothing: lines are dropped if the reader is gone or the disk is full. Pino's own destination retries without end.
  */
 function gathered(fd: number): LogSink {
   const sink = new GatheredLines(fd);
-  // Pino calls this `flushSync` at the exit of the process, also where a signal or an error ends it.
+  // Pino calls this `flushSync` when the process exits, also after a signal or an error.
   return Object.assign(loadPino().destination({ dest: fd, sync: false }), {
     flushSync: () => sink.flushSync(),
     write(line: string) {
@@ -151,8 +150,8 @@ function gathered(fd: number): LogSink {
 }
 
 /**
- * Lines on their way to a descriptor. One write at a time, and what it did not take goes first: no line is cut by another. While
- * there is no room, one attempt in {@link WRITE_EVERY_MS} is made, whatever is logged.
+ * Lines that wait for a file descriptor. There is one write at a time; the bytes it did not take go first, so no line is
+ * cut. Without room there is one attempt per {@link WRITE_EVERY_MS}, however much is logged.
  */
 class GatheredLines {
   readonly #fd: number;
@@ -161,7 +160,7 @@ class GatheredLines {
   #rest: Buffer = NOTHING;
   #isWriting = false;
   #isDue = false;
-  /** Whether a line that should be out waits for the write under way. */
+  /** True if an urgent line waits for the write under way. */
   #isUrgent = false;
 
   constructor(fd: number) {
@@ -178,7 +177,7 @@ class GatheredLines {
     else this.#flushSoon();
   }
 
-  /** Writes all that waits, at the exit of the process: for a reader without room it waits {@link EXIT_WAIT_MS}. */
+  /** Writes all waiting lines when the process exits; waits {@link EXIT_WAIT_MS} at most for a reader without room. */
   flushSync(): void {
     const untilMs = systemClock.monotonicMs() + EXIT_WAIT_MS;
     this.#writeNow();
@@ -230,7 +229,7 @@ class GatheredLines {
   }
 }
 
-/** What may be written once the reader has made room; of any other failure nothing. */
+/** Returns the bytes to write later: all if the reader has no room now, none after any other failure. */
 function takenLater(error: unknown, bytes: Buffer): Buffer {
   return error instanceof Error && "code" in error && error.code === "EAGAIN" ? bytes : NOTHING;
 }

@@ -1,7 +1,7 @@
-/** Reads the MCP servers of a worker, in the form that clients of the ecosystem share: `{"mcpServers": {name: …}}`. Pure. */
+/** Parses the list of a worker's MCP servers, in the format that MCP clients share: `{"mcpServers": {name: …}}`. Pure. */
 import { z } from "zod";
 
-/** Most servers of a worker. */
+/** Maximum number of MCP servers per worker. */
 const MAX_SERVERS = 32;
 const ServerName = z
   .string()
@@ -9,18 +9,18 @@ const ServerName = z
   .max(32);
 const timeout_ms = z.int().min(100).max(600_000).default(60_000);
 
-/** A server that the worker starts: it speaks over its standard input and output. */
+/** A server process that the worker starts; it talks over stdin and stdout. */
 const StdioServer = z.strictObject({
   type: z.literal("stdio").optional(),
   command: z.string().min(1),
   args: z.array(z.string()).default([]),
-  /** Besides PATH and the few variables that hold no secrets. */
+  /** Environment variables of the server, besides PATH and the few variables that hold no secrets. */
   env: z.record(z.string(), z.string()).default({}),
   cwd: z.string().optional(),
   timeout_ms,
 });
 
-/** A server that is reached by streamable HTTP. */
+/** A server reached over streamable HTTP. */
 const HttpServer = z.strictObject({
   type: z.enum(["http", "streamable-http"]).optional(),
   url: z.url({ protocol: /^https?$/ }),
@@ -33,21 +33,21 @@ export const McpServer = z.union([StdioServer, HttpServer]);
 /** See {@link McpServer}. */
 export type McpServer = z.output<typeof McpServer>;
 
-/** Servers by name; the name stands in those of their tools: `mcp__<server>__<tool>`. */
+/** Servers by name. The name is part of their tools' names: `mcp__<server>__<tool>`. */
 export const McpServers = z
   .record(ServerName, McpServer)
   .refine((servers) => Object.keys(servers).length <= MAX_SERVERS, `at most ${MAX_SERVERS} servers`);
 /** See {@link McpServers}. */
 export type McpServers = z.output<typeof McpServers>;
-/** {@link McpServers} as they are written: what has a default may be left out. */
+/** Input form of {@link McpServers}: fields with a default are optional. */
 export type McpServersInput = z.input<typeof McpServers>;
 
 const ServersFile = z.looseObject({ mcpServers: McpServers });
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 
 /**
- * The servers in `json`. `${NAME}` and `${NAME:-default}` in its texts are taken from `env`. Answers one clause about
- * the first problem, which never shows a value.
+ * Returns the servers in `json`; `${NAME}` and `${NAME:-default}` in its strings are replaced from `env`. If there is a
+ * problem, returns one clause about the first one, which never shows a value.
  */
 export function readMcpServers(
   json: string,

@@ -1,13 +1,14 @@
 /**
- * What stands below an open directory, reached by descriptor: so parents read a workspace, and so do the tools of its agent.
+ * Access by descriptor to the tree below an open directory, for parents that read a workspace and for its agent's tools.
  *
- * Neighbours: `workspace-files.ts` says what a parent is shown; `worker/tools/files/open.ts` which directories tools may open.
+ * Neighbours: `workspace-files.ts` decides what a parent sees; `worker/tools/files/open.ts` which directories tools may
+ * open.
  *
- * 1. No symbolic link is ever followed: each component is opened by itself with O_NOFOLLOW in a directory that is already
- *    open, so swapping it for a link at any moment changes nothing. (Where the system has no /proc/self/fd, by path: there a swap
- *    between two components is not caught.)
+ * 1. No symbolic link is followed: each component is opened by itself with O_NOFOLLOW in a directory that is already open.
+ *    So replacing it by a link at any moment changes nothing. (Systems other than Linux open it by path: there a swap
+ *    between two components is not detected.)
  * 2. Opening never waits: a FIFO or a device answers at once.
- * 3. A walk is bounded in depth and entries, and shows regular files alone, by name within a directory, files before
+ * 3. A walk is bounded in depth and entries. It lists only regular files, by name within a directory, files before
  *    subdirectories, so that two walks of one tree agree.
  */
 import { constants, type Stats } from "node:fs";
@@ -15,32 +16,32 @@ import { type FileHandle, lstat, open, opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { DRAFT_PREFIX } from "./protocol/ids.ts";
 
-/** An open directory, and where it was found; its holder closes its handle. */
+/** An open directory and its path. The holder closes the handle. */
 export interface OpenDirectory {
   readonly handle: FileHandle;
-  /** The host path, as it was walked; for comparing, never for showing. */
+  /** Host path, as walked; for comparing, never for showing. */
   readonly path: string;
 }
 
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 
-/** A path by which the system reaches `name` in the open directory itself, wherever that has been moved. */
+/** Returns a path to `name` in the open directory itself, even if the directory has been moved. */
 export function pathIn({ handle, path }: OpenDirectory, name: string): string {
   return process.platform === "linux" ? `/proc/self/fd/${handle.fd}/${name}` : join(path, name);
 }
 
-/** Opens a directory; a link is not followed. Rejects as the system does. */
+/** Opens a directory; a link is not followed. Rejects with the system's error. */
 export const openDirectoryAt = (path: string): Promise<FileHandle> => open(path, DIRECTORY);
 
-/** Opens whatever `name` is, for reading; a link is not followed. Rejects as the system does. */
+/** Opens `name`, of any kind, for reading; a link is not followed. Rejects with the system's error. */
 export const openFileIn = (directory: OpenDirectory, name: string): Promise<FileHandle> =>
   open(pathIn(directory, name), FILE);
 
 /**
- * How `name` and the opened file stand to each other: `single`: it is the file's only name; `several`: it has others, which may
- * stand anywhere; `other`: by now something else has the name. The count is read together with the name, after the open: that of
- * the descriptor alone falls to one when the name is removed meanwhile.
+ * Compares `name` with the opened file. `single`: it is the file's only name; `several`: the file has other names, anywhere;
+ * `other`: another file has the name now. The link count is read together with the name, after the open: the count of the
+ * descriptor alone falls to one if the name is removed meanwhile.
  */
 export async function nameOf(
   directory: OpenDirectory,
@@ -52,7 +53,7 @@ export async function nameOf(
   return named.nlink > 1 ? "several" : "single";
 }
 
-/** What a directory holds: its regular files but drafts, and its directories. */
+/** Content of a directory: its regular files except drafts, and its directories. */
 export interface Listing {
   readonly files: readonly string[];
   readonly directories: readonly string[];
@@ -64,7 +65,7 @@ export interface WalkStep<Directory> {
   readonly names: readonly string[];
 }
 
-/** What a walk may still cost. */
+/** Remaining budget of a walk. */
 export interface WalkBudget {
   entriesLeft: number;
   exhausted: boolean;
@@ -73,24 +74,24 @@ export interface WalkBudget {
 const MAX_DEPTH = 40;
 const MAX_ENTRIES = 50_000;
 
-/** A fresh budget: 50,000 entries. */
+/** Creates a budget of 50,000 entries. */
 export function createWalkBudget(): WalkBudget {
   return { entriesLeft: MAX_ENTRIES, exhausted: false };
 }
 
-/** How a tree is walked. `Rules` is what a directory tells those below it. */
+/** Options of a walk. `Rules`: data that a directory passes to its subdirectories. */
 export interface Walk<Directory extends OpenDirectory, Rules> {
   readonly budget: WalkBudget;
   readonly signal?: AbortSignal;
-  /** 1 lists the start alone; default, and most: 40. */
+  /** Depth limit; 1 lists the start alone. Default and maximum: 40. */
   readonly maxDepth?: number | undefined;
-  /** Opens a directory below another one; undefined leaves it out. */
+  /** Opens a subdirectory; undefined leaves it out. */
   openBelow(directory: Directory, name: string): Promise<Directory | undefined>;
-  /** What of a directory is shown and entered, and what those below are told. */
+  /** Selects the entries to list and to enter, and the rules for the subdirectories. */
   choose(directory: Directory, listing: Listing, above: Rules): Promise<Listing & { rules: Rules }>;
 }
 
-/** Walks from an open directory, which it closes, also when the consumer stops early. `above` is what the start is told. */
+/** Walks from an open directory and closes it, also if the consumer stops early. `above`: rules for the start. */
 export async function* walkTree<Directory extends OpenDirectory, Rules>(
   start: Directory,
   walk: Walk<Directory, Rules>,
@@ -139,7 +140,7 @@ async function list(
       else if (entry.isDirectory()) directories.push(entry.name);
     }
   } catch {
-    // A directory that vanished or may not be read has nothing to show; its neighbours still do.
+    // A directory that vanished or cannot be read counts as empty; the walk goes on with its neighbours.
   }
   return { files: files.sort(), directories: directories.sort() };
 }

@@ -1,21 +1,21 @@
-/** Options as callers hand them over, with types or without: what of them cannot be used. */
+/** Checks the options that callers pass, with or without types. */
 import { SubagentError } from "./errors.ts";
 import { Prefix } from "./protocol/ids.ts";
 
-/** What each option must be: whether a value fits, and the end of the sentence "… must be …". */
+/** Form of each option: a check of the value, and the end of the sentence "… must be …". */
 export type OptionForms<Options> = Readonly<
   Record<keyof Options, readonly [fits: (value: unknown) => boolean, form: string]>
 >;
 
-/** `maker`: who takes the options, as in "… is no option of a worker"; `required`: those that may not be left out, default none. */
+/** `maker`: taker of the options, as in "… is no option of a worker"; `required`: options that must be given, default none. */
 interface OptionRules {
   maker: string;
   required?: ReadonlySet<string>;
 }
 
 /**
- * What is wrong with `options`: names that are none, as a misspelt one would be left out of account without a word, and values
- * that do not fit. An option that is undefined is left out.
+ * Returns the problems of `options`: unknown names, because a misspelt one would be ignored silently, and values of a wrong
+ * form. An undefined option counts as absent.
  */
 export function optionProblems<Options extends object>(
   options: Options | undefined,
@@ -34,7 +34,7 @@ export function optionProblems<Options extends object>(
   ];
 }
 
-/** Whether an option is a text, and not the empty one. */
+/** Returns true for a string that is not empty. */
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 
 /** Forms of options that several makers take. */
@@ -57,7 +57,7 @@ export const COUNT = [
   "a whole number above 0",
 ] as const;
 
-/** Throws `invalid_config` that says why `what` cannot be made: each of `problems`, if there are any. */
+/** Throws `invalid_config` if there are `problems`: it says that `what` cannot be made, and lists each problem. */
 export function refuseProblems(what: string, problems: readonly string[]): void {
   if (problems.length === 0) return;
   throw new SubagentError("invalid_config", `${what} cannot be made: ${problems.join("; ")}.`, { problems });

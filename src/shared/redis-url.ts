@@ -1,4 +1,4 @@
-/** What a Redis URL stands for: one server, or the nodes at which a cluster is found. Pure. */
+/** Parser of Redis URLs: one server, or the nodes from which a cluster is discovered. Pure. */
 import { SubagentError } from "./errors.ts";
 
 /** A node of a cluster. */
@@ -7,7 +7,7 @@ export interface ClusterNode {
   port: number;
 }
 
-/** Where Redis is and how to log in. With `nodes` it is a cluster, all of whose nodes take the same login and TLS. */
+/** Address and login of Redis. With `nodes` it is a cluster; all its nodes take the same login and TLS. */
 export interface RedisAddress extends Partial<ClusterNode> {
   path?: string;
   nodes?: ClusterNode[];
@@ -22,13 +22,13 @@ export const REDIS_URL_FORMS =
   "redis://host:port, rediss://host:port, unix:///path/to/redis.sock, or for a cluster redis+cluster://host:port,host:port";
 
 const DEFAULT_PORT = 6379;
-/** Scheme, login, hosts. Database 0 is the only one of a cluster. */
+/** Captures scheme, login and hosts. A cluster has only database 0. */
 const CLUSTER = /^(rediss?)\+cluster:\/\/([^@/?#]*@)?([^@/?#]+)(?:\/0?)?$/;
 
 /**
- * Where a Redis URL leads: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/redis.sock`,
+ * Parses a Redis URL: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/redis.sock`,
  * `redis+cluster://[user:password@]host[:port][,host[:port]…]` or `rediss+cluster://…`. Throws `invalid_config` with the
- * expected forms; also for settings behind a `?`, which would count for nothing.
+ * expected forms; also if there are settings after a `?`, because they would have no effect.
  */
 export function parseRedisUrl(url: string): RedisAddress {
   const address = addressOf(url);
@@ -39,12 +39,12 @@ export function parseRedisUrl(url: string): RedisAddress {
   );
 }
 
-/** An address fit to be shown, of Redis or of a provider: what stands before the last `@` or behind a `?` is masked. */
+/** Masks a URL of Redis or of a provider so that it can be shown: everything before the last `@` and after a `?`. */
 export function withoutPassword(url: string): string {
   return url.replace(/\/\/.*@/, "//***@").replace(/\?.+/, "?***");
 }
 
-/** Whether {@link parseRedisUrl} would take it. */
+/** Returns true if {@link parseRedisUrl} accepts the URL. */
 export function isRedisUrl(url: string): boolean {
   return addressOf(url) !== undefined;
 }
@@ -54,7 +54,7 @@ function addressOf(url: string): RedisAddress | undefined {
     const cluster = CLUSTER.exec(url);
     return cluster ? clusterOf(cluster) : serverOf(new URL(url));
   } catch {
-    // No URL, or a login that cannot be decoded.
+    // Not a URL, or a login that cannot be decoded.
     return undefined;
   }
 }

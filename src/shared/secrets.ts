@@ -1,40 +1,39 @@
 /**
- * The secrets that this process was given, and their one way out: none. Everything that leaves it for a model, a parent or a log
- * passes {@link withoutSecrets}.
+ * Registry of the secrets in this process. Text for a model, a parent or a log passes {@link withoutSecrets} first.
  *
- * Owns: the values, for the life of the process. Its neighbours say what is a secret where they are handed it: the model's
- * adapter its key, a Redis connection its password, an MCP server its headers and environment.
+ * Owns: the values, for the life of the process. The module that receives a secret registers it: the model's adapter its
+ * key, a Redis connection its password, an MCP server its headers and environment.
  *
- * 1. A value is found as it is, as JSON (also JSON within JSON) and URLs spell it, as hexadecimal digits, and within base64 text,
- *    wherever it begins there; in a whole text also where the lines of base64 or hexadecimal digits are broken.
- * 2. A text that holds none is returned as it is; while no secret is known nothing is looked at.
- * 3. Values of fewer than 8 characters are not kept: they would be found in ordinary words. Use longer ones. Nor are words, where
- *    a name leaves doubt, and what only says something about a secret (`AUTH_TYPE`, `TOKEN_URL`, `KEY_FILE`).
+ * 1. A value is found unchanged, as JSON (also JSON within JSON) and URLs spell it, as hexadecimal digits, and within base64
+ *    text at any offset. In a whole text it is also found if the lines of base64 or hexadecimal digits are broken.
+ * 2. A text without secrets is returned unchanged; while no secret is registered, no text is scanned.
+ * 3. Values of fewer than 8 characters are not kept, because ordinary words contain them: use longer secrets. Also not kept:
+ *    words, if the name leaves doubt, and values that only describe a secret (`AUTH_TYPE`, `TOKEN_URL`, `KEY_FILE`).
  */
 
 const MIN_CHARS = 8;
-/** What stands where a secret stood. */
+/** Replacement for a secret in a text. */
 export const MASK = "[redacted]";
 
-/** `text` without the name and password of any address in it. */
+/** Returns `text` with the user name and password of every URL masked. */
 export function withoutLogins(text: string): string {
   return text.includes("://") ? text.replace(/(?<=:\/\/)[^\s/@]+(?=@)/g, MASK) : text;
 }
-/** Enough for the secrets of one process; the oldest ones are forgotten beyond that. */
+/** Maximum number of secrets, enough for one process; beyond that the oldest are dropped. */
 const MAX_SECRETS = 256;
-/** Names of headers and variables whose values are secrets. */
+/** Matches names of headers and variables whose values are secrets. */
 const SECRET_NAME = /auth(?!or(?!i))|cookie|credential|key|pass|secret|token/i;
-/** How a name ends that says something about a secret: its kind, where it lies, how much there may be of it. */
+/** Matches endings of names that describe a secret: its kind, its location, its size. */
 const ABOUT_A_SECRET =
   /(?:algorithm|audience|dir|directory|email|endpoint|expiry|file|format|host|issuer|limit|method|mode|name|path|policy|provider|scheme|scope|size|sock|ttl|type|ur[il]|version)$/i;
-/** Names that leave no doubt, whatever the value looks like. */
+/** Matches names whose values are secrets, whatever the value looks like. */
 const SURELY_SECRET =
   /(?:authorization|pass(?:phrase|wd|word)|secret|token|(?:access|api|private)[-_]?key)$/i;
-/** One word, as settings spell their choices. */
+/** Matches one word, as settings spell their options. */
 const WORD = /^(?:[A-Z]?[a-z]+|[A-Z]+)$/;
 const WORD_MAX_CHARS = 12;
 
-/** How a value may be spelled: in one piece, and of these spellings those whose lines may be broken. */
+/** Spellings of a secret. `whole`: in one piece; `digits`: those whose lines may be broken. */
 interface Spellings {
   whole: readonly string[];
   digits: readonly string[];
@@ -45,22 +44,22 @@ let known: readonly string[] = [];
 let digits: readonly string[] = [];
 let beginnings: Beginnings | undefined;
 
-/** From now on `value` leaves this process no more. */
+/** Registers a secret of at least 8 characters: from now on it is masked. */
 export function keepSecret(value: string | undefined): void {
   if (value === undefined || value.length < MIN_CHARS || spellings.has(value)) return;
-  // Of a value that was read with its line's end, programs show the rest alone.
+  // If a value was read with its line end, programs print it without.
   if (value !== value.trim()) keepSecret(value.trim());
   spellings.set(value, { whole: spellingsOf(value), digits: digitsOf(value) });
   const [oldest] = spellings.keys();
   if (spellings.size > MAX_SECRETS && oldest !== undefined) spellings.delete(oldest);
-  // The longest first: one may hold another.
+  // Longest first, because one spelling may contain another.
   const all = [...spellings.values()];
   known = [...new Set(all.flatMap(({ whole }) => whole))].sort((a, b) => b.length - a.length);
   digits = all.flatMap((each) => each.digits);
   beginnings = beginningsOf([...known, ...digits]);
 }
 
-/** Keeps the values whose names say that they are secret, with what is secret within them, and the passwords of all addresses. */
+/** Registers the values whose names mark them as secret, the secrets within them, and the passwords of all URLs. */
 export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(values)) {
     keepNamed(name, value);
@@ -68,7 +67,7 @@ export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Of `Bearer x` also the last word alone, of `Basic x` also the password, of cookies also each value. */
+/** Registers a named value; also the last word of `Bearer x`, the password of `Basic x`, and each value of a cookie. */
 function keepNamed(name: string, whole: string): void {
   const value = whole.trim();
   if (mayBeSecret(name, value)) keepSecret(whole);
@@ -85,18 +84,18 @@ function keepNamed(name: string, whole: string): void {
   for (const part of parts) if (mayBeSecret(name, part)) keepSecret(part);
 }
 
-/** An ordinary word that was taken for a secret would be masked in everything that a model writes. */
+/** Returns false for ordinary words, because they would be masked in everything that a model writes. */
 function mayBeSecret(name: string, value: string): boolean {
   if (!SECRET_NAME.test(name) || ABOUT_A_SECRET.test(name)) return false;
   return SURELY_SECRET.test(name) || value.length > WORD_MAX_CHARS || !WORD.test(value);
 }
 
-/** What a key looks like that no person chose: neither a path nor a word. */
+/** Matches a random key: neither a path nor a word. */
 const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
 
 /**
- * Keeps what of this process's environment is a secret by its name and by its looks, and the passwords of all addresses in it:
- * also of variables that are another program's.
+ * Registers the environment's values that are secret by their name and look random, and the passwords of all URLs in it.
+ * This covers variables of other programs too.
  */
 export function keepSecretsOfEnvironment(env: Readonly<Record<string, string | undefined>>): void {
   for (const [name, value = ""] of Object.entries(env)) {
@@ -105,9 +104,9 @@ export function keepSecretsOfEnvironment(env: Readonly<Record<string, string | u
   }
 }
 
-/** Keeps the password of an address, as it is written and as it is meant, and what of its query is a secret by its name. */
+/** Registers the password of a URL, as written and decoded, and the query parameters that are secret by their name. */
 export function keepLoginOf(address: string): void {
-  // The last @ ends the login: a password may hold one, and a slash.
+  // The last @ ends the login, because a password may contain @ and slashes.
   const password = /:\/\/[^\s:]*:(\S+)@/.exec(address)?.[1];
   keepSecret(password);
   const parsed = URL.canParse(address) ? new URL(address) : undefined;
@@ -123,12 +122,12 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** A variable as one argument, or before a command of a shell, also right behind a short option: `TOKEN=x`, `-eTOKEN=x`. No path. */
+/** Matches a variable in an argument, before a command or after a short option: `TOKEN=x`, `-eTOKEN=x`. Paths do not match. */
 const VARIABLE = /^(?:-\w)?([A-Za-z_][\w-]*)=(?![/.~])(\S+)/;
-/** A header as one argument: `Authorization: Bearer x`. No volume, which has a path behind the colon. */
+/** Matches a header in an argument: `Authorization: Bearer x`. A volume does not match: a path follows its colon. */
 const HEADER = /^(?:-\w)?([A-Za-z_][\w-]*)\s*:\s*(?![/.~\s])(\S.*)$/s;
 
-/** Keeps the secrets among the arguments of a program: `--api-key=x`, `--token x`, `--header 'Authorization: Bearer x'`, `-e TOKEN=x`. */
+/** Registers secrets in a program's arguments: `--api-key=x`, `--token x`, `--header 'Authorization: Bearer x'`, `-e TOKEN=x`. */
 export function keepSecretsOfArguments(args: readonly string[]): void {
   for (const [i, arg] of args.entries()) {
     const [, name = "", own] = /^--?([\w-]+)(?:=(.+))?$/s.exec(arg) ?? [];
@@ -142,7 +141,7 @@ export function keepSecretsOfArguments(args: readonly string[]): void {
   }
 }
 
-/** `text` with a mask in place of every known secret. */
+/** Returns `text` with every known secret masked. */
 export function withoutSecrets(text: string): string {
   if (!beginnings?.mayBeIn(text)) return text;
   let clean = text;
@@ -150,21 +149,21 @@ export function withoutSecrets(text: string): string {
   return digits.length > 0 && MAY_BE_BROKEN.test(clean) ? withoutBroken(clean) : clean;
 }
 
-/** How the spellings begin: nearly every text holds no such beginning, and is looked through once. */
+/** Index of the spellings' first characters. Nearly every text contains none of them, so one scan is enough. */
 interface Beginnings {
   mayBeIn(text: string): boolean;
 }
 
 const BEGINNING_CHARS = 4;
-/** What stands between no two digits but those of broken lines, and more: a beginning is what is left of a text without it. */
+/** Matches characters that beginnings are compared without: those that break lines of digits, and some more. */
 const SKIPPED = /[^!-9;-~]|\\[nr]/g;
 const [BLANK, COLON, BACKSLASH, TILDE, N, R] = [32, 58, 92, 126, 110, 114];
 
 function beginningsOf(all: readonly string[]): Beginnings {
-  // The first letter may stand behind a backslash, and is skipped with it.
+  // A text may have a backslash before a first n or r; the scan skips both.
   const begun = all.flatMap((each) => (/^[nr]/.test(each) ? [each, each.slice(1)] : [each]));
   const kept = begun.map((each) => each.replace(SKIPPED, ""));
-  // A backslash at its end may be skipped with what follows.
+  // The scan may skip a backslash at the end of a beginning together with the next character.
   if (kept.some(({ length }) => length <= BEGINNING_CHARS)) return { mayBeIn: () => true };
   const packed = new Set(kept.map((each) => Buffer.from(each).readInt32BE()));
   const isPossible = new Uint8Array(1 << SLOT_BITS);
@@ -192,17 +191,17 @@ function beginningsOf(all: readonly string[]): Beginnings {
 
 const SLOT_BITS = 16;
 
-/** Four characters, spread evenly: the golden ratio of 2 ** 32. */
+/** Returns the slot of four packed characters. The factor, 2 ** 32 divided by the golden ratio, spreads them evenly. */
 function slotOf(packed: number): number {
   return Math.imul(packed, 0x9e3779b1) >>> (32 - SLOT_BITS);
 }
 
-/** Digits that go on behind a line's end or a colon. */
+/** Matches digits that continue after a line end or a colon. */
 const MAY_BE_BROKEN = /[A-Za-z0-9+/_=-]{2}(?:[\s:]|\\[nr])+[A-Za-z0-9+/_=-]{2}/;
 const BREAKS = /(?:[\s:]|\\[nr])+/g;
-/** However long: no digit is a part of a break, so that there is one way to read a text as digits and breaks. */
+/** Matches any number of breaks. A digit is no part of a break, so a text splits into digits and breaks in only one way. */
 const BREAK = String.raw`(?:[\s:]|\\[nr])*`;
-/** Spellings from this length on are looked for in broken lines: the pieces of a shorter one are ordinary words. */
+/** Minimum length of a spelling that is searched in broken lines; the pieces of a shorter one are ordinary words. */
 const MIN_BROKEN_CHARS = 16;
 
 function digitsOf(value: string): readonly string[] {
@@ -211,7 +210,7 @@ function digitsOf(value: string): readonly string[] {
   );
 }
 
-/** Looks for them in the text without its line ends first: an expression for each costs too much. */
+/** Masks spellings with broken lines. Searches the text without breaks first: one expression per spelling costs too much. */
 function withoutBroken(text: string): string {
   const joined = text.replace(BREAKS, "");
   let clean = text;
@@ -224,12 +223,12 @@ function brokenAnywhere(spelling: string): RegExp {
   return new RegExp([...spelling].map((char) => char.replace(/[+/]/, String.raw`\$&`)).join(BREAK), "g");
 }
 
-/** What may lead back to itself is looked into so deep. */
+/** Maximum depth of the search, because objects may be cyclic. */
 const MOST_DEPTH = 12;
 
 /**
- * `fields` with a mask for every known secret in their names and texts, and for what lies deeper than `depth`; the same object
- * where there is none.
+ * Returns `fields` with every known secret in names and texts masked, and also every value deeper than `depth`. Returns the
+ * same object if nothing was masked.
  */
 export function withoutSecretsIn(
   fields: Readonly<Record<string, unknown>>,
@@ -238,7 +237,7 @@ export function withoutSecretsIn(
   return mayHoldSecret(fields, depth) ? cleanFields(fields, depth) : fields;
 }
 
-/** Whether a text in `value` may be changed by {@link withoutSecrets}; what lies too deep is. Nothing is copied for that. */
+/** Returns true if {@link withoutSecrets} may change a text in `value`, or if `value` is too deep. Copies nothing. */
 function mayHoldSecret(value: unknown, depth: number): boolean {
   if (typeof value === "string") return beginnings?.mayBeIn(value) === true;
   if (typeof value !== "object" || value === null || beginnings === undefined) return false;
@@ -279,15 +278,15 @@ function isPlain(value: object): value is Record<string, unknown> {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** A text that comes piece by piece, without secrets: what may be the beginning of one is held back until the next piece. */
+/** Masks secrets in a text that arrives in pieces. A possible beginning of a secret is held back until the next piece. */
 export interface SecretFilter {
-  /** What may be shown of the text so far and was not yet. */
+  /** Returns the new part of the text that may be shown. */
   push(piece: string): string;
-  /** The rest. */
+  /** Returns the rest. */
   end(): string;
 }
 
-/** See {@link SecretFilter}. */
+/** Creates a {@link SecretFilter}. */
 export function secretFilter(): SecretFilter {
   let held = "";
   return {
@@ -305,11 +304,11 @@ export function secretFilter(): SecretFilter {
   };
 }
 
-/** How much of `text` can be judged whatever follows: no secret begins in it and ends behind it. */
+/** Returns the length of the part of `text` that can be masked now: no secret begins in it and ends after it. */
 function certainLength(text: string): number {
   let at = text.length;
   for (const spelling of known) at = Math.min(at, text.length - overlap(text, spelling));
-  // A secret that is whole, and within which another may begin, is not cut in two.
+  // A complete secret in which another one may begin is not cut in two.
   for (let moved = true; moved; ) {
     moved = false;
     for (const spelling of known) {
@@ -322,7 +321,7 @@ function certainLength(text: string): number {
   return at;
 }
 
-/** How many of the last characters of `text` are the first ones of `spelling`, but not all of it. */
+/** Returns how many last characters of `text` are the first ones of `spelling`, but not all of it. */
 function overlap(text: string, spelling: string): number {
   let at = Math.max(0, text.length - spelling.length + 1);
   for (;;) {
@@ -339,7 +338,7 @@ function spellingsOf(value: string): string[] {
   return all.filter((spelling) => spelling.length >= MIN_CHARS);
 }
 
-/** As JavaScript, Python, Go and .NET spell it, with slashes escaped or not, with small digits or large ones. */
+/** Returns the spellings of JavaScript, Python, Go and .NET, slashes escaped or not, digits in lower or upper case. */
 function jsonSpellings(value: string): string[] {
   const plain = JSON.stringify(value).slice(1, -1);
   const all = [
@@ -357,7 +356,7 @@ function codeOf(unit: string): string {
 }
 
 function urlSpellings(value: string): string[] {
-  // What cannot stand in a URL would be refused there.
+  // encodeURIComponent throws on a lone surrogate.
   const sendable = value.replace(/\p{Surrogate}/gu, "\uFFFD");
   const login = new URL("redis://h");
   login.password = sendable;
@@ -375,7 +374,7 @@ function hexSpellings(value: string): string[] {
   return [digits, digits.toUpperCase()];
 }
 
-/** What of the value is the same in any base64 text that holds it, behind 0, 1 or 2 other bytes of a group of three. */
+/** Returns the part that all base64 texts of the value share, after 0, 1 or 2 other bytes of a group of three. */
 function base64Spellings(value: string): string[] {
   const bytes = Buffer.from(value);
   return [0, 1, 2].flatMap((before) => {

@@ -1,12 +1,12 @@
-/** What `start` begins and `stop` ends, as often as its owner likes. */
+/** Work that its owner can start and stop any number of times. */
 interface Startable {
-  /** Idempotent; begins anew after a stop. */
+  /** Idempotent; starts again after a stop. */
   start(): void;
-  /** Resolves when it has ended. Idempotent. */
+  /** Resolves when the work has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** Something that is not started; `begin` begins it and answers what ends it. */
+/** Creates a stopped {@link Startable}. `begin` starts the work and returns a function that ends it. */
 export function createStartable(begin: () => () => Promise<void>): Startable {
   let end: (() => Promise<void>) | undefined;
   let ending: Promise<void> = Promise.resolve();

@@ -1,6 +1,6 @@
 /**
- * Ends what is under way, once. A tool that wants an AbortSignal gets one made for it when it asks; everything else
- * is told by a function, which costs no listener.
+ * Stops work under way, once. A tool that wants an AbortSignal gets one on demand; all other code registers a function,
+ * which costs no event listener.
  */
 import { setMaxListeners } from "node:events";
 import { LinkedList } from "./linked-list.ts";
@@ -15,7 +15,7 @@ export class StopSignal {
     return this.#isStopped;
   }
 
-  /** Tells everything that listens, in order. Idempotent. */
+  /** Calls every registered function, in order. Idempotent. */
   stop(): void {
     if (this.#isStopped) return;
     this.#isStopped = true;
@@ -24,7 +24,7 @@ export class StopSignal {
     this.#told.clear();
   }
 
-  /** Calls `tell` when it is stopped, at once where it is; answers what takes that back. */
+  /** Calls `tell` on the stop, at once if it has happened. Returns a function that unregisters `tell`. */
   onStop(tell: () => void): () => void {
     if (this.#isStopped) {
       tell();
@@ -34,11 +34,11 @@ export class StopSignal {
     return () => link.remove();
   }
 
-  /** Aborts when it is stopped. */
+  /** Signal that aborts on the stop. */
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController();
-      // A turn may ask for any number of tools at once.
+      // A turn may call any number of tools at once.
       setMaxListeners(0, this.#controller.signal);
       if (this.#isStopped) this.#controller.abort();
     }
@@ -46,12 +46,12 @@ export class StopSignal {
   }
 }
 
-/** Something that waits for an abort; `tell` is undefined once that was taken back. */
+/** A function that waits for an abort; `tell` is undefined after it was unregistered. */
 interface Waiting {
   tell: (() => void) | undefined;
 }
 
-/** All that waits for one signal, behind one listener: from the eleventh on Node warns the signal's owner of a leak. */
+/** All functions that wait for one signal, behind one listener: from the eleventh on Node warns the signal's owner of a leak. */
 interface Listener {
   waiting: LinkedList<Waiting>;
   tellAll(): void;
@@ -60,9 +60,9 @@ interface Listener {
 const LISTENERS = new WeakMap<AbortSignal, Listener>();
 
 /**
- * Calls `tell` when `signal` aborts, at once where it has; what is answered takes that back. The only listener of its kind:
- * one that is forgotten keeps what it tells alive as long as the signal. While nothing waits the signal has no listener: with
- * one, Node keeps a signal of `AbortSignal.any` or `timeout` alive.
+ * Calls `tell` when `signal` aborts, at once if it has. Returns a function that unregisters `tell`. No other code listens
+ * for aborts: a forgotten listener keeps its callback alive as long as the signal. While no function waits, the signal has
+ * no listener, because with one Node keeps a signal of `AbortSignal.any` or `timeout` alive.
  */
 export function onAbort(signal: AbortSignal | undefined, tell: () => void): () => void {
   if (!signal) return ignore;

@@ -1,21 +1,21 @@
 /**
- * The one door to OpenTelemetry: its API alone, an optional peer of this package. The SDK, the exporter and the sampler
- * are the application's. Loaded with its first use: importing the package costs nothing.
+ * The only access to OpenTelemetry: its API alone, an optional peer of this package. The application brings the SDK, the
+ * exporter and the sampler. The first use loads the API: importing the package costs nothing.
  */
 import { traceparentOf } from "./protocol/ids.ts";
 
-/** The API as a module. */
+/** Module type of the API. */
 export type TelemetryApi = typeof import("@opentelemetry/api");
 
 let loading: Promise<TelemetryApi | undefined> | undefined;
 
-/** The API; undefined where it is not installed. */
+/** Loads the API; resolves to undefined if it is not installed. */
 export function telemetryApi(): Promise<TelemetryApi | undefined> {
   loading ??= import("@opentelemetry/api").catch(() => undefined);
   return loading;
 }
 
-/** `traceparent` of the span that is active where this is called; undefined without one. */
+/** Returns the `traceparent` of the span that is active at the call; undefined if there is none. */
 export async function activeTraceparent(): Promise<string | undefined> {
   const api = await telemetryApi();
   const span = api?.trace.getSpanContext(api.context.active());

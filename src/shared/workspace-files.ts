@@ -1,11 +1,11 @@
 /**
- * What an agent left in its workspace, as its parent reads it and its worker reports it: both see the same files.
+ * Files that an agent left in its workspace. Its parent reads them and its worker reports them: both see the same files.
  *
- * Owns nothing on the disk: it only reads. The workers' file tools write.
+ * Owns nothing on the disk, and only reads: the workers' file tools write.
  *
- * 1. No symbolic link is ever followed below the root: each component is reached by descriptor (`open-directory.ts`).
- * 2. Only regular files with a single name are shown or read: what else an agent may have made there is left out.
- * 3. A workspace whose stamp names another agent is as if it were not there.
+ * 1. No symbolic link below the root is followed: each component is opened by descriptor (`open-directory.ts`).
+ * 2. Only regular files with a single name are listed or read. Anything else that an agent created there is left out.
+ * 3. A workspace whose stamp names another agent counts as absent.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -32,7 +32,7 @@ export interface WorkspaceFile {
   modified_at: string;
 }
 
-/** Whose workspace, and below which host directory. */
+/** Location of an agent's workspace; `root`: host directory of all workspaces. */
 export interface WorkspaceAddress {
   root: string;
   address: AgentAddress;
@@ -44,10 +44,10 @@ const MAX_FILE_BYTES = 64 * 1024 * 1024;
 const MAX_STAMP_BYTES = 4_096;
 const PIECE_BYTES = 65_536;
 const SHOWN_CHARS = 200;
-/** What says that nothing of the wanted kind stands there, or does not any more. */
+/** Error codes that mean: the path does not exist, or not as the wanted kind. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
 
-/** The regular files of a workspace, sorted by path, at most `most` (10,000). Empty where there is none. */
+/** Lists the regular files of a workspace, sorted by path, at most `most` (default 10,000). Empty if there is no workspace. */
 export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): Promise<WorkspaceFile[]> {
   const home = await openHome(workspace);
   if (!home) return [];
@@ -68,13 +68,13 @@ export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): 
 
 const sorted = (files: WorkspaceFile[]) => files.sort((a, b) => (a.path < b.path ? -1 : 1));
 
-/** An open file of a workspace, and the bytes that it had when it was opened; its holder closes the handle. */
+/** An open file of a workspace, and its size in bytes when it was opened. The holder closes the handle. */
 export interface OpenWorkspaceFile {
   readonly handle: FileHandle;
   readonly size: number;
 }
 
-/** The content of a file. Rejects as {@link openWorkspaceFile} does. */
+/** Returns the content of a file. Rejects as {@link openWorkspaceFile} does. */
 export async function readWorkspaceFile(workspace: WorkspaceAddress, path: string): Promise<Buffer> {
   const { handle, size } = await openWorkspaceFile(workspace, path);
   try {
@@ -84,7 +84,7 @@ export async function readWorkspaceFile(workspace: WorkspaceAddress, path: strin
   }
 }
 
-/** Opens a file. Rejects with `unknown_file`, or `invalid_input` for one of more than 64 MiB. */
+/** Opens a file. Rejects with `unknown_file`, or with `invalid_input` if it has more than 64 MiB. */
 export async function openWorkspaceFile(
   workspace: WorkspaceAddress,
   path: string,
@@ -105,7 +105,7 @@ export async function openWorkspaceFile(
   );
 }
 
-/** The bytes of an open file, as many as it had when it was opened, one piece after another. Throws `conflict` when it becomes shorter. */
+/** Yields the bytes of an open file in pieces, up to its size when it was opened. Throws `conflict` if it has become shorter. */
 export async function* piecesOf({ handle, size }: OpenWorkspaceFile): AsyncGenerator<Buffer> {
   for (let at = 0; at < size; ) {
     const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, size - at));
@@ -131,7 +131,7 @@ function unknownFile(path: unknown): SubagentError {
   );
 }
 
-/** The open workspace; undefined where there is none, or one of another agent. */
+/** Opens the workspace; returns undefined if there is none, or if it belongs to another agent. */
 async function openHome({ root, address, agentId }: WorkspaceAddress): Promise<OpenDirectory | undefined> {
   const top = await orAbsent(open(root, constants.O_RDONLY | constants.O_DIRECTORY));
   const agent = top && (await descend({ handle: top, path: root }, agentSegments(address, agentId)));
@@ -154,7 +154,7 @@ async function stampedUid(agent: OpenDirectory): Promise<string | undefined> {
   }
 }
 
-/** Walks down from a directory, which it closes, also when a component is not there (undefined). */
+/** Opens a directory below `from`, and closes `from`. Returns undefined if a component does not exist. */
 async function descend(from: OpenDirectory, segments: readonly string[]): Promise<OpenDirectory | undefined> {
   let directory: OpenDirectory | undefined = from;
   for (const name of segments) {
@@ -174,7 +174,7 @@ async function openBelow(directory: OpenDirectory, name: string): Promise<OpenDi
   return handle && { handle, path: join(directory.path, name) };
 }
 
-/** An open regular file with one name; undefined for anything else. */
+/** Opens a regular file with a single name; returns undefined for anything else. */
 async function openRegular(directory: OpenDirectory, name: string) {
   const handle = await orAbsent(openFileIn(directory, name));
   if (!handle) return undefined;
@@ -191,7 +191,7 @@ async function openRegular(directory: OpenDirectory, name: string) {
   return undefined;
 }
 
-/** Reads `size` bytes, fewer when the file has become shorter. */
+/** Reads `size` bytes, or fewer if the file has become shorter. */
 async function readAll(handle: FileHandle, size: number): Promise<Buffer> {
   const bytes = Buffer.alloc(size);
   let read = 0;

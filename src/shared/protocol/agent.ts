@@ -1,4 +1,4 @@
-/** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
+/** States, record and view of an agent, and the stored form of its specification. */
 import { z } from "zod";
 import { AgentId, AgentName, ParentId, TenantId, Traceparent, Uid } from "./ids.ts";
 import { AlertThresholds, Budgets, Effort, Limits } from "./limits.ts";
@@ -10,33 +10,32 @@ import { NO_SUMMARY, Reply, type ReplyBody, RunProgress } from "./reply.ts";
 /** Version of every stored or sent payload of this release. A worker releases records of a newer one. */
 export const PAYLOAD_VERSION = 1;
 
-/** Where an agent stands: `idle` waits for a message, `waiting` for an answer; `ended` is terminal. */
+/** State of an agent: `idle` waits for a message, `waiting` for an answer; `ended` is terminal. */
 export const AgentStatus = z.enum(["idle", "queued", "running", "waiting", "ended"]);
 /** See {@link AgentStatus}. */
 export type AgentStatus = z.infer<typeof AgentStatus>;
 
-/** Where an agent stands for its parent. `waiting_for_tools`: queued, and no worker that took it up has all tools that it names. */
+/** State of an agent for its parent. `waiting_for_tools`: queued, and no worker that took its wake has all tools that it names. */
 export const SeenStatus = z.enum([...AgentStatus.options, "waiting_for_tools"]);
 /** See {@link SeenStatus}. */
 export type SeenStatus = z.infer<typeof SeenStatus>;
 
-/** Why an agent ended. */
+/** Reason why an agent ended. */
 export const EndedReason = z.enum(["completed", "idle", "destroyed", "failed"]);
 /** See {@link EndedReason}. */
 export type EndedReason = z.infer<typeof EndedReason>;
 
 /**
- * What an agent is made of, snapshotted at spawn and never changed: `tools` is the exact allowlist, absent = every
- * tool of the worker except the spawning ones; `system` replaces the standard instructions; `idle_ms` is the idle
- * time after which it is destroyed; `keep_alive` lets it take further messages after a reply; `answer_ms` is how long a
- * question to its parent waits, absent = it cannot ask; `budgets` bind its calls; `traceparent` is the span
- * whose caller spawned it. `definition`: the agent definition it was made from, and
- * `profile_version` the version of the parent's registered profile, both already worked into the rest. `disallowed_tools`: never
- * these; `skills`: exactly these of the worker's, absent = all; `permissions`: layers of rules, of which every one must permit
- * a call; `hooks`: hooks of the worker that hold for it besides those for all agents, without one of which no tool begins;
- * `fallback_models`: asked in this order while `model` cannot answer;
- * `output_schema`: what the final answer of each run must fit; `transcript_ms`: how long its conversation stays readable after
- * the ack of its end, absent = until then; `effort`, `task_budget`: sent to models that take them; `attached`: files or images came with the spawn.
+ * Specification of an agent, fixed at spawn. `tools`: the exact allowlist, absent = every tool of the worker except the
+ * spawning ones; `system`: replaces the standard instructions; `idle_ms`: idle time after which the agent is destroyed;
+ * `keep_alive`: it takes further messages after a reply; `answer_ms`: time that a question to its parent waits, absent = it
+ * cannot ask; `budgets`: bind its calls; `traceparent`: the span whose caller spawned it. `definition`: the agent definition
+ * it was made from; `profile_version`: version of the parent's registered profile; both are already merged into the rest.
+ * `disallowed_tools`: never these; `skills`: exactly these of the worker's, absent = all; `permissions`: layers of rules,
+ * each must permit a call; `hooks`: hooks of the worker besides those for all agents; if one is missing, no tool begins;
+ * `fallback_models`: asked in this order while `model` cannot answer; `output_schema`: schema of each run's final answer;
+ * `transcript_ms`: time that its conversation stays readable after the ack of its end, absent = until then; `effort`,
+ * `task_budget`: sent to models that take them; `attached`: files or images came with the spawn.
  */
 export const AgentSpec = z.object({
   v: z.literal(PAYLOAD_VERSION),
@@ -67,7 +66,7 @@ export const AgentSpec = z.object({
 /** See {@link AgentSpec}. */
 export type AgentSpec = z.infer<typeof AgentSpec>;
 
-/** What an agent was given besides its model and limits: the part of its specification that a receipt echoes. */
+/** Settings of an agent besides its model and limits: the part of its specification that a receipt echoes. */
 export const InForce = AgentSpec.pick({
   definition: true,
   profile_version: true,
@@ -101,12 +100,12 @@ const json = <T extends z.ZodType>(schema: T) =>
 const specJson = json(AgentSpec);
 const MOST_SPECS = 32;
 const LONGEST_SPEC = 64 * 1024;
-/** Specifications that were read last, by their text; at most 2 Mi characters. */
+/** Specifications that were parsed last, by their text; at most 2 Mi characters. */
 const specs = new Map<string, AgentSpec>();
 
 /**
- * A specification as a record holds it. Most agents of a parent have the same one: equal texts are read once, and what was
- * read is frozen, since they share it.
+ * A specification as a record holds it. Most agents of a parent have the same one, so equal texts are parsed once. The
+ * result is frozen, because they share it.
  */
 export const AgentSpecJson = z.string().transform((text, context): AgentSpec => {
   const known = specs.get(text);
@@ -122,15 +121,15 @@ export const AgentSpecJson = z.string().transform((text, context): AgentSpec => 
   return data;
 });
 
-/** `value`, which cannot be changed any more, nor anything in it. */
+/** Freezes `value` and everything in it. */
 function frozen<T>(value: T): T {
   if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(frozen);
   return value;
 }
 
 /**
- * What the record keeps of the reply of its run beside `progress` and `summary`, from the end of the run until the next
- * one begins. `entry_id`: where the entry stood in the reply channel.
+ * Parts of a run's reply that the record keeps beside `progress` and `summary`, from the end of the run until the next one
+ * begins. `entry_id`: id of its entry in the reply channel.
  */
 const KeptReply = z.object({
   entry_id: z.string(),
@@ -140,7 +139,7 @@ const KeptReply = z.object({
   ...Reply.pick({ reply_id: true, kind: true, status: true, stop_reason: true, agent_status: true }).shape,
 });
 
-/** Why a run waits for its provider: the provider's host, and what its failure or its limit is called. */
+/** Reason why a run waits for its provider: the provider's host, and the name of its failure or its limit. */
 export const ProviderWait = z.object({ provider: z.string(), reason: z.string() });
 /** See {@link ProviderWait}. */
 export type ProviderWait = z.infer<typeof ProviderWait>;
@@ -158,7 +157,7 @@ export const RecordFields = z.object({
   ended_reason: EndedReason.optional(),
   created_at: count,
   ended_at: count.optional(),
-  /** Fencing token: raised by every claim and by every authority that settles, never lowered but by a Redis that forgets. */
+  /** Fencing token: every claim and every authority that settles raises it. Only a Redis that loses data lowers it. */
   epoch: count,
   /** Number of the current or last run; 0 before the first message. */
   run: count,
@@ -166,55 +165,55 @@ export const RecordFields = z.object({
   wake: count,
   deadline: count,
   inbox_read: count,
-  /** How many bytes of the log its last holder knew of: all but those of the results that a turn under way has committed. */
+  /** Bytes of the log that its last holder knew of: all but the results that a turn under way has committed. */
   log_bytes: count.default(0),
   /** Running time of the current run that is already accounted for, ms. */
   running_ms: count.default(0),
   /** Provider failures since the run last advanced. */
   attempts: count.default(0),
-  /** How often in a row the run has broken off in its worker before it advanced. */
+  /** Number of times in a row that the run broke off in its worker before it advanced. */
   breaks: count.default(0),
-  /** Workers in a row that crashed with it before it advanced. */
+  /** Number of workers in a row that crashed with it before it advanced. */
   crashes_without_progress: count.default(0),
   worker: z.string().optional(),
-  /** Custom tools that a worker must offer to claim it, separated by blanks. */
+  /** Custom tools, skills and hooks that a worker must offer to claim it, separated by blanks. */
   needs_tools: z.string().optional(),
-  /** What becomes of it when its parent's lease has lapsed; absent: nothing. */
+  /** Action when its parent's lease has expired; absent: none. */
   on_parent_gone: z.enum(["finish", "destroy"]).optional(),
-  /** Since when a queued run waits for a worker that has the tools it names. */
+  /** Time since which a queued run waits for a worker with the tools it names. */
   tools_since: count.optional(),
-  /** A released run is claimed no earlier. */
+  /** Earliest time at which a released run may be claimed. */
   not_before: count.optional(),
   provider_wait: json(ProviderWait).optional(),
-  /** Since when its provider has failed the run without that it advanced. */
+  /** Time since which its provider has failed the run without progress. */
   provider_wait_since: count.optional(),
-  /** Whether the parent wants an end. */
+  /** True if the parent wants an end. */
   finish: z
     .string()
     .optional()
     .transform((word) => word === "1"),
   progress: json(RunProgress).optional(),
-  /** Last text of the run, cut to its bound; absent where the progress names the message that says it. */
+  /** Last text of the run, cut to its limit; absent if the progress names the message that contains it. */
   summary: z.string().optional(),
   /**
-   * The purchase that may be under way, without the uid in front of its id; empty: none. With `@<entries>` behind it: it begins
-   * once the log has so many, and is over when its message stands there.
+   * Id of the purchase that may be under way, without the uid at its beginning; empty: none. With a suffix `@<entries>`, it
+   * begins when the log has that many entries, and is over when the log has its message.
    */
   begun: z.string().optional(),
   reply: json(KeptReply).optional(),
-  /** What a waiting agent waits for, oldest first; until its deadline. */
+  /** Questions of a waiting agent, oldest first; open until its deadline. */
   questions: json(z.array(OpenQuestion)).optional(),
   /** `1`: its caller named the request key. */
   promised: z.string().optional(),
-  /** Token of the ack of the agent's end. Where it stands, only what is short stays as it was; see {@link readKept}. */
+  /** Token of the ack of the agent's end. If it is set, only short fields are as before; see {@link readKept}. */
   acked_by: z.string().optional(),
 });
 
 /**
- * The values of the JSON list that stands in the fields `kept1`, `kept2` … of an acked agent's record, in their order: names in
- * each record would be a quarter of what an agent may leave behind. The list ends with the last value that is there, so what few
- * agents have stands last. Of its reply are `entry_id` to `kind` and `undelivered`: `ending` is what its `reply_id` has behind the uid,
- * and a `kind` that is not there is `reply`.
+ * Names of the values in the JSON list that the fields `kept1`, `kept2` … of an acked agent's record hold, in order. Names
+ * in each record would take a quarter of the space that an agent may leave behind. The list ends with the last present
+ * value, so rare values come last. `entry_id` to `kind` and `undelivered` belong to its reply: `ending` is the part of its
+ * `reply_id` after the uid, and an absent `kind` means `reply`.
  */
 export const KEPT_FIELDS = [
   ...["model", "max_turns", "max_tokens", "max_duration_ms", "idle_ms", "progress", "summary"],
@@ -223,8 +222,8 @@ export const KEPT_FIELDS = [
 ] as const;
 
 /**
- * The fields of a record, unchecked, of which `ack.lua` kept only `fields`, for the end of its agent was acked. What only a
- * worker or a resumed agent would need is gone.
+ * Returns the fields of a record, unchecked, of which `ack.lua` kept only `fields` when the end of its agent was acked. Data
+ * that only a worker or a resumed agent needs is gone.
  */
 export function readKept(
   { uid, tenant, parentId }: { uid: string; tenant: string; parentId: string },
@@ -269,8 +268,8 @@ export function readKept(
 }
 
 /**
- * The record of an agent; `progress` is what its run has come to, once it has committed a turn. `said`: the message of the log
- * that its summary is the text of, which the record alone does not tell.
+ * The record of an agent. `progress`: progress of its run, after the first committed turn. `said`: number of the log message
+ * whose text is its summary, if the record does not hold that text.
  */
 export const AgentRecord = RecordFields.transform(({ progress: stored, summary, ...fields }) => {
   if (!stored) return fields;
@@ -294,20 +293,20 @@ export interface AgentView {
   description?: string;
   /** The agent definition it was made from. */
   definition?: string;
-  /** The run that is going on, or the last one; 0 before the first message. */
+  /** Number of the current or last run; 0 before the first message. */
   run: number;
   limits: Limits;
   model: string;
   keep_alive: boolean;
-  /** Counters and last text of the run, once it has committed a step. */
+  /** Counters and last text of the run, after its first committed step. */
   progress?: ReplyBody;
-  /** What the provider of a queued run says, since when, and when it is asked again. */
+  /** Reason why a queued run waits for its provider, since when, and the time of its next try. */
   provider_wait?: ProviderWait & { since: string; next_try_at: string };
-  /** The open questions of an agent that waits, oldest first; `answer_by`: when their defaults hold. */
+  /** Open questions of an agent that waits, oldest first; `answer_by`: time from which their defaults hold. */
   questions?: (OpenQuestion & { answer_by: string })[];
 }
 
-/** A record as its parent may see it. */
+/** Returns the view of a record for its parent. */
 export function viewOf(record: AgentRecord): AgentView {
   const { agent_id, name, status, ended_reason, run, spec, progress, questions } = record;
   const answer_by = isoTime(record.deadline);
@@ -320,7 +319,7 @@ export function viewOf(record: AgentRecord): AgentView {
     ...(spec.description !== undefined && { description: spec.description }),
     ...(spec.definition !== undefined && { definition: spec.definition }),
     run,
-    // Of its own: the specification is shared and frozen.
+    // A copy, because the specification is shared and frozen.
     limits: { ...spec.limits },
     model: spec.model,
     keep_alive: spec.keep_alive,
@@ -339,13 +338,13 @@ function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0
 
 const NO_TIME = new Date(0).toISOString();
 
-/** A time that was stored, as ISO 8601; what can be no time is told as the beginning of 1970, and stops no reader. */
+/** Returns a stored time as ISO 8601; an invalid one as the beginning of 1970, so that it stops no reader. */
 export function isoTime(epochMs: number): string {
   const time = new Date(epochMs);
   return Number.isNaN(time.getTime()) ? NO_TIME : time.toISOString();
 }
 
-/** The end of an agent whose idle time is over, by whichever process finds it. */
+/** Ending of an agent whose idle time is over; the same for every process that finds it. */
 export const IDLE_EXPIRY = {
   authority: "sweeper",
   target: "ended",

@@ -1,45 +1,45 @@
 /**
- * The commands of a line, as bash reads it: split where it splits them, quotes taken off. Pure, and one pass.
+ * Splits a bash command line into commands and words, and removes quotes. Pure, in one pass.
  *
- * 1. A line is plain only if its words are all that happens. What the shell replaces, redirects, groups, leaves out or takes for a
- *    word of its own grammar is not read here: such a line is not plain.
+ * 1. A line is plain only if the shell does nothing but run its words. Expansions, redirections, groups, comments and
+ *    reserved words are not parsed here: a line with them is not plain.
  */
 
 /** See the module's header. */
 export interface CommandLine {
-  /** The words of each command, one blank between two. */
+  /** Words of each command, joined by one blank. */
   commands: readonly string[];
-  /** The same without the variables that are set for the program; and by the program's name alone, no path before it. */
+  /** The same without variable assignments; each also with the bare name of its program, without a path. */
   programs: readonly string[];
-  /** Programs that are given names of files which the shell looks up. */
+  /** Programs with a file pattern among their arguments: the shell looks up the files. */
   globbed: readonly string[];
   isPlain: boolean;
 }
 
-/** A word of a command. `isGlob`: the shell puts the files in its place that it fits, if there are any. */
+/** A word of a command. `isGlob`: the shell replaces it by the matching files, if there are any. */
 interface Word {
   text: string;
   isGlob: boolean;
 }
 
-/** Replaced wherever it stands outside of single quotes. */
+/** Characters that begin an expansion anywhere outside single quotes. */
 const EXPANDS = /[$`]/;
-/** More than a part of a word, outside of quotes; also what separates words elsewhere than in bash. */
+/** Operators outside quotes; also white space that separates words, but not in bash. */
 const OPERATES = /[<>(){}]|[^\S \t\n]/;
-/** Stands for names of files, outside of quotes. */
+/** Characters of file patterns, outside quotes. */
 const GLOBS = /[*?[]/;
 /** At the beginning of a word: a comment, a home directory. */
 const BEGINS_OTHERWISE = /[#~]/;
 const SEPARATES = /[;&|\n]/;
-/** What a backslash takes its meaning from within double quotes. Before another character it stands for itself. */
+/** Characters that a backslash escapes within double quotes. Before another character the backslash is literal. */
 const ESCAPED_IN_QUOTES = /[$`"\\\n]/;
 const ASSIGNS = /^\w+\+?=/;
-/** Words after which the shell goes on to another command, or begins what ends elsewhere. */
+/** Reserved words: the shell goes on to another command, or begins a construct that ends elsewhere. */
 const RESERVED: ReadonlySet<string> = new Set(
   "! case coproc do done elif else esac fi for function if in select then time until while".split(" "),
 );
 
-/** Reads `line`, which is bounded by who calls. */
+/** Parses `line`; the caller limits its length. */
 export function readCommandLine(line: string): CommandLine {
   const { commands, isPlain } = wordsOf(line);
   const calls = commands
@@ -62,7 +62,7 @@ function withoutAssignments(words: readonly Word[]): readonly Word[] {
   return first < 0 ? [] : words.slice(first);
 }
 
-/** As it is called, and by its name alone. */
+/** Returns the program as written, and its name without a path. */
 function namesOfProgram(program: Word): Word[] {
   return [program, { ...program, text: program.text.slice(program.text.lastIndexOf("/") + 1) }];
 }
@@ -89,7 +89,7 @@ function wordsOf(line: string): { commands: Word[][]; isPlain: boolean } {
     const char = line.charAt(at);
     if (char === "\\" && quote !== "'") {
       const escaped = line.charAt(++at);
-      // Nothing, or a line that goes on in the next.
+      // The end of the line, or a line that continues in the next.
       if (escaped === "" || escaped === "\n") isPlain = false;
       const isItself = quote === '"' && !ESCAPED_IN_QUOTES.test(escaped);
       word = `${word ?? ""}${isItself ? "\\" : ""}${escaped}`;

@@ -1,4 +1,4 @@
-/** What a conversation is made of, in the Messages API's own words: blocks are stored and sent back as they came. */
+/** Content of a conversation, in the terms of the Messages API: blocks are stored and sent back unchanged. */
 import { z } from "zod";
 
 /** A JSON object: tool inputs and tool input schemas. */
@@ -6,7 +6,7 @@ export const JsonObject = z.record(z.string(), z.unknown());
 /** A JSON object: tool inputs and tool input schemas. */
 export type JsonObject = z.infer<typeof JsonObject>;
 
-/** An object without its fields that are null: models and foreign callers write so what they leave out. Anything else as it is. */
+/** Returns an object without its null fields, which models and foreign callers use for omitted ones. Anything else unchanged. */
 export function withoutNulls(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
@@ -17,24 +17,24 @@ export const TextBlock = z.looseObject({ type: z.literal("text"), text: z.string
 /** Text from the user or the model. */
 export type TextBlock = z.infer<typeof TextBlock>;
 
-/** The model asks for a tool. `id` pairs it with exactly one {@link ToolResultBlock}. */
+/** A tool call of the model. `id` pairs it with exactly one {@link ToolResultBlock}. */
 export const ToolUseBlock = z.looseObject({
   type: z.literal("tool_use"),
   id: z.string().min(1),
   name: z.string(),
   input: JsonObject,
 });
-/** The model asks for a tool. */
+/** A tool call of the model. */
 export type ToolUseBlock = z.infer<typeof ToolUseBlock>;
 
-/** What a tool answered. `is_error` marks an answer that tells the model what to do differently. */
+/** Result of a tool. `is_error` marks a result that tells the model what to do differently. */
 export const ToolResultBlock = z.looseObject({
   type: z.literal("tool_result"),
   tool_use_id: z.string().min(1),
   content: z.string(),
   is_error: z.boolean().optional(),
 });
-/** What a tool answered. */
+/** Result of a tool. */
 export type ToolResultBlock = z.infer<typeof ToolResultBlock>;
 
 const INTERPRETED: readonly string[] = ["text", "tool_use", "tool_result"];
@@ -54,17 +54,17 @@ export const ContentBlock = z.union([TextBlock, ToolUseBlock, ToolResultBlock, O
 /** One block of a message. */
 export type ContentBlock = z.infer<typeof ContentBlock>;
 
-/** Whether `block` is a {@link TextBlock}. */
+/** Returns true if `block` is a {@link TextBlock}. */
 export function isText(block: ContentBlock): block is TextBlock {
   return block.type === "text";
 }
 
-/** Whether `block` is a {@link ToolUseBlock}. */
+/** Returns true if `block` is a {@link ToolUseBlock}. */
 export function isToolUse(block: ContentBlock): block is ToolUseBlock {
   return block.type === "tool_use";
 }
 
-/** Whether `block` is a {@link ToolResultBlock}. */
+/** Returns true if `block` is a {@link ToolResultBlock}. */
 export function isToolResult(block: ContentBlock): block is ToolResultBlock {
   return block.type === "tool_result";
 }
@@ -72,8 +72,8 @@ export function isToolResult(block: ContentBlock): block is ToolResultBlock {
 const tokens = z.int().nonnegative();
 
 /**
- * Tokens of one model call, or a sum of several. The four counts are disjoint: `input_tokens` leaves out
- * what was read from or written to the prompt cache.
+ * Tokens of one model call, or a sum of several. The four counts are disjoint: `input_tokens` excludes tokens that were read
+ * from or written to the prompt cache.
  */
 export const Usage = z.object({
   input_tokens: tokens,
@@ -92,7 +92,7 @@ export const STORED_COUNTS = [
   "cache_creation_input_tokens",
 ] as const satisfies (keyof Usage)[];
 
-/** A {@link Usage} as it is stored, with every turn: a list of {@link STORED_COUNTS}; what it ends before is 0. */
+/** A {@link Usage} as stored with every turn: a list of {@link STORED_COUNTS}; counts missing at its end are 0. */
 export const StoredUsage = z
   .array(tokens)
   .max(STORED_COUNTS.length)
@@ -105,14 +105,14 @@ export const StoredUsage = z
     };
   });
 
-/** `usage` in the spelling of {@link StoredUsage}. */
+/** Returns `usage` in the spelling of {@link StoredUsage}. */
 export function usageText(usage: Usage): string {
   const { input_tokens, output_tokens, cache_read_input_tokens: read, cache_creation_input_tokens } = usage;
   const written = cache_creation_input_tokens > 0 ? `,${cache_creation_input_tokens}` : "";
   return `[${input_tokens},${output_tokens}${read > 0 || written ? `,${read}` : ""}${written}]`;
 }
 
-/** Nothing used: the neutral element of {@link addUsage}. */
+/** Zero usage: the neutral element of {@link addUsage}. */
 export const ZERO_USAGE: Usage = Object.freeze({
   input_tokens: 0,
   output_tokens: 0,
@@ -120,7 +120,7 @@ export const ZERO_USAGE: Usage = Object.freeze({
   cache_creation_input_tokens: 0,
 });
 
-/** The sum of two usages; the arguments stay as they are. */
+/** Returns the sum of two usages; does not change its arguments. */
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     input_tokens: a.input_tokens + b.input_tokens,
@@ -130,17 +130,17 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
-/** Tokens of the prompt as the provider counts them: plain input, cache reads and cache writes. */
+/** Returns the tokens of the prompt as the provider counts them: plain input, cache reads and cache writes. */
 export function promptTokens(usage: Usage): number {
   return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
 }
 
-/** All tokens, prompt and output: what a total-token cap counts. */
+/** Returns all tokens, prompt and output, as a total-token cap counts them. */
 export function totalTokens(usage: Usage): number {
   return promptTokens(usage) + usage.output_tokens;
 }
 
-/** The text of a message: its text blocks, joined. */
+/** Returns the text of a message: its text blocks, joined. */
 export function textOf(content: readonly ContentBlock[]): string {
   return content.map((block) => (isText(block) ? block.text : "")).join("");
 }

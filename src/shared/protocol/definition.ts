@@ -1,12 +1,12 @@
-/** Agent definitions as the producer hands them around: what one says, where it was found, what is wrong with a file. Types only. */
+/** Types of agent definitions for the producer: the definition, its file, and the problems of a file. */
 import type { Effort } from "./limits.ts";
 import type { OutputSchema } from "./output.ts";
 import type { PermissionRules } from "./permissions.ts";
 
-/** What a definition hands down; absent fields are inherited from the parent. Tools by the names of this package. */
+/** An agent definition. Absent fields are inherited from the parent. Tools have the names of this package. */
 export interface AgentDefinition {
   name: string;
-  /** When to use it; models choose by it. */
+  /** Situation in which to use the agent; models choose by it. */
   description: string;
   /** The body of the file; replaces the standard instructions. */
   system: string;
@@ -22,13 +22,13 @@ export interface AgentDefinition {
   hooks?: string[] | undefined;
   /** Layers of rules; every one must permit a call. */
   permissions: PermissionRules[];
-  /** JSON Schema that an answer must have. */
+  /** JSON Schema of an answer. */
   output_schema?: OutputSchema | undefined;
-  /** Keys of the front matter that mean nothing here. */
+  /** Keys of the front matter without a meaning here. */
   ignored: string[];
 }
 
-/** A definition and the file in which it stands; none for one that the package ships. */
+/** A definition and its file; none for a definition that the package ships. */
 export interface FoundDefinition extends AgentDefinition {
   file?: string;
 }
@@ -40,17 +40,17 @@ export interface DefinitionProblem {
   message: string;
 }
 
-/** What the folders hold now. */
+/** Current content of the folders. */
 export interface Definitions {
   /** By name, sorted. */
   definitions: FoundDefinition[];
   problems: DefinitionProblem[];
 }
 
-/** Where definitions come from. */
+/** Source of definitions. */
 export interface DefinitionSource {
-  /** What there is now. */
+  /** Returns the current definitions. */
   list(): Definitions;
-  /** The definition of this name. Throws `unknown_definition`, for a file that cannot be used with its line. */
+  /** Returns the definition with this name. Throws `unknown_definition`, with the file's line if the file cannot be used. */
   find(name: string): FoundDefinition;
 }

@@ -1,6 +1,6 @@
 /**
- * Names and identifiers: what a tenant, a parent and a sub-agent may be called, where an agent's files lie, and which trace its
- * runs belong to (W3C trace context, as a record carries it). Pure, but for the ids that are drawn.
+ * Names and identifiers of tenants, parents and sub-agents. Also the directory of an agent's files, and the trace of its
+ * runs (W3C trace context, as a record carries it). Pure, except for random ids.
  */
 import { createHash, randomFillSync } from "node:crypto";
 import { z } from "zod";
@@ -15,13 +15,13 @@ export const TenantId = z
   .string()
   .regex(OWNER, "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit");
 
-/** Who spawns; same form as a tenant, and never a sub-agent's uid: sub-agents do not spawn. */
+/** Id of a parent; same form as a tenant, and never a sub-agent's uid, because sub-agents do not spawn. */
 export const ParentId = TenantId.refine(
   (id) => !UID.test(id),
   "a sub-agent's uid is not a parent: sub-agents cannot spawn",
 );
 
-/** What separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`. */
+/** Name that separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`. */
 export const Prefix = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, "1 to 32 characters of A-Za-z0-9._-");
@@ -48,13 +48,13 @@ export const RequestKey = z
   .string()
   .regex(/^[\x21-\x7e]{1,128}$/, "1 to 128 printable ASCII characters without spaces");
 
-/** Random bytes for so many names are drawn at a time: a draw costs the same for one of them. */
+/** Number of names per draw of random bytes: a draw for one of them costs the same. */
 const NAMES_A_DRAW = 256;
 const NAME_BYTES = 12;
 const drawn = Buffer.alloc(NAMES_A_DRAW * NAME_BYTES);
 let used = drawn.length;
 
-/** 24 random hex digits. */
+/** Returns 24 random hex digits. */
 function randomName(): string {
   if (used === drawn.length) {
     randomFillSync(drawn);
@@ -64,18 +64,18 @@ function randomName(): string {
   return drawn.toString("hex", used - NAME_BYTES, used);
 }
 
-/** A new random uid. */
+/** Returns a new random uid. */
 export function newUid(): string {
   return `sa-${randomName()}`;
 }
 
-/** A new random key for one request, message or claim. */
+/** Returns a new random key for one request, message or claim. */
 export function newRequestKey(): string {
   return randomName();
 }
 
 /**
- * The stem of an agent_id: `Data Collector` gives `data_collector`; no ASCII letter left gives `agent`.
+ * Returns the stem of an agent_id: `Data Collector` gives `data_collector`; a name without ASCII letters gives `agent`.
  * `spawn` makes it unique among the parent's agents by a number (`data_collector_2`).
  */
 export function slugOf(name: string): string {
@@ -89,7 +89,7 @@ export function slugOf(name: string): string {
   return /[a-z]/.test(slug) ? slug : "agent";
 }
 
-/** The agent's directory, component by component; it holds the stamp and, in {@link FILES_NAME}, the files. */
+/** Returns the components of the agent's directory; it holds the stamp and, in {@link FILES_NAME}, the files. */
 export function agentSegments(
   { tenant, parentId }: { tenant: string; parentId: string },
   agentId: string,
@@ -99,12 +99,12 @@ export function agentSegments(
 
 /** The directory that tools see as `.`. */
 export const FILES_NAME = "workspace";
-/** The stamp's file, beside the workspace and out of its tools' reach. */
+/** File of the stamp: next to the workspace, where its tools cannot reach it. */
 export const STAMP_NAME = ".stamp.json";
-/** Files in a workspace whose names begin so are half-written. */
+/** Name prefix of half-written files in a workspace. */
 export const DRAFT_PREFIX = ".subagent-queue-draft-";
 
-/** The stamp: a workspace belongs to the agent with this uid. */
+/** Stamp of a workspace: the workspace belongs to the agent with this uid. */
 export const WorkspaceStamp = z.object({ v: z.literal(1), uid: z.string(), created_at: z.string() });
 
 const FORM = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
@@ -125,14 +125,14 @@ export interface RemoteSpan {
   traceFlags: number;
 }
 
-/** The header for a span. */
+/** Returns the header of a span. */
 export function traceparentOf({ traceId, spanId, traceFlags }: RemoteSpan): string {
   return `00-${traceId}-${spanId}-${(traceFlags & 0xff).toString(16).padStart(2, "0")}`;
 }
 
 /**
- * What run `run` of agent `uid` belongs to: the span whose caller spawned the agent, else a trace of its own. That one
- * is computed from the ids, so that each worker which carries on the run finds the same; it counts as sampled.
+ * Returns the span to which run `run` of agent `uid` belongs: the span whose caller spawned the agent, else one of its own.
+ * The ids determine that one, so each worker that continues the run finds the same; it counts as sampled.
  */
 export function spanOfRun(uid: string, run: number, traceparent?: string): RemoteSpan {
   const [, traceId, spanId, flags] = FORM.exec(traceparent ?? ownTrace(uid, run)) ?? [];

@@ -1,6 +1,6 @@
 /**
- * What a program without this library hands in: an entry of the intake stream (flat fields), or a job of the intake queue
- * (the same names in JSON). Both become a task, or a message to an agent that lives.
+ * Input from programs without this library: an entry of the intake stream (flat fields), or a job of the intake queue (the
+ * same names in JSON). Both become a task, or a message to a live agent.
  */
 import { z } from "zod";
 import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
@@ -9,18 +9,18 @@ import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
 import { OutputSchema } from "./output.ts";
 import { PermissionRules } from "./permissions.ts";
 
-/** Most fields of one stream entry, and most characters of a field's name. */
+/** Maximum number of fields of one stream entry, and of characters of a field's name. */
 export const INTAKE_MAX_FIELDS = 32;
 /** See {@link INTAKE_MAX_FIELDS}. */
 export const INTAKE_NAME_MAX_CHARS = 64;
-/** Most bytes of one stream entry or job: a prompt and instructions at their greatest, and some room. */
+/** Maximum bytes of one stream entry or job: the longest prompt and instructions, and some room. */
 export const INTAKE_MAX_BYTES = 3 * MESSAGE_MAX_BYTES;
 
 /**
- * One wish. With `agent_id` the prompt is a message to that agent; with `keep_alive` the new agent takes further ones;
- * else it is a task. `request_key` makes the wish repeatable for 24 hours; without one the entry's or job's id does.
- * `reply`, of a job only: `return` (the default) makes the reply the job's return value, `channel` leaves it to the
- * parent. `agent` names a definition; it, name, instructions, tools, limits and the rest are those of `Parent.spawn`, which checks them.
+ * One request. With `agent_id` the prompt is a message to that agent; with `keep_alive` the new agent takes further
+ * messages; otherwise it is a task. `request_key` makes the request repeatable for 24 hours; default: the id of the entry or
+ * job. `reply`, of a job only: `return` (the default) makes the reply the job's return value, `channel` leaves it to the
+ * parent. `agent` names a definition. It and the other fields are those of `Parent.spawn`, which checks them.
  */
 export const IntakeInput = z.strictObject({
   v: z.literal(1).default(1),
@@ -52,12 +52,12 @@ export const IntakeInput = z.strictObject({
 /** See {@link IntakeInput}. */
 export type IntakeInput = z.output<typeof IntakeInput>;
 
-/** Whose wish it is, for an answer to one that is refused. */
+/** Sender of a request, for the answer to a refused one. */
 export const IntakeSender = z.object(IntakeInput.pick({ tenant: true, parent_id: true }).shape);
 
 /**
- * How each field is spelled in the stream: as it is (`text`), as `1` or `0` (`flag`), as JSON or names separated by commas
- * (`names`), or as a JSON object (`json`).
+ * Spelling of each field in the stream. `text`: unchanged; `number`: a number; `flag`: `1` or `0`; `names`: JSON, or names
+ * separated by commas; `json`: a JSON object.
  */
 export const INTAKE_FIELDS = {
   v: "number",

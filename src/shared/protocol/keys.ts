@@ -1,25 +1,25 @@
 /**
- * Every name this product uses in Redis, spelled once. All keys of a tenant and parent share one hash tag, so one
- * script may touch them together in a cluster; what every worker shares carries a tag of its own.
+ * All names of this product in Redis, each spelled once. All keys of a tenant and parent share one hash tag, so that one
+ * script may use them together in a cluster. Keys that every worker shares have a tag of their own.
  */
 import type { Wake } from "./worker.ts";
 
-/** Whose agents: the owner of one hash tag. */
+/** Address of a parent: the owner of one hash tag. */
 export interface ParentAddress {
   tenant: string;
   parentId: string;
 }
-/** One agent, wherever it is. */
+/** Address of one agent. */
 export interface AgentAddress extends ParentAddress {
   uid: string;
 }
 
-/** The agent `uid` of a parent. */
+/** Returns the address of agent `uid` of a parent. */
 export function agentOf({ tenant, parentId }: ParentAddress, uid: string): AgentAddress {
   return { tenant, parentId, uid };
 }
 
-/** Where a verb is sent that is about a parent: to no agent, but to the slot of its agents. */
+/** Returns the address for a verb about a parent: no agent, but the slot of its agents. */
 export function addressOfParent(parent: ParentAddress): AgentAddress {
   return agentOf(parent, "");
 }
@@ -30,31 +30,31 @@ export interface ParentKeys {
   readonly registry: string;
   /** hash: uid of a live agent → its life key. */
   readonly live: string;
-  /** hash: `<day>/<counter>` → what the runs that ended on that day used. */
+  /** hash: `<day>/<counter>` → usage of the runs that ended on that day. */
   readonly usage: string;
   /** stream: replies that are not acked. */
   readonly replies: string;
   /** channel: "there is a reply" (a hint). */
   readonly doorbell: string;
-  /** channel: progress events, told while {@link ParentKeys.watching} is there (hints). */
+  /** channel: progress events, published while {@link ParentKeys.watching} exists (hints). */
   readonly events: string;
   /** stream: the newest event lines of all agents of the parent, each a pointer into a timeline. */
   readonly history: string;
-  /** list: the timelines that stay of the newest ended agents whose end was acked. */
+  /** list: the timelines kept of the newest ended agents whose end was acked. */
   readonly timelines: string;
-  /** string: there while a subscriber of the events renews it. */
+  /** string: exists while a subscriber of the events renews it. */
   readonly watching: string;
-  /** hash: until when the parent's agents do not follow it, where it holds a lease. */
+  /** hash: time until which the parent's agents do not follow it, if it holds a lease. */
   readonly lease: string;
   /** hash: the profile that was registered for the parent, and its version. */
   readonly profile: string;
-  /** hash: schedule_id → what is scheduled, JSON. */
+  /** hash: schedule_id → the schedule, JSON. */
   readonly schedules: string;
   /** hash: the parent's webhook, and the state of its pushes. */
   readonly webhook: string;
   /** string: the thread of another server that a thread of the Agent Protocol calls back. */
   callback(threadId: string): string;
-  /** string: which agent a spawn with this request key made. */
+  /** string: the agent that a spawn with this request key made. */
   request(requestKey: string): string;
   /** string: the token of this reply's first ack. */
   ack(replyId: string): string;
@@ -70,7 +70,7 @@ export interface AgentKeys {
   readonly log: string;
   /** list: unread messages, oldest first. */
   readonly inbox: string;
-  /** hash: what came with messages that no log entry has consumed yet: files and images, JSON. */
+  /** hash: files and images of messages that no log entry has consumed yet, JSON. */
   readonly attachments: string;
   /** string with the idle time as TTL; without TTL while the agent is not idle. */
   readonly life: string;
@@ -78,7 +78,7 @@ export interface AgentKeys {
   readonly timeline: string;
   /** hash: the log of an agent that has ended. */
   readonly transcript: string;
-  /** string: digest of a message that was accepted. */
+  /** string: digest of an accepted message. */
   message(messageId: string): string;
 }
 
@@ -90,25 +90,25 @@ export interface Keys {
   wakeQueue: string;
   /** Name of the BullMQ queue that takes tasks from BullMQ's own clients, and from schedules. */
   intakeQueue: string;
-  /** stream: wishes from programs without this library; an entry until it is handed over. */
+  /** stream: requests from programs without this library; an entry stays until it is handed over. */
   intake: string;
-  /** stream: the newest wishes that name no parent to tell, and why they were refused. */
+  /** stream: the newest refused requests without a parent to tell, and the reasons. */
   intakeRefused: string;
-  /** sorted set: job of a new run → its place in the line of wakes; BullMQ's own. */
+  /** sorted set: job of a new run → its position in the queue of wakes; BullMQ's own. */
   rankedWakes: string;
   /** hash: the job of a wake; BullMQ's own. */
   wakeJob(jobId: string): string;
-  /** sorted set: job of a wake that is not to be taken yet → when; BullMQ's own. */
+  /** sorted set: job of a wake that must not be taken yet → the time when it may be; BullMQ's own. */
   delayedWakes: string;
   /** hash: a job of the intake queue; BullMQ's own. */
   intakeJob(jobId: string): string;
-  /** sorted set: job of the intake queue that is not to be taken yet → when; BullMQ's own. */
+  /** sorted set: job of the intake queue that must not be taken yet → the time when it may be; BullMQ's own. */
   delayedIntake: string;
-  /** string: number of the period in which wakes have waited without a break. */
+  /** string: number of the current period in which wakes have waited without a break. */
   fairPeriod: string;
-  /** sorted set: parent of the tenant that has wakes in the line → place of its next one. */
+  /** sorted set: parent of the tenant with wakes in the queue → position of its next one. */
   fairTenant(tenant: string): string;
-  /** sorted set: member → when a sweeper checks the agent (epoch ms). A hint; the records decide. */
+  /** sorted set: member → time (epoch ms) at which a sweeper checks the agent. A hint; the records decide. */
   deadlines: string;
   /** hash: member → time (epoch ms) until which a sweeper must check the member again. */
   hintGrace: string;
@@ -120,43 +120,43 @@ export interface Keys {
   hints: string;
   /** set: ids of workers that announced themselves. */
   workers: string;
-  /** string: what a worker announced; gone when it stops announcing. */
+  /** string: announcement of a worker; it expires when the worker stops announcing. */
   worker(workerId: string): string;
-  /** string: since when and why an operator paused the installation. */
+  /** string: start and reason of an operator's pause of the installation. */
   paused: string;
-  /** hash: id of an API key → what it may, and the digest of its secret; revoked ones stay. */
+  /** hash: id of an API key → its rights, and the digest of its secret; revoked ones stay. */
   apiKeys: string;
   /** set: `<tenant>/<parent>` of parents whose replies are pushed. A hint. */
   webhooks: string;
-  /** sorted set: `<tenant>/<parent>` whose replies are being pushed, or wait for a retry → when another process may begin (epoch ms). */
+  /** sorted set: `<tenant>/<parent>` whose replies are pushed or wait for a retry → when another process may begin (epoch ms). */
   webhooksDue: string;
   /** hash: `<tenant>/<parent>` whose replies are being pushed → the token of the process that pushes them. */
   webhookHolders: string;
   /** channel: `<tenant>/<parent>` with a webhook whose channel has a new entry (a hint). */
   webhookDoorbell: string;
-  /** sorted set: `<tenant>/<parent>/<uid>` of an agent whose end is to be told → when to look (epoch ms). */
+  /** sorted set: `<tenant>/<parent>/<uid>` of an agent whose end must be reported → time (epoch ms) of the next check. */
   callbacks: string;
-  /** string: the token of the process that tells them now. */
+  /** string: token of the process that reports these ends now. */
   callbackLock: string;
-  /** string: requests that a holder of an API key, or an address, made in the current window. */
+  /** string: number of requests of an API key or an address in the current window. */
   requestRate: string;
   /** set: names of the provider limiters that are not healthy, and of some that were. */
   limiters: string;
   /** hash: state of a provider limiter that is not healthy. */
   limiter(name: string): string;
-  /** sorted set: run → end of its lease on a place (epoch ms). */
+  /** sorted set: run → end of its lease on a slot (epoch ms). */
   limiterHolders(name: string): string;
-  /** sorted set: run → when it asks again (epoch ms). */
+  /** sorted set: run → time (epoch ms) at which it asks again. */
   limiterWaiting(name: string): string;
-  /** hash: what has been spent of a budget, calls under way included at what is reserved for them. */
+  /** hash: sums spent of a budget, with the reservations of calls under way. */
   budget(name: string): string;
-  /** string: what a budget has reserved for a call under way. `call`: `<budget>/<purchase>`. */
+  /** string: reservation of a budget for a call under way. `call`: `<budget>/<purchase>`. */
   reservation(call: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
 
-/** The names under `prefix`; `saq` unless several installations share one Redis. */
+/** Returns the names under `prefix`; `saq` unless several installations share one Redis. */
 export function keysUnder(prefix = "saq"): Keys {
   const tagged = ({ tenant, parentId }: ParentAddress) => `${prefix}:{${tenant}/${parentId}}`;
   return {
@@ -195,7 +195,7 @@ export function keysUnder(prefix = "saq"): Keys {
   };
 }
 
-/** `tag`: with which each of them begins. */
+/** `tag`: prefix of each key. */
 function parentKeys(tag: string): ParentKeys {
   return {
     registry: `${tag}:registry`,
@@ -241,29 +241,29 @@ function intakeNames(prefix: string) {
   };
 }
 
-/** The member of the deadline set that stands for an agent. */
+/** Returns the member of the deadline set for an agent. */
 export function deadlineMember({ tenant, parentId, uid }: AgentAddress): string {
   return `${tenant}/${parentId}/${uid}`;
 }
 
-/** The agent for which a member of the deadline set stands; undefined for a foreign member. */
+/** Returns the agent of a member of the deadline set; undefined for a foreign member. */
 export function addressOfMember(member: string): AgentAddress | undefined {
   const [tenant, parentId, uid, ...rest] = member.split("/");
   return tenant && parentId && uid && rest.length === 0 ? { tenant, parentId, uid } : undefined;
 }
 
-/** The member of the index of parents that stands for a parent. */
+/** Returns the member of the index of parents for a parent. */
 export function parentMember({ tenant, parentId }: ParentAddress): string {
   return `${tenant}/${parentId}`;
 }
 
-/** The parent of a member of the index of parents; undefined for a foreign member. */
+/** Returns the parent of a member of the index of parents; undefined for a foreign member. */
 export function parentOfMember(member: string): ParentAddress | undefined {
   const [tenant, parentId, ...rest] = member.split("/");
   return tenant && parentId && rest.length === 0 ? { tenant, parentId } : undefined;
 }
 
-/** Wake number `wake` of an agent. */
+/** Returns wake number `wake` of an agent. */
 export function wakeOf(
   { tenant, parentId, uid }: AgentAddress,
   agentId: string,
@@ -272,7 +272,7 @@ export function wakeOf(
   return { tenant, parent_id: parentId, uid, agent_id: agentId, wake };
 }
 
-/** The id of a wake's job. */
+/** Returns the id of a wake's job. */
 export function wakeJobId({ uid, wake }: Pick<Wake, "uid" | "wake">): string {
   return `${uid}.${wake}`;
 }
@@ -283,14 +283,14 @@ export const FIRST_RUN = 1;
 /** The number of the wake of an agent's first run. */
 export const FIRST_WAKE = 1;
 
-/** The id of the reply of a run; of the end of an agent without one (`run` undefined). */
+/** Returns the reply id of a run, or of an agent's end without a reply (`run` undefined). */
 export function replyIdOf(uid: string, run: number | undefined): string {
   return `${uid}.${run ?? "end"}`;
 }
 
 // From a key back to its owner.
 
-/** What a key of a parent holds, as far as a walk through all keys needs to know. */
+/** Kind of a parent's key, for a scan of all keys. */
 export type OwnedPart =
   | "live"
   | "registry"
@@ -302,7 +302,7 @@ export type OwnedPart =
   | "life"
   | "timeline";
 
-/** A key of a parent; `uid` where it is one of an agent. */
+/** A parent's key; `uid` is set if the key belongs to an agent. */
 export interface OwnedKey extends ParentAddress {
   part: OwnedPart;
   uid?: string;
@@ -313,14 +313,14 @@ const OF_AGENT: ReadonlySet<string> = new Set(["log", "inbox", "attachments", "l
 const FORM = /^\{([^/{}]+)\/([^/{}]+)\}:(?:agent:([^:]+)(?::([a-z]+))?|([a-z]+))$/;
 
 /**
- * A glob for SCAN that matches every key under `prefix`: `<prefix>:{…` of the parents and `{<prefix>}:…` of all. Keys of other
- * prefixes that end alike match as well.
+ * Returns a glob for SCAN that matches every key under `prefix`: `<prefix>:{…` of the parents and `{<prefix>}:…` of all.
+ * Keys of other prefixes with the same end match as well.
  */
 export function installationKeysGlob(prefix: string): string {
   return `*${prefix}[:}]*`;
 }
 
-/** The owner of `key` under `prefix`; undefined for request keys, acks, texts, message ids and whatever is not ours. */
+/** Returns the owner of `key` under `prefix`; undefined for all but {@link OwnedPart}s: request keys, acks, texts, message ids … */
 export function ownerOfKey(prefix: string, key: string): OwnedKey | undefined {
   if (!key.startsWith(`${prefix}:`)) return undefined;
   const [, tenant, parentId, uid, ofAgent = "record", ofParent = ""] =

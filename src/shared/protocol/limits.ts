@@ -1,11 +1,11 @@
 /**
- * What bounds the work: the caps of a run, budgets over several, how hard a model is to try, and how long things last. A caller
- * may narrow and never widen. Pure.
+ * Limits of the work: the caps of a run, budgets over several, the effort of a model, and all durations. A caller may narrow
+ * them and never widen them. Pure.
  */
 import { z } from "zod";
 import { undatedId } from "./usage.ts";
 
-/** Nothing may be set above these, by parent or operator. */
+/** Upper bounds of all settings, for parents and operators. */
 export const CEILING = {
   max_turns: 30,
   max_tokens: 64_000,
@@ -35,12 +35,12 @@ export const Limits = z.object({
 /** See {@link Limits}. */
 export type Limits = z.infer<typeof Limits>;
 
-/** What a caller may ask for: any subset of the limits. Zero, negative and NaN are invalid, never "unlimited". */
+/** Limits that a caller asks for: any subset. Zero, negative and NaN are invalid, never "unlimited". */
 export const LimitsInput = Limits.partial().strict();
 /** See {@link LimitsInput}. */
 export type LimitsInput = z.infer<typeof LimitsInput>;
 
-/** Thresholds that send one `alert` event each a run; absent = 80 % of the cap, or none without a cap. */
+/** Thresholds; each sends one `alert` event per run. Absent = 80 % of the cap, or none without a cap. */
 export const AlertThresholds = z
   .object({ turns: turns, tokens: totalTokens, tool_calls: z.int().min(1), cost_usd: costUsd })
   .partial()
@@ -54,12 +54,12 @@ export const SPAWN_LIMITS: Limits = { max_turns: 20, max_tokens: 8_000, max_dura
 /** Limits of `task`: as {@link SPAWN_LIMITS}, with 30 turns. */
 export const TASK_LIMITS: Limits = { ...SPAWN_LIMITS, max_turns: 30 };
 
-/** The answer of {@link narrowLimits}. */
+/** Result of {@link narrowLimits}. */
 export type Narrowed =
   | { status: "narrowed"; limits: Limits }
   | { status: "refused"; field: keyof Limits; wished: number; allowed: number };
 
-/** `base` narrowed by `wish`; a wish above the base is refused and named. */
+/** Narrows `base` by `wish`. A wish above the base is refused, and the result names its field. */
 export function narrowLimits(base: Limits, wish: LimitsInput): Narrowed {
   const limits: Limits = { ...base };
   for (const field of Object.keys(Limits.shape) as (keyof Limits)[]) {
@@ -72,7 +72,7 @@ export function narrowLimits(base: Limits, wish: LimitsInput): Narrowed {
   return { status: "narrowed", limits };
 }
 
-// How long things last. One table; `docs/protocol.md` explains each line.
+// Durations, in one table; `docs/protocol.md` explains each line.
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -80,44 +80,44 @@ const DAY = 24 * HOUR;
 
 /** Durations of the protocol, ms. Every process of one installation uses the same. */
 export interface Timing {
-  /** A worker's claim lives this long after the sending of its last renewal. */
+  /** Lifetime of a worker's claim after the sending of its last renewal. */
   leaseMs: number;
-  /** A worker renews this often. */
+  /** Interval at which a worker renews its claim. */
   renewMs: number;
-  /** A worker that could not renew stops its run this long before the lease ends. */
+  /** Time before the end of the lease at which a worker that could not renew stops its run. */
   leaseMarginMs: number;
-  /** A queued agent is looked at after this long; doubling up to `longestLookMs` while its job still waits. */
+  /** Time after which a sweeper checks a queued agent; it doubles up to `longestLookMs` while the job still waits. */
   lookMs: number;
   longestLookMs: number;
-  /** An unanswered message ends its agent after this long, whatever happened. */
+  /** Maximum age of an unanswered message: it ends its agent then, whatever happened. */
   maxAgeMs: number;
-  /** A run waits so long for a worker that has the tools it names; checked every `longestLookMs` or oftener. */
+  /** Maximum time that a run waits for a worker with the tools it names; checked every `longestLookMs` or oftener. */
   toolsMs: number;
-  /** Request keys and message ids are remembered this long. */
+  /** Lifetime of request keys and message ids. */
   requestTtlMs: number;
-  /** Unacked replies, and what is kept of an ended agent, live this long. */
+  /** Lifetime of unacked replies, and of the data kept of an ended agent. */
   replyTtlMs: number;
-  /** After the ack, what is kept of an ended agent lives this long. */
+  /** Lifetime of the data kept of an ended agent after the ack. */
   keptAfterAckMs: number;
-  /** The registry of names lives this long after the parent's last spawn, message or end of an agent. */
+  /** Lifetime of the registry of names after the parent's last spawn, message or end of an agent. */
   registryTtlMs: number;
-  /** The parent's history is kept this long after its last run began or ended, and an event at most as long. */
+  /** Lifetime of the parent's history after its last run began or ended, and maximum lifetime of an event. */
   eventTtlMs: number;
-  /** What a parent's runs used is kept this long, by days; whole days. */
+  /** Lifetime of the usage of a parent's runs, kept by days; whole days. */
   usageTtlMs: number;
-  /** A provider limiter closes this long at first when the provider does not say how long; doubling up to `longestLimiterBackoffMs`. */
+  /** First closing time of a provider limiter if the provider names none; it doubles up to `longestLimiterBackoffMs`. */
   limiterBackoffMs: number;
   longestLimiterBackoffMs: number;
-  /** A run that waits at a closed limiter asks again after this long at the latest, plus its place in the line. */
+  /** Longest time until a run that waits at a closed limiter asks again; its position in the line is added. */
   limiterAskMs: number;
-  /** A limiter at which no call waits is healthy again this long after it opened. */
+  /** Time after its opening at which a limiter without waiting calls is healthy again. */
   limiterQuietMs: number;
-  /** A refused credential closes its limiter this long at first; doubling up to `longestBreakerMs`. */
+  /** First closing time of a limiter whose credential was refused; it doubles up to `longestBreakerMs`. */
   breakerMs: number;
   longestBreakerMs: number;
 }
 
-/** The durations in use unless a test says otherwise. */
+/** Default durations: an operator may set `keptAfterAckMs`, and tests set others. */
 export const TIMING: Timing = {
   leaseMs: 10 * SECOND,
   renewMs: 3 * SECOND,
@@ -140,10 +140,10 @@ export const TIMING: Timing = {
   longestBreakerMs: 600 * SECOND,
 };
 
-/** What a timing must be, as the end of "must be …". */
+/** Required form of a timing, as the end of "must be …". */
 export const TIMING_FORM = "all durations of the protocol, ms, of which `Timing` names each";
 
-/** Whether `value` has every duration. */
+/** Returns true if `value` has every duration. */
 export function isTiming(value: unknown): value is Timing {
   if (typeof value !== "object" || value === null) return false;
   return Object.keys(TIMING).every((name) => Number.isFinite(Reflect.get(value, name)));
@@ -151,18 +151,18 @@ export function isTiming(value: unknown): value is Timing {
 
 /** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
 export const IDLE_MS = 600 * SECOND;
-/** A sub-agent's question waits this long for its answer, unless its parent set another time. */
+/** Time that a sub-agent's question waits for its answer, unless its parent set another time. */
 export const ANSWER_MS = HOUR;
-/** A call's reservation in a budget lives this long unless the call is settled: twice as long as the longest run. */
+/** Lifetime of a call's reservation in a budget unless the call is settled: twice as long as the longest run. */
 export const RESERVATION_MS = 2 * CEILING.max_duration_ms;
-/** The job of a wake that was taken stays visible this long. */
+/** Time for which the job of a taken wake stays visible. */
 export const WAKE_DONE_KEPT_MS = HOUR;
-/** The job of a wake whose run failed stays visible this long. */
+/** Time for which the job of a wake stays visible if its run failed. */
 export const WAKE_FAILED_KEPT_MS = DAY;
-/** Most live agents a parent may have. */
+/** Maximum number of live agents of a parent. */
 export const MAX_LIVE_AGENTS = 10;
 
-/** Runs at a time in one worker process, at most. */
+/** Maximum number of concurrent runs in one worker process. */
 export const MAX_CONCURRENCY = 5_000;
 
 const MAX_WINDOW_MS = 30 * DAY;
@@ -185,8 +185,8 @@ function hasCap(budget: {
 }
 
 /**
- * Budgets by whom they bind: `agent`: one agent, over all its runs; `parent`: all agents of a parent, as long as a call of
- * theirs is younger than 30 days; `tenant`: all agents of all its parents, in any `window_ms` (1 s to 30 days).
+ * Budgets by scope. `agent`: one agent, over all its runs; `parent`: all agents of a parent, while one of their calls is
+ * younger than 30 days; `tenant`: all agents of all its parents, in any `window_ms` (1 s to 30 days).
  */
 export const Budgets = z.strictObject({
   agent: budget.optional(),
@@ -196,12 +196,12 @@ export const Budgets = z.strictObject({
 /** See {@link Budgets}. */
 export type Budgets = z.infer<typeof Budgets>;
 
-/** Whether a cap in USD binds an agent: it takes effect only where the prices of its models are known. */
+/** Returns true if a cap in USD binds an agent: the cap takes effect only if the prices of its models are known. */
 export function isCappedInUsd(limits: LimitsInput, budgets: Budgets = {}): boolean {
   return [limits, ...Object.values(budgets)].some((caps) => caps?.max_cost_usd !== undefined);
 }
 
-/** The tighter of two: each cap the lower one. The tenant's budget is the operator's; where it has none, the other's holds. */
+/** Merges two budgets: each cap is the lower one. The operator's tenant budget holds; if there is none, the wished one. */
 export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): Budgets {
   const least = (a?: number, b?: number) => (a === undefined ? b : Math.min(a, b ?? a));
   const both = (a: Budgets["agent"], b: Budgets["agent"]) => {
@@ -222,15 +222,15 @@ export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): B
   };
 }
 
-/** How thorough a model is to be, from least to most. */
+/** Effort that a model makes, from least to most. */
 export const Effort = z.enum(["low", "medium", "high", "xhigh", "max"]);
 /** See {@link Effort}. */
 export type Effort = z.infer<typeof Effort>;
 
-/** Tokens that the model is told it has for a run, to pace itself by; the provider takes no fewer. Advice, not a cap. */
+/** Tokens that the model is told it has for a run, to pace itself; the provider accepts no fewer. Advice, not a cap. */
 export const TaskBudget = z.int().min(20_000).max(CEILING.max_total_tokens);
 
-/** What a model is told about how much to do. */
+/** Advice to a model about how much to do. */
 export interface Pace {
   effort?: Effort | undefined;
   task_budget?: number | undefined;
@@ -240,8 +240,8 @@ const UP_TO_HIGH: readonly Effort[] = ["low", "medium", "high"];
 const ALL: readonly Effort[] = Effort.options;
 
 /**
- * The models that do not take all of it, as of November 2026. Others do, or are of other providers, which alone know: what they
- * are asked for is sent.
+ * Models that do not take every value, as of November 2026. Other models take them all, or only their provider knows: the
+ * values are sent unchanged.
  */
 const LIMITED: Readonly<Record<string, { efforts: readonly Effort[]; task_budget: boolean }>> = {
   "claude-sonnet-5": { efforts: ALL, task_budget: false },
@@ -252,7 +252,7 @@ const LIMITED: Readonly<Record<string, { efforts: readonly Effort[]; task_budget
   "claude-haiku-4-5": { efforts: [], task_budget: false },
 };
 
-/** What `model` takes of a pace: the next lower effort that it knows, where it does not know this one. */
+/** Returns the part of a pace that `model` takes; an effort it does not know becomes the next lower one. */
 export function paceFor(model: string, { effort, task_budget }: Pace): Pace {
   const id = undatedId(model);
   const limited = Object.hasOwn(LIMITED, id) ? LIMITED[id] : undefined;
@@ -262,7 +262,7 @@ export function paceFor(model: string, { effort, task_budget }: Pace): Pace {
   return { ...(taken && { effort: taken }), ...(isBudgeted && { task_budget }) };
 }
 
-/** The lesser of two efforts; one that is absent is no bound. */
+/** Returns the lower of two efforts; an absent one is no bound. */
 export function leastEffort(a: Effort | undefined, b: Effort | undefined): Effort | undefined {
   if (!a || !b) return a ?? b;
   return ALL.indexOf(a) <= ALL.indexOf(b) ? a : b;

@@ -9,7 +9,7 @@ import { Attached, InboxMessage } from "./message.ts";
 import { StopReason } from "./reply.ts";
 import { jsonIn } from "./text.ts";
 
-/** A message of the parent as it was delivered: with what the model is told of its files, and with its images. */
+/** A message of the parent as delivered: with a note for the model about its files, and with its images. */
 export const DeliveredMessage = InboxMessage.omit({ attached: true }).extend({
   note: z.string().optional(),
   images: Attached.shape.images.optional(),
@@ -22,17 +22,17 @@ export const UserEntry = z.object({
   run: z.int().min(1),
   messages: z.array(DeliveredMessage).min(1),
 });
-/** Why nearly every answer ends; an entry says another reason. */
+/** Stop reason of nearly every answer; an entry names only another one. */
 export const USUAL_STOP = "tool_use";
 /**
- * One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the final call. Entries that
- * every turn writes leave out what is mostly so.
+ * One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the final call. Every
+ * turn writes such entries, so they omit usual values.
  */
 export const AssistantEntry = z.object({
   v: z.literal(1),
   content: z.array(ContentBlock),
   stop_reason: z.string().default(USUAL_STOP),
-  /** What the provider said of a refusal. */
+  /** The provider's words about a refusal. */
   refusal: z.string().optional(),
   model: z.string(),
   usage: StoredUsage,
@@ -40,32 +40,32 @@ export const AssistantEntry = z.object({
   duration_ms: z.int().min(0),
   hand_back: StopReason.optional(),
 });
-/** A tool call has begun; without a result its effect is unknown. */
+/** Mark of a tool call that has begun; without a result its effect is unknown. */
 export const ToolStartedEntry = z.object({ v: z.literal(1), name: z.string() });
-/** What a tool call gave back; `interrupted`: a crash cut it off; `refused`: it could not be performed at all. */
+/** Result of a tool call. `interrupted`: a crash cut the call off; `refused`: it could not be performed at all. */
 export const ToolResultEntry = z.object({
   v: z.literal(1),
   content: z.string(),
   is_error: z.boolean().default(false),
   duration_ms: z.int().min(0).default(0),
   interrupted: z.boolean().optional(),
-  /** The call could not be performed as it was made. */
+  /** True if the call could not be performed as it was made. */
   refused: z.boolean().optional(),
-  /** The call could be performed and was not allowed: by a rule, a hook, the parent, or as a repetition. */
+  /** True if the call was possible but not allowed: by a rule, a hook, the parent, or as a repetition. */
   denied: z.boolean().optional(),
 });
-/** A model call that can bring no message: the run ends there. `context_window`: the conversation has grown too long. */
+/** A model call that can bring no message: the run ends there. `context_window`: the conversation is too long. */
 export const FailureEntry = z.object({
   v: z.literal(1),
   kind: z.enum(["context_window", "model_error"]),
   message: z.string(),
   hand_back: StopReason.optional(),
 });
-/** A word of the runtime to the model, delivered with message n. */
+/** Notice of the runtime to the model, delivered with message n. */
 export const NoticeEntry = z.object({ v: z.literal(1), text: z.string() });
 /**
- * Whether the text of message n fits the agent's output schema; `problem` is one sentence for the model; `final`: asking
- * again would be of no use, for the schema itself cannot be checked.
+ * Verdict on the text of message n under the agent's output schema. `problem`: one sentence for the model; `final`: asking
+ * again is useless, because the schema itself cannot be checked.
  */
 export const VerdictEntry = z.object({
   v: z.literal(1),
@@ -74,8 +74,8 @@ export const VerdictEntry = z.object({
   final: z.boolean().optional(),
 });
 /**
- * The conversation has become long: from message n on, requests leave out the results of calls of message `through` and
- * before; the log keeps them. `go_on`: the last answer was cut off by the length, and the model is told to go on.
+ * Reduction of a long conversation: from message n on, requests omit the results of calls up to message `through`; the log
+ * keeps them. `go_on`: the last answer was cut off by the length, and the model is told to go on.
  */
 export const ClearedEntry = z.object({
   v: z.literal(1),
@@ -83,8 +83,8 @@ export const ClearedEntry = z.object({
   go_on: z.boolean().optional(),
 });
 /**
- * The conversation did not fit and nothing was left to leave out: from message n on, `summary` stands in requests for what was
- * said before message `before`, which is the model's. It was bought like an answer, and counts as a turn. `go_on`: as above.
+ * Summary of a conversation that did not fit after all results were omitted. From message n on, `summary` replaces the
+ * messages before the model's message `before`. It was bought like an answer and counts as a turn. `go_on`: as above.
  */
 export const CompactedEntry = z.object({
   v: z.literal(1),
@@ -97,9 +97,9 @@ export const CompactedEntry = z.object({
   go_on: z.boolean().optional(),
 });
 /**
- * A model call that was paid for although no message came of it. `cut_off`: this side ended the call, or had the message
- * already; else the provider's answer could not be used, and the call counts as a turn. `sums_up`: it was to be a summary of
- * what was said before that message.
+ * A paid model call without a message. `cut_off`: this side ended the call, or had the message already; otherwise the
+ * provider's answer was unusable, and the call counts as a turn. `sums_up`: the call was to summarise the messages before
+ * that message.
  */
 export const PurchaseEntry = z.object({
   v: z.literal(1),
@@ -131,30 +131,30 @@ export type CompactedEntry = z.infer<typeof CompactedEntry>;
 export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 
 /**
- * A log with so many bytes is full: its run makes its final call, and its agent takes no further message. The turn that reaches
- * the bound stays whole, so a log may be longer by what one turn brings. Every claim reads the whole log.
+ * Size at which a log is full: its run makes its final call, and its agent takes no further message. The turn that reaches
+ * the limit stays whole, so one turn may exceed it. The limit exists because every claim reads the whole log.
  */
 export const LOG_MAX_BYTES = 32 * 1024 * 1024;
-/** What an entry counts beside its key and its JSON: a claim of many small entries costs Redis and the worker more than one of a few large ones. */
+/** Bytes that an entry counts beside its key and JSON: many small entries cost a claim more than a few large ones. */
 export const ENTRY_OVERHEAD_BYTES = 512;
 
-/** How many bytes of a log an entry counts for. */
+/** Returns the bytes that an entry counts in its log. */
 export function entryBytes(key: string, json: string): number {
   return Buffer.byteLength(key) + Buffer.byteLength(json) + ENTRY_OVERHEAD_BYTES;
 }
 
-/** The log entry that `text` as the answer to a question becomes. The same text gives the same bytes: a repetition is known by them. */
+/** Returns the log entry for the answer `text` to a question. Equal texts give equal bytes, which identify a repetition. */
 export function answerEntry(text: string): string {
   return JSON.stringify({ v: 1, content: text } satisfies z.input<typeof ToolResultEntry>);
 }
 
-/** The text of the answer that is stored as `json`, without the blanks around it; "" where it is none. */
+/** Returns the trimmed text of the answer stored as `json`; "" if there is none. */
 export function answerText(json: string): string {
   const { data } = AssistantEntry.safeParse(jsonIn(json));
   return data ? textOf(data.content).trim() : "";
 }
 
-/** The value that the stored `text` spells as JSON; `path` says where it stands. Throws a zod error that names it where it spells none. */
+/** Parses the stored `text` as JSON. Throws a zod error that names its place, `path`, if it is not JSON. */
 export function storedJson(text: string, path: readonly (string | number)[]): unknown {
   const value = jsonIn(text);
   if (value !== undefined) return value;
@@ -165,33 +165,33 @@ export function storedJson(text: string, path: readonly (string | number)[]): un
 export const entryKey = {
   /** Message `n`. */
   message: (n: number): string => `${n}`,
-  /** What both entries of the call `toolUseId` of message `n` begin with. */
+  /** Common prefix of the two entries of the call `toolUseId` of message `n`. */
   call: (n: number, toolUseId: string): string => `${n}/${toolUseId}`,
   /** The call `toolUseId` of message `n` has begun. */
   started: (n: number, toolUseId: string): string => entryKey.startedOf(entryKey.call(n, toolUseId)),
-  /** The same, of a call named by what its entries begin with: a question's id. */
+  /** The same, for a call given by the prefix of its entries: a question's id. */
   startedOf: (call: string): string => `${call}/started`,
   /** The result of the call `toolUseId` of message `n`. */
   result: (n: number, toolUseId: string): string => `${entryKey.call(n, toolUseId)}/result`,
   /** Message `n` will never come. */
   failure: (n: number): string => `${n}/failure`,
-  /** A word of the runtime with message `n`. */
+  /** A notice of the runtime with message `n`. */
   notice: (n: number): string => `${n}/notice`,
-  /** Whether message `n` fits the output schema. */
+  /** The verdict on message `n` under the output schema. */
   verdict: (n: number): string => `${n}/verdict`,
-  /** With message `n` results through those of message `through` are left out of requests. */
+  /** From message `n` on, requests omit the results up to those of message `through`. */
   cleared: (n: number, through: number): string => `${n}/cleared/${through}`,
-  /** With message `n` a summary stands for what was said before message `before`. */
+  /** From message `n` on, a summary replaces the messages before message `before`. */
   compacted: (n: number, before: number): string => `${n}/compacted/${before}`,
   /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
   purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
 
-/** A call's id is the provider's and may spell anything, so the end of a key tells what it is. */
+/** The provider chooses a call's id, which may contain anything; so the end of a key tells its kind. */
 const ENTRY_KEY =
   /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase|verdict|cleared|compacted)(?:\/[^/]+)?))?$/s;
 
-/** What a log key names: the message, the kind of entry, and the tool call it belongs to (else empty). */
+/** Parsed log key: the message, the kind of entry, and the id of its tool call (else empty). */
 export const EntryKey = z
   .string()
   .regex(ENTRY_KEY, "a log entry of a kind that this version does not know")

@@ -1,17 +1,17 @@
 /**
- * A message on its way to an agent, and what it brings besides its text: files for the workspace, and images for the model.
- * These wait in Redis beside the inbox, and are deleted in the step in which the message enters the log.
+ * A message to an agent and its attachments: files for the workspace, and images for the model. Attachments wait in Redis
+ * beside the inbox. They are deleted in the step in which the message enters the log.
  */
 import { z } from "zod";
 import { DRAFT_PREFIX, RequestKey } from "./ids.ts";
 
-/** Most bytes (UTF-8) of one message or prompt. */
+/** Maximum bytes (UTF-8) of one message or prompt. */
 export const MESSAGE_MAX_BYTES = 256 * 1024;
-/** Most nesting levels of any JSON that a caller hands in. */
+/** Maximum nesting levels of any JSON from a caller. */
 export const JSON_MAX_DEPTH = 32;
-/** Most messages that may wait unread in an inbox. */
+/** Maximum number of unread messages in an inbox. */
 export const INBOX_MAX_MESSAGES = 64;
-/** Most bytes that may wait unread in an inbox. */
+/** Maximum bytes of the unread messages in an inbox. */
 export const INBOX_MAX_BYTES = 1024 * 1024;
 
 /** One message in an agent's inbox, as stored. */
@@ -19,7 +19,7 @@ export const InboxMessage = z.object({
   v: z.literal(1),
   message_id: RequestKey,
   text: z.string(),
-  /** Files or images came with it. */
+  /** True if files or images came with it. */
   attached: z.boolean().optional(),
 });
 /** See {@link InboxMessage}. */
@@ -34,7 +34,7 @@ export const MessageText = z
     `at most ${MESSAGE_MAX_BYTES / 1024} KB: put long material into a file and name it`,
   );
 
-/** How deep a JSON value nests; stops counting at `limit + 1`, so hostile input costs nothing. */
+/** Returns the nesting depth of a JSON value; stops counting at `limit + 1`, so hostile input costs nothing. */
 export function depthOf(value: unknown, limit: number = JSON_MAX_DEPTH): number {
   if (value === null || typeof value !== "object") return 0;
   if (limit <= 0) return 1;
@@ -47,11 +47,11 @@ export function depthOf(value: unknown, limit: number = JSON_MAX_DEPTH): number 
   return deepest + 1;
 }
 
-// A sub-agent's question to its parent: what the model may give, and what stands in the record until it is answered.
+// A sub-agent's question to its parent: the model's input, and its form in the record until it is answered.
 
-/** The tool by which a sub-agent asks. */
+/** Tool with which a sub-agent asks its parent. */
 export const ASK_TOOL = "ask_parent";
-/** Most code points of a question, and of the default answer that comes with it. */
+/** Maximum code points of a question, and of its default answer. */
 const QUESTION_MAX_CHARS = 5_000;
 
 const words = (what: string) =>
@@ -60,7 +60,7 @@ const words = (what: string) =>
     .refine((text) => text.trim() !== "", `the ${what} is empty`)
     .refine((text) => [...text].length <= QUESTION_MAX_CHARS, `at most ${QUESTION_MAX_CHARS} characters`);
 
-/** What the model gives. How long the question waits is its parent's to say, never the model's. */
+/** Input from the model. The parent, never the model, sets how long the question waits. */
 export const QuestionInput = z.object({
   question: words("question").describe("Complete: your parent does not see this conversation"),
   default_answer: words("default answer").optional().describe("Holds if no answer comes in time"),
@@ -77,13 +77,13 @@ export const OpenQuestion = z.object({
 /** See {@link OpenQuestion}. */
 export type OpenQuestion = z.infer<typeof OpenQuestion>;
 
-/** What the id of a question about a permission has behind the name of its call. */
+/** Suffix of the id of a question about a permission; the name of its call precedes it. */
 const PERMISSION_MARK = "/permission";
-/** The answers that permit a call; any other is the reason why not. */
+/** Matches answers that permit a call; any other answer is the reason why not. */
 const PERMITS = /^\W*(?:allow|allowed|yes|approve|approved|ok|okay)\W*$/i;
 const SHOWN_INPUT_CHARS = 8_000;
 
-/** The question whether a call may begin. `call`: what its log entries begin with. */
+/** Returns the question whether a call may begin. `call`: prefix of the call's log entries. */
 export function permissionQuestion(call: string, tool: string, input: unknown, rule: string): OpenQuestion {
   const points = [...(JSON.stringify(input) ?? "null")];
   const cut = points.length - SHOWN_INPUT_CHARS;
@@ -92,35 +92,35 @@ export function permissionQuestion(call: string, tool: string, input: unknown, r
   return { question_id: call + PERMISSION_MARK, text };
 }
 
-/** Whether a question asks for the permission of a tool call: "allow" permits it, any other answer is the reason why not. */
+/** Returns true if a question asks to permit a tool call: "allow" permits it, any other answer is the reason why not. */
 export function isPermissionQuestion({ question_id }: Pick<OpenQuestion, "question_id">): boolean {
   return question_id.endsWith(PERMISSION_MARK);
 }
 
-/** The call whose permission `callId` is about; undefined for an id that is about none. */
+/** Returns the call whose permission `callId` is about; undefined if it is about none. */
 export function permittedCallOf(callId: string): string | undefined {
   return callId.endsWith(PERMISSION_MARK) ? callId.slice(0, -PERMISSION_MARK.length) : undefined;
 }
 
-/** Whether an answer permits the call that was asked for. */
+/** Returns true if an answer permits the call. */
 export function permits(answer: string): boolean {
   return PERMITS.test(answer);
 }
 
-/** What the model reads when its parent did not answer in time. */
+/** Returns the text for the model if its parent did not answer in time. */
 export function defaultAnswerTo({ default_answer }: OpenQuestion): string {
   return default_answer === undefined
     ? "No answer came in time. Go on with your best judgement, and say in your report what you assumed."
     : `No answer came in time, so your default holds: ${default_answer}`;
 }
 
-/** Most files, and most images, that come with one message. */
+/** Maximum number of files, and of images, that come with one message. */
 const ATTACHED_MAX_COUNT = 64;
-/** Most bytes of all files and images of one message, as they are (not as base64 spells them). */
+/** Maximum bytes of all files and images of one message, decoded (not as base64). */
 export const ATTACHED_MAX_BYTES = 4 * 1024 * 1024;
-/** Most bytes of one image: what the Messages API takes. */
+/** Maximum bytes of one image: the limit of the Messages API. */
 const IMAGE_MAX_BYTES = 3_750_000;
-/** Most characters of what waits to be taken, of all messages of one agent, as it is stored. */
+/** Maximum characters of all waiting attachments of one agent, as stored. */
 export const ATTACHED_MAX_WAITING = 4 * 1024 * 1024 * 4;
 
 const PATH_MAX_BYTES = 512;
@@ -147,10 +147,10 @@ const Base64 = z
   .string()
   .refine((text) => text.length % 4 === 0 && BASE64.test(text), "not base64 (RFC 4648, with its padding)");
 
-/** Most bytes of one file that is named instead of sent. */
+/** Maximum bytes of one file that is named instead of sent. */
 export const REFERENCE_MAX_BYTES = 16 * 1024 * 1024;
 
-/** An absolute path; whether it lies in a directory that is open to the worker, the worker says. */
+/** An absolute path. The worker checks that it lies in an open directory. */
 const ReferencePath = z
   .string()
   .max(4_096)
@@ -160,8 +160,8 @@ const ReferencePath = z
   );
 
 /**
- * A file for the workspace: `content` is text, `base64` any bytes, `from` the path of a file that the worker copies out of a
- * directory that is open to it, at most 16 MB; exactly one of them.
+ * A file for the workspace. Exactly one is set of `content` (text), `base64` (any bytes) and `from`: the path of a file, at
+ * most 16 MB, that the worker copies out of a directory that is open to it.
  */
 export const FileInput = z
   .strictObject({
@@ -179,7 +179,7 @@ export type FileInput = z.input<typeof FileInput>;
 
 const MediaType = z.enum(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
-/** An image for the model. Its first bytes say what it is; a `media_type` that says otherwise is refused. */
+/** An image for the model. Its first bytes determine its type; a different `media_type` is refused. */
 export const ImageInput = z
   .strictObject({ base64: Base64, media_type: MediaType.optional() })
   .refine(({ base64 }) => bytesOf(base64) <= IMAGE_MAX_BYTES, `at most ${IMAGE_MAX_BYTES} bytes`)
@@ -203,13 +203,13 @@ export const FilesInput = z
 /** The images of one message. */
 export const ImagesInput = z.array(ImageInput).max(ATTACHED_MAX_COUNT);
 
-/** What a call may bring besides its text. */
+/** Attachments of a call. */
 export interface AttachmentsInput {
   files?: FileInput[] | undefined;
   images?: ImageInput[] | undefined;
 }
 
-/** Whether all files and images that are sent are together within their bound; the sentence says what to do where they are not. */
+/** Returns true if all files and images that are sent are together within their limit; otherwise see {@link TOO_MUCH_ATTACHED}. */
 export function fitTogether({ files = [], images = [] }: AttachmentsInput): boolean {
   const bytes = [
     ...files.map(({ content, base64 = "" }) =>
@@ -219,10 +219,10 @@ export function fitTogether({ files = [], images = [] }: AttachmentsInput): bool
   ];
   return bytes.reduce((sum, each) => sum + each, 0) <= ATTACHED_MAX_BYTES;
 }
-/** What is wrong where {@link fitTogether} says no. */
+/** Error text for attachments that {@link fitTogether} rejects. */
 export const TOO_MUCH_ATTACHED = `files and images have more than ${ATTACHED_MAX_BYTES / 1024 ** 2} MB together: open a directory to the workers and name its files (from) for more`;
 
-/** What waits in Redis under {@link attachedTo}. */
+/** Attachments as stored in Redis under {@link attachedTo}. */
 export const Attached = z.object({
   v: z.literal(1),
   files: z.array(
@@ -238,18 +238,18 @@ export const Attached = z.object({
 /** See {@link Attached}. */
 export type Attached = z.infer<typeof Attached>;
 
-/** As it is stored; undefined where there is nothing to store. */
+/** Returns the attachments as stored; undefined if there are none. */
 export function attachedText({ files = [], images = [] }: Partial<Omit<Attached, "v">>): string | undefined {
   if (files.length + images.length === 0) return undefined;
   return JSON.stringify({ v: 1, files, images } satisfies Attached);
 }
 
-/** The name under which waits what came with a message; without one, with the spawn. */
+/** Returns the name under which a message's attachments are stored; without a message id, those of the spawn. */
 export function attachedTo(messageId?: string): string {
   return messageId === undefined ? "spawn" : `message:${messageId}`;
 }
 
-/** Two paths may stand side by side when neither is the other nor a directory of it. */
+/** Returns true if no path equals another one or is a directory of it. */
 function areApart(files: readonly { path: string }[]): boolean {
   const paths = new Set(files.map(({ path }) => path));
   return (
@@ -266,7 +266,7 @@ function bytesOf(base64: string): number {
   return (base64.length / 4) * 3 - (base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0);
 }
 
-/** What the first bytes of an image say it is. */
+/** Returns the media type that the first bytes of an image show; undefined if they show none. */
 function mediaTypeOf(base64: string): z.infer<typeof MediaType> | undefined {
   const head = Buffer.from(base64.slice(0, 16), "base64").toString("latin1");
   if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";

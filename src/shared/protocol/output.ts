@@ -1,19 +1,19 @@
 /**
- * Structured output: the JSON Schema that a parent may ask an answer to fit, within bounds, and the JSON value that a text
- * holds. Whether a value fits is the worker's to check. Pure.
+ * Structured output: the JSON Schema that a parent may ask an answer to fit, within limits, and the parser of an answer's
+ * text. The worker checks whether a value fits. Pure.
  */
 import type { z } from "zod";
 import { JsonObject } from "./content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "./message.ts";
 import { unusableSchema } from "./schema-check.ts";
 
-/** Most bytes (UTF-8) of a schema: it stands in the system prompt of each call. */
+/** Maximum bytes (UTF-8) of a schema, because it is a part of the system prompt of each call. */
 const OUTPUT_SCHEMA_MAX_BYTES = 32 * 1024;
-/** Most characters of a text that is read as output. */
+/** Maximum characters of a text that is parsed as output. */
 const OUTPUT_MAX_CHARS = 1024 * 1024;
 const MAX_SCHEMA_DEPTH = 24;
 
-/** A JSON Schema, 2020-12 unless `$schema` names an older draft. References stay within it; at most 32 KB, 24 levels. One that cannot be used is refused. */
+/** A usable JSON Schema, 2020-12 unless `$schema` names an older draft; at most 32 KB, 24 levels, references only within it. */
 export const OutputSchema = JsonObject.superRefine((schema, context) => {
   const problem = problemOf(schema);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
@@ -29,21 +29,21 @@ function problemOf(schema: JsonObject): string | undefined {
   return unusableSchema(schema);
 }
 
-/** A text read as output: its JSON value, or one clause that says why it has none. */
+/** A text parsed as output: its JSON value, or one clause that says why it has none. */
 export type ReadOutput = { status: "json"; value: unknown } | { status: "unreadable"; problem: string };
 
 const FENCE = "```";
-/** What may stand behind the fence that opens. */
+/** Text that may follow the opening fence. */
 const LANGUAGE = /^[a-z]*\s*$/i;
 
-/** What is in a fence of Markdown, which models like to put around JSON; a text without one as it is. */
+/** Returns the content of a Markdown fence, which models like to put around JSON; any other text unchanged. */
 function unfenced(text: string): string {
   const lineEnd = text.startsWith(FENCE) && text.endsWith(FENCE) ? text.indexOf("\n") : -1;
   if (lineEnd < 0 || !LANGUAGE.test(text.slice(FENCE.length, lineEnd))) return text;
   return text.slice(lineEnd + 1, -FENCE.length);
 }
 
-/** The JSON value that `text` is, white space or a fence of Markdown around it allowed. */
+/** Parses `text` as one JSON value; white space or a Markdown fence around it is allowed. */
 export function readOutput(text: string): ReadOutput {
   const trimmed = text.trim();
   if (trimmed === "") return { status: "unreadable", problem: "it is empty" };

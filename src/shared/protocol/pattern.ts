@@ -1,23 +1,23 @@
 /**
- * Patterns with stars, as permission rules have them: of words, and of paths. Pure.
+ * Patterns with stars for permission rules: of words, and of paths. Pure.
  *
- * 1. Rules and texts are strangers': a text is read once, whatever the pattern, for the parts between the stars of words are looked for one
- *    behind the other. What matching costs is counted; taking a rule apart is not, for rules are short. Who is judged by the
- *    answer asks first whether {@link Work} is left: without it the answer is worth nothing.
+ * 1. Rules and texts are untrusted. A word pattern reads a text once: it searches the parts between its stars one after
+ *    another. The cost of matching is counted; that of parsing a rule is not, because rules are short. A caller first checks
+ *    whether {@link Work} is left: without it the answer is invalid.
  */
 
-/** Longest pattern. */
+/** Maximum length of a pattern. */
 export const PATTERN_MAX_CHARS = 256;
 
-/** How much may still be matched, in characters; a character that several places of a pattern wait for counts so often. */
+/** Work left for matching, in characters. A character that is compared at several places of a pattern counts for each. */
 export interface Work {
   left: number;
 }
 
-/** Whether a pattern matches a text. */
+/** Returns true if a pattern matches a text. */
 export type Matches = (text: string, work: Work) => boolean;
 
-/** A star stands for any characters. `git:*`, as the ecosystem writes it, is `git` alone and `git *`; so is `git *`. */
+/** Compiles a pattern of words; a star matches any characters. `git:*` (a common form) and `git *` also match `git` alone. */
 export function wordsPattern(pattern: string): Matches {
   const glob = pattern.replace(/:\*$/, " *");
   const [first = "", ...others] = glob.split(/\*+/);
@@ -41,8 +41,8 @@ export function wordsPattern(pattern: string): Matches {
 }
 
 /**
- * Whether a program that is given names of files which only the shell knows may be what a pattern refuses: if more than the
- * program stands in the pattern. Matches the program's name.
+ * Compiles a refusing pattern for a program whose file names only the shell knows. It matches the program's name if the
+ * pattern contains more than the program.
  */
 export function globbedPattern(pattern: string): Matches {
   const [program = "", ...others] = pattern.replace(/:\*$/, " *").split(" ");
@@ -52,8 +52,8 @@ export function globbedPattern(pattern: string): Matches {
 }
 
 /**
- * A path that is permitted: `*` stays within a directory, `**` goes on. A pattern without a slash is held against the last
- * name, as in a .gitignore.
+ * Compiles a permitting pattern of paths: `*` stays within a directory, `**` does not. A pattern without a slash is compared
+ * with the last name, as in a .gitignore.
  */
 export function pathPattern(pattern: string): Matches {
   const glob = normalised(pattern);
@@ -63,9 +63,9 @@ export function pathPattern(pattern: string): Matches {
 }
 
 /**
- * A path that is refused: also by an absolute spelling of it, so the pattern may begin at any name, and two stars between slashes
- * stand for no directory, too. `isSearched`: everything below the path is meant, so that it is refused also above what the
- * pattern names; a path from the root or from above the workspace may be above whatever a relative pattern names.
+ * Compiles a refusing pattern of paths. It also matches absolute spellings of a path, so it may begin at any name; two stars
+ * between slashes also match no directory. `isSearched`: the path means everything below it, so a path above a refused one
+ * matches too. A path from the root or from above the workspace may lie above any path that a relative pattern names.
  */
 export function refusedPathPattern(pattern: string, isSearched: boolean): Matches {
   if (isSearched && !pattern.includes("/")) return () => true;
@@ -84,7 +84,7 @@ export function refusedPathPattern(pattern: string, isSearched: boolean): Matche
   };
 }
 
-/** A path without `.`, and with `..` taken back: two spellings of one path are one. */
+/** Returns a path without `.` and with `..` resolved: two spellings of one path become equal. */
 export function normalised(path: string): string {
   const names: string[] = [];
   for (const name of path.replaceAll("\\", "/").split("/")) {
@@ -95,7 +95,7 @@ export function normalised(path: string): string {
   return (path.startsWith("/") ? "/" : "") + names.join("/");
 }
 
-/** Whether only the machine knows what stands there: the path does not begin in the workspace. */
+/** Returns true if the path does not begin in the workspace, so that only the host knows its target. */
 function isFromElsewhere(path: string): boolean {
   return path.startsWith("/") || path === ".." || path.startsWith("../");
 }
@@ -113,7 +113,7 @@ const ANY = 2;
 const NAMES = 3;
 const SLASH = "/".charCodeAt(0);
 
-/** A pattern, by its tokens: of what kind each is, and which character. */
+/** Tokens of a pattern: the kind of each, and its character. */
 interface Tokens {
   kinds: readonly number[];
   chars: readonly number[];
@@ -128,14 +128,14 @@ function tokensOf(spelled: readonly string[] | null): Tokens {
   return { kinds: all.map(kindOf), chars: all.map((token) => token.charCodeAt(0)) };
 }
 
-/** `all`: the tokens match the text. `begin`: they match the beginning of what it may go on to. */
+/** Matches tokens with a text. `all`: they match it; `begin`: they match the beginning of a longer text. */
 function read({ kinds, chars }: Tokens, text: string, work: Work): "all" | "begin" | "none" {
   const end = kinds.length;
-  // At each place: whether the tokens before it match what has been read. None is reached beyond `high`.
+  // For each place: true if the tokens before it match the text read so far. None is reached beyond `high`.
   const isReached = [true, ...kinds.map(() => false)];
   let [high, beginsName] = [0, true];
   for (let at = 0; ; at += 1) {
-    // Where a star is reached, what follows it is, too.
+    // If a star is reached, so is the place after it.
     for (let place = 0; place <= high; place += 1) {
       const kind = kinds[place] ?? CHARACTER;
       if (!isReached[place] || kind === CHARACTER || (kind === NAMES && !beginsName)) continue;

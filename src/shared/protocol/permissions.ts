@@ -1,13 +1,13 @@
 /**
- * Which tools an agent may call: the names under which tools are asked for, and what permission rules say of a call. Pure: the
- * loop asks before a call begins, and again when a hook has changed its input.
+ * Permissions of an agent's tool calls: the names of tools, and the verdict of permission rules on a call. Pure. The loop
+ * asks before a call begins, and again when a hook has changed its input.
  *
- * 1. `deny` wins over `ask`, `ask` over `allow`. A call that no rule names falls to `default`.
- * 2. Every layer (operator, profile, definition, spawn) must permit a call: the strictest verdict counts, so that a layer
+ * 1. `deny` wins over `ask`, `ask` over `allow`. `default` decides a call that no rule names.
+ * 2. Every layer (operator, profile, definition, spawn) must permit a call. The strictest verdict counts, so that a layer
  *    can only narrow those before it.
- * 3. What cannot be read, as commands of which the words are all that happens or as the field that the tool uses, or is too long to
- *    be matched, is matched by no `allow` and by every `deny` with a pattern for its tool.
- * 4. An `allow` with a pattern matches only where all that the tool can use has been held against it; a `deny` where anything
+ * 3. Some inputs cannot be matched: a command line that is not plain, a missing field that the tool uses, a text that is too
+ *    long. No `allow` matches them; every `deny` and `ask` with a pattern for the tool does.
+ * 4. An `allow` with a pattern matches only if it was compared with all that the tool can use; a `deny` matches if anything
  *    in the input matches that the tool might use.
  */
 import { z } from "zod";
@@ -36,7 +36,7 @@ const Rule = z
 const Rules = z.array(Rule).max(MAX_RULES);
 
 /**
- * One layer of rules. `ask`: the call waits for its parent's word. `default` is for calls that no rule names: `deny` where
+ * One layer of rules. `ask`: the call waits for its parent's answer. `default` is for calls that no rule names: `deny` if
  * `allow` is given, else `allow`.
  */
 export const PermissionRules = z.strictObject({
@@ -48,7 +48,7 @@ export const PermissionRules = z.strictObject({
 /** See {@link PermissionRules}. */
 export type PermissionRules = z.infer<typeof PermissionRules>;
 
-/** Whether a call may begin. `rule`: what decided, for people and models. */
+/** Verdict on a call. `rule`: the rule that decided, for people and models. */
 export interface Permission {
   verdict: "allow" | "ask" | "deny";
   rule: string;
@@ -57,14 +57,14 @@ export interface Permission {
 const ALLOWED: Permission = { verdict: "allow", rule: "default" };
 const STRICTNESS = { allow: 0, ask: 1, deny: 2 } as const;
 
-/** The work that the calls of one answer share. */
+/** Returns the work that the calls of one answer share. */
 export function workOfAnswer(): Work {
   return { left: ANSWER_WORK_MAX };
 }
 
 /**
- * What the layers together say of a call. `shared`: of which the calls that are judged in one go take their work; where none is
- * left, what costs some is matched by no `allow` and by every `deny`.
+ * Returns the verdict of all layers on a call. `shared`: work that all calls judged together use up. If none is left, no
+ * `allow` that costs work matches, and every `deny` and `ask` that does.
  */
 export function permissionFor(
   layers: readonly PermissionRules[],
@@ -96,7 +96,7 @@ function permissionIn(layer: PermissionRules, call: Call): Permission {
   return { verdict: layer.default ?? (layer.allow ? "deny" : "allow"), rule: "default" };
 }
 
-/** What is not known for want of work, or because it cannot be read, a `deny` or an `ask` matches and an `allow` does not. */
+/** Returns true if a rule matches. If work ran out or the input is unreadable, `deny` and `ask` match and `allow` does not. */
 function isMatch(rule: string, call: Call, permits: boolean): boolean {
   const [, name = "", pattern] = RULE.exec(rule) ?? [];
   const isNamed = namesTool(toolNameOf(name), call, permits);
@@ -113,7 +113,7 @@ function isMatch(rule: string, call: Call, permits: boolean): boolean {
   return call.work.left < 0 ? !permits : isFound;
 }
 
-/** A rule for an MCP server is one for each of its tools; an `allow` names the server itself, and by no pattern. */
+/** Returns true if a rule names the tool. A rule for an MCP server covers all its tools; an `allow` must name it without a star. */
 function namesTool(name: string, { tool, work }: Call, permits: boolean): boolean {
   const server = mcpServerOf(tool);
   if (name === tool || name === server) return true;
@@ -138,31 +138,31 @@ function patternOf(pattern: string, kind: Part["kind"], permits: boolean): Match
 }
 
 /**
- * A text of an input, and as what it is meant: `search` is a path, and everything below it; `globbed` a program that is given
- * names of files which only the shell knows.
+ * A text of an input, and its kind. `search`: a path and everything below it; `globbed`: a program whose file names only the
+ * shell knows.
  */
 interface Part {
   kind: "words" | "path" | "search" | "globbed";
   text: string;
 }
 
-/** What the patterns of a tool's rules are held against. */
+/** Texts with which the patterns of a tool's rules are compared. */
 interface Subject {
-  /** All that the tool can use: an `allow` must match each. Empty where that is not known. */
+  /** All that the tool can use: an `allow` must match each. Empty if that is unknown. */
   whole: readonly Part[];
-  /** Of which a `deny` or an `ask` must match one. */
+  /** A `deny` or an `ask` must match one of these. */
   parts: readonly Part[];
 }
 
-/** Longer inputs are not matched at all. */
+/** Maximum characters of an input that is matched. */
 const SUBJECT_MAX_CHARS = 4_096;
-/** For one call and all its rules, some 20 ms of CPU at most: 64 rules against the longest command and its spellings take less. */
+/** Work for one call and all its rules, some 20 ms of CPU at most: 64 rules and the longest command take less. */
 const WORK_MAX = 2 ** 20;
 
-/** For all calls of one answer, four times that: no other run of the worker goes on meanwhile. */
+/** Work for all calls of one answer, four times that: no other run of the worker goes on meanwhile. */
 const ANSWER_WORK_MAX = 4 * WORK_MAX;
 
-/** A call that is judged: its input is read once, and only if a rule asks for it. */
+/** A call to judge. Its input is parsed once, and only if a rule needs it. */
 class Call {
   readonly tool: string;
   readonly work: Work;
@@ -175,14 +175,14 @@ class Call {
     this.#input = input;
   }
 
-  /** Undefined where it cannot be read. */
+  /** Undefined if the input cannot be read. */
   get subject(): Subject | undefined {
     this.#read ??= { subject: subjectOf(this.tool, this.#input) };
     return this.#read.subject;
   }
 }
 
-/** The field of a built-in tool that says what it does. Tools drop the members that they do not know, so another says nothing. */
+/** Field of a built-in tool that determines what it does. Other fields have no effect, because tools drop unknown fields. */
 const FIELDS: ReadonlyMap<string, { name: string; kind: Part["kind"] | "command" }> = new Map([
   ["bash", { name: "command", kind: "command" }],
   ["read_file", { name: "file_path", kind: "path" }],
@@ -193,7 +193,7 @@ const FIELDS: ReadonlyMap<string, { name: string; kind: Part["kind"] | "command"
   ["skill", { name: "name", kind: "words" }],
   ["send_agent_message", { name: "message", kind: "words" }],
 ]);
-/** What other tools call a path. */
+/** Fields that other tools use for a path. */
 const PATHS: ReadonlySet<string> = new Set(["file_path", "path"]);
 
 function subjectOf(tool: string, input: unknown): Subject | undefined {
@@ -205,7 +205,7 @@ function subjectOf(tool: string, input: unknown): Subject | undefined {
   if (typeof value !== "string" || value.length > SUBJECT_MAX_CHARS) return undefined;
   if (kind === "command") return commandSubject(value);
   if (kind === "words") return { whole: [{ kind, text: value }], parts: [{ kind, text: value }] };
-  // An absolute pattern of a search goes where it says.
+  // A glob with an absolute pattern searches there, whatever its path.
   const isElsewhere = tool === "glob" && typeof fields.pattern === "string" && fields.pattern.startsWith("/");
   return pathSubject(isElsewhere ? "/" : value, kind);
 }
@@ -225,13 +225,13 @@ function commandSubject(line: string): Subject | undefined {
 
 function pathSubject(path: string, kind: Part["kind"]): Subject {
   const part = { kind, text: normalised(path) };
-  // To a tool a backslash may be a part of a name.
+  // A tool may take a backslash as a part of a name.
   return { whole: path.includes("\\") ? [] : [part], parts: [part] };
 }
 
 /**
- * Of a tool that is not known: what it calls a path decides what it may, each of them. Where it has none it may use any of its
- * members, so an `allow` must match each, and they all must be texts. A `deny` need only match one text, however deep, or the JSON.
+ * Returns the subject of an unknown tool. If it has path fields, each of them decides. Otherwise it may use any field, so an
+ * `allow` must match each, and all must be texts. A `deny` need only match one text, however deep, or the JSON.
  */
 function foreignSubject(fields: JsonObject, input: unknown): Subject | undefined {
   const json = jsonOf(input);
@@ -267,7 +267,7 @@ function textsIn(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
-/** The common names and ours. No tool can have a common name: those of tools begin with a small letter. */
+/** Common tool names and ours. No tool can have a common name, because tool names begin with a small letter. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ["Read", "read_file"],
   ["Write", "write_file"],
@@ -287,7 +287,7 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
 /** The name of the tool that loads skills. */
 export const SKILL_TOOL = "skill";
 
-/** The names a sub-agent never gets: there is no nesting. */
+/** Tools that a sub-agent never gets, because sub-agents cannot spawn. */
 export const SPAWNING_TOOLS: readonly string[] = [
   "agent",
   "destroy_sub_agent",
@@ -296,12 +296,12 @@ export const SPAWNING_TOOLS: readonly string[] = [
   "task",
 ];
 
-/** Finds tools that are too many to be listed. */
+/** Tool that finds tools which are too many to be listed. */
 export const FIND_TOOLS = "find_tools";
-/** Calls a tool that {@link FIND_TOOLS} found. */
+/** Tool that calls a tool found by {@link FIND_TOOLS}. */
 export const USE_TOOL = "use_tool";
 
-/** The tool and input that a model's call means: of {@link USE_TOOL} those that it names. */
+/** Returns the tool and input of a model's call; of {@link USE_TOOL} the MCP tool and input that it names. */
 export function calledTool(name: string, input: unknown): { name: string; input: unknown } {
   if (name !== USE_TOOL || typeof input !== "object" || input === null) return { name, input };
   if (!("name" in input) || typeof input.name !== "string" || !input.name.startsWith(MCP))
@@ -310,21 +310,21 @@ export function calledTool(name: string, input: unknown): { name: string; input:
 }
 
 const MCP = "mcp__";
-/** How the ecosystem writes all tools of an MCP server; `mcp__<server>` alone means the same. */
+/** Common notation for all tools of an MCP server; `mcp__<server>` alone means the same. */
 const WHOLE_SERVER = /(?<=^mcp__.*)__\*$/;
 
-/** The name that stands for every tool of the MCP server which the tool `name` is of; undefined for other tools. */
+/** Returns the name for every tool of the MCP server to which the tool `name` belongs; undefined for other tools. */
 export function mcpServerOf(name: string): string | undefined {
   const end = name.startsWith(MCP) ? name.indexOf("__", MCP.length) : -1;
   return end < 0 ? undefined : name.slice(0, end);
 }
 
-/** The name by which workers know the tool `name`. */
+/** Returns the name by which workers know the tool `name`. */
 export function toolNameOf(name: string): string {
   return ALIASES.get(name) ?? name;
 }
 
-/** The tools that rules name in full, by the names by which workers know them; none of an MCP server. */
+/** Returns the tools that rules name without a star, by the names that workers use; no tools of an MCP server. */
 export function ruledTools(layers: readonly PermissionRules[]): string[] {
   const rules = layers.flatMap(({ allow = [], deny = [], ask = [] }) => [...allow, ...deny, ...ask]);
   const names = rules.map((rule) => toolNameOf(RULE.exec(rule)?.[1] ?? "*"));

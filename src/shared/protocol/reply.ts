@@ -1,17 +1,17 @@
 /**
- * What reaches the parent: status and stop reason from closed sets, computed by the runtime and never by a model's text; and
- * the events of a run, as they are told and as a line of the timeline spells them.
+ * Replies and events for the parent. The runtime computes status and stop reason from closed sets, never from a model's
+ * text. Also the spelling of a run's events in a line of the timeline.
  */
 import { z } from "zod";
 import { StoredUsage, totalTokens, Usage, usageText, ZERO_USAGE } from "./content.ts";
 import { OpenQuestion } from "./message.ts";
 
-/** How a run or an agent ended. */
+/** Outcome of a run or an agent. */
 export const ReplyStatus = z.enum(["succeeded", "partial", "failed", "cancelled"]);
 /** See {@link ReplyStatus}. */
 export type ReplyStatus = z.infer<typeof ReplyStatus>;
 
-/** Which stop reasons belong to which status. */
+/** Stop reasons of each status. */
 export const STOP_REASONS = {
   succeeded: ["end_turn"],
   partial: [
@@ -29,7 +29,7 @@ export const STOP_REASONS = {
   cancelled: ["destroyed", "idle", "parent_gone"],
 } as const satisfies Record<ReplyStatus, readonly string[]>;
 
-/** Why a run stopped. */
+/** Reason why a run stopped. */
 export const StopReason = z.enum([
   ...STOP_REASONS.succeeded,
   ...STOP_REASONS.partial,
@@ -42,7 +42,7 @@ export type StopReason = z.infer<typeof StopReason>;
 /** A stop reason whose reply keeps the last text. */
 export type PartialReason = (typeof STOP_REASONS.partial)[number];
 
-/** The status to which a stop reason belongs. */
+/** Returns the status of a stop reason. */
 export function statusOf(reason: StopReason): ReplyStatus {
   for (const status of ReplyStatus.options) {
     if ((STOP_REASONS[status] as readonly string[]).includes(reason)) return status;
@@ -50,10 +50,10 @@ export function statusOf(reason: StopReason): ReplyStatus {
   return "failed";
 }
 
-/** The summary of a run that never wrote a word. */
+/** Summary of a run that wrote no text. */
 export const NO_SUMMARY = "(no summary)";
 
-/** One threshold that was crossed: what, where the threshold lay, and the value that crossed it. */
+/** A crossed threshold: its kind, its value, and the value that crossed it. */
 export const Alert = z.object({
   kind: z.enum(["turns", "tokens", "tool_calls", "cost_usd"]),
   threshold: z.number(),
@@ -62,10 +62,10 @@ export const Alert = z.object({
 /** See {@link Alert}. */
 export type Alert = z.infer<typeof Alert>;
 
-/** Most files that a reply lists. */
+/** Maximum number of files that a reply lists. */
 export const MOST_LEFT_FILES = 64;
 
-/** A file that a run left. `path` is relative to the workspace; `sha256`: in hex, absent beyond the first 32 MB. */
+/** A file that a run left. `path` is relative to the workspace; `sha256`: in hex, absent beyond the first 32 MB of all files. */
 export const LeftFile = z.object({
   path: z.string(),
   size_bytes: z.int().min(0),
@@ -75,10 +75,10 @@ export const LeftFile = z.object({
 export type LeftFile = z.infer<typeof LeftFile>;
 
 /**
- * What a run came to, or has come to so far. `summary`: last non-empty text of the run, at most 5,000 code points;
- * `tokens`: sum of the four fields of `usage`; `tools_called`: calls by tool name; `duration_ms`: running time;
- * `cost_usd`: 0 where the model's price is unknown; `files`: what stood in the workspace at the end of the run, by path, at
- * most {@link MOST_LEFT_FILES}; `more_files`: there are others, which `Parent.files` lists.
+ * Result of a run, or its state so far. `summary`: last non-empty text of the run, at most 5,000 code points; `tokens`: sum
+ * of the four fields of `usage`; `tools_called`: calls by tool name; `duration_ms`: running time; `cost_usd`: 0 if the
+ * model's price is unknown; `files`: files in the workspace at the end of the run, by path, at most {@link MOST_LEFT_FILES};
+ * `more_files`: there are others, which `Parent.files` lists.
  */
 export const ReplyBody = z.object({
   summary: z.string(),
@@ -89,10 +89,10 @@ export const ReplyBody = z.object({
   usage: Usage,
   cost_usd: z.number().min(0),
   tools_called: z.record(z.string(), z.int().min(1)),
-  /** Tools of its allowlist that its worker did not have. */
+  /** Tools of the allowlist that the worker did not have. */
   unknown_tools: z.array(z.string()).optional(),
   alerts: z.array(Alert),
-  /** How often the conversation did not fit any more and was summed up by the model: a turn each, told here where it is not 0. */
+  /** Number of times that the model summarised a conversation that was too long: a turn each; absent if 0. */
   compactions: z.int().min(1).optional(),
   duration_ms: z.int().min(0),
   model: z.string(),
@@ -119,15 +119,15 @@ export const NOTHING_DONE: ReplyBody = {
 };
 
 const { turns, cost_usd, tools_called, model, duration_ms } = ReplyBody.shape;
-/** Members of a body that few runs have: with their names, behind the others. */
+/** Fields that few runs have; they are stored with their names, after the others. */
 const RareMembers = ReplyBody.omit({
   ...{ summary: true, tokens: true, usage: true },
   ...{ turns: true, cost_usd: true, tools_called: true, model: true, duration_ms: true },
 }).extend({ truncated: z.boolean().default(false), alerts: z.array(Alert).default([]) });
 
 /**
- * What a run has come to, without its text, as it is stored with every turn: the values of {@link progressJson}, by position.
- * `said`: the message of the log whose text is the summary, where none stands beside the progress; 0: no message.
+ * Progress of a run without its text, as stored with every turn: the values of {@link progressJson}, by position. `said`:
+ * number of the log message whose text is the summary, if no text is stored beside the progress; 0: no message.
  */
 export const RunProgress = z
   .tuple([turns, cost_usd, duration_ms, StoredUsage, tools_called, model, z.int().min(0)], RareMembers)
@@ -136,10 +136,10 @@ export const RunProgress = z
     ...rare,
     tokens: totalTokens(usage),
   }));
-/** What a run has come to, without its text: small, absolute counters; `said`: see {@link RunProgress}. */
+/** Progress of a run without its text: small, absolute counters; `said`: see {@link RunProgress}. */
 export type RunProgress = Omit<ReplyBody, "summary"> & { said?: number | undefined };
 
-/** A progress as {@link RunProgress} reads it, well-formed and without what follows from the rest. */
+/** Returns a progress as JSON that {@link RunProgress} reads: well-formed, without values that follow from others. */
 export function progressJson(progress: RunProgress): string {
   const { usage, turns, cost_usd, duration_ms, tools_called, model, said = 0 } = progress;
   let json = `[${turns},${cost_usd},${duration_ms},${usageText(usage)},${JSON.stringify(tools_called)},${JSON.stringify(model)},${said}`;
@@ -159,13 +159,13 @@ const RARE = Object.keys(RareMembers.shape).filter(
     name !== "truncated" && name !== "alerts",
 );
 
-/** A body as the verbs take it: the counters, and the text apart. */
+/** Splits a body into the arguments of a verb: the counters, and the text. */
 export function partsOf({ summary, ...progress }: ReplyBody): { progress: RunProgress; summary: string } {
   return { progress, summary };
 }
 
 const head = {
-  /** Of a message `<uid>.<run>.<message>/<call id>`, of a question `<uid>.<message>/<call id>`; else that of `replyIdOf`. */
+  /** Message: `<uid>.<run>.<message>/<call id>`; question: `<uid>.<message>/<call id>`; else: see `replyIdOf`. */
   reply_id: z.string(),
   parent_id: z.string(),
   agent_id: z.string(),
@@ -176,9 +176,9 @@ const head = {
 };
 
 /**
- * How a run or an agent ended. `kind`: `reply` is a run's result, `ended` says that the agent ended without one.
+ * End of a run or an agent. `kind`: `reply` is a run's result, `ended` means that the agent ended without one.
  * `message_ids`: ids of the messages that the run has read, oldest first; a task's prompt has its request key as its id.
- * `undelivered`: ids of messages that no run will read any more. `created_at`: ISO 8601, Redis' clock.
+ * `undelivered`: ids of messages that no run will read. `created_at`: ISO 8601, Redis' clock.
  */
 export const Reply = ReplyBody.extend({
   ...head,
@@ -191,12 +191,12 @@ export const Reply = ReplyBody.extend({
 /** See {@link Reply}. */
 export type Reply = z.infer<typeof Reply>;
 
-/** An interim word of a sub-agent that is still at work. */
+/** Progress message of a sub-agent that is still at work. */
 export const Interim = z.object({ ...head, kind: z.literal("message"), text: z.string() });
 /** See {@link Interim}. */
 export type Interim = z.infer<typeof Interim>;
 
-/** A sub-agent asks and waits. `answer_by`: ISO 8601, Redis' clock; from then on its default holds. */
+/** Question of a sub-agent that waits. `answer_by`: ISO 8601, Redis' clock; after it the default answer holds. */
 export const Question = OpenQuestion.extend({ ...head, kind: z.literal("question"), answer_by: z.string() });
 /** See {@link Question}. */
 export type Question = z.infer<typeof Question>;
@@ -223,7 +223,7 @@ export const ProgressEvent = z.discriminatedUnion("type", [
     type: z.literal("run_started"),
     max_turns: z.int(),
     worker: z.string(),
-    /** The beginning of what the run was asked; absent where another worker goes on with it. */
+    /** Beginning of the run's prompt; absent if another worker continues the run. */
     prompt: z.string().optional(),
   }),
   z.object({ ...base, type: z.literal("turn_started") }),
@@ -239,7 +239,7 @@ export const ProgressEvent = z.discriminatedUnion("type", [
     duration_ms: z.int(),
   }),
   z.object({ ...base, type: z.literal("alert"), alert: Alert }),
-  /** What was said before message `before` did not fit any more: a summary of the model stands for it. */
+  /** The conversation did not fit: a summary by the model replaces the messages before message `before`. */
   z.object({ ...base, type: z.literal("compacted"), before: z.int() }),
   z.object({ ...base, type: z.literal("model_retry"), kind: z.string(), delay_ms: z.int() }),
   z.object({ ...base, type: z.literal("released"), reason: z.string() }),
@@ -252,13 +252,13 @@ export type ProgressEvent = z.infer<typeof ProgressEvent>;
 
 // JSON that every reader takes: a lone surrogate, which `JSON.stringify` writes as an escape, becomes U+FFFD.
 
-/** An escape in JSON: a lone surrogate, all others as a whole so that `\\ud800`, text about one, is left alone. */
+/** An escape in JSON; a lone surrogate is captured. All escapes match as a whole: `\\ud800`, text about one, stays. */
 const ESCAPE = /\\(?:u(d[89a-f][0-9a-f]{2})|.)/g;
 
 /**
- * `json` without lone surrogates. The Messages API refuses the whole of a body for one, and Redis' scripts cannot decode
- * it. They come from texts cut in the middle of a character and from models; of what `JSON.stringify` writes nothing else
- * is an escape that begins with `\ud`.
+ * Replaces lone surrogates in `json`. The Messages API refuses a whole body for one, and Redis' scripts cannot decode it.
+ * They come from models, and from texts cut in the middle of a character. `JSON.stringify` writes no other escape that
+ * begins with `\ud`.
  */
 export function wellFormedJson(json: string): string {
   if (!json.includes("\\ud")) return json;
@@ -266,12 +266,12 @@ export function wellFormedJson(json: string): string {
 }
 
 type Specific<T> = T extends unknown ? Omit<T, "v" | "agent_id" | "name" | "run"> : never;
-/** An event of a run; the verb that takes it along adds what names the run. */
+/** Event of a run; the verb that carries it adds the fields that name the run. */
 export type RunEvent = Specific<ProgressEvent>;
 
 /**
- * The four kinds of events that every turn has are lists in a line of the timeline, since they are written with every commit: a
- * mark for the kind, the turn, then the values in the order below. All others are objects. Mark → kind, names of the values.
+ * Spelling of the four kinds of events that every turn has. They are written with every commit, so a line holds them as
+ * lists: a mark, the turn, then the values in this order. Other events are objects. Mark → kind, names of values.
  */
 const LISTED: ReadonlyMap<unknown, readonly [type: RunEvent["type"], ...names: string[]]> = new Map([
   ["t", ["turn_started"]],
@@ -279,10 +279,10 @@ const LISTED: ReadonlyMap<unknown, readonly [type: RunEvent["type"], ...names: s
   ["s", ["tool_started", "tool_use_id", "tool"]],
   ["e", ["tool_finished", "tool_use_id", "tool", "duration_ms", "is_error"]],
 ]);
-/** What a list ends before. */
+/** Defaults of the values that a list omits at its end. */
 const UNSAID: ReadonlyMap<string, unknown> = new Map([["is_error", false]]);
 
-/** `event` as a line holds it. */
+/** Returns `event` as a line of the timeline holds it. */
 export function eventText(event: RunEvent): string {
   const { turn } = event;
   switch (event.type) {
@@ -299,12 +299,12 @@ export function eventText(event: RunEvent): string {
   }
 }
 
-/** `events` as a verb takes them: one line of the timeline. */
+/** Returns `events` as one line of the timeline, for a verb. */
 export function eventLine(events: readonly RunEvent[]): string {
   return events.map(eventText).join(",");
 }
 
-/** The members of an event that a line holds, unchecked; undefined where this version does not know the spelling. */
+/** Returns the fields of an event in a line, unchecked; undefined if this version does not know the spelling. */
 export function eventMembers(stored: unknown): object | undefined {
   if (!Array.isArray(stored)) return typeof stored === "object" && stored !== null ? stored : undefined;
   const [mark, turn, ...values]: readonly unknown[] = stored;
@@ -313,10 +313,10 @@ export function eventMembers(stored: unknown): object | undefined {
   return { type, turn, ...Object.fromEntries(names.map((name, i) => [name, values[i] ?? UNSAID.get(name)])) };
 }
 
-/** The stream id in front of the oldest entry. */
+/** Stream id before the oldest entry. */
 export const OLDEST = "0-0";
 
-/** Whether stream id `a` is smaller than `b`. */
+/** Returns true if stream id `a` is smaller than `b`. */
 export function isBehind(a: string, b: string): boolean {
   const [aMs = 0, aSeq = 0] = a.split("-").map(Number);
   const [bMs = 0, bSeq = 0] = b.split("-").map(Number);

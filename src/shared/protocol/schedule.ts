@@ -1,11 +1,11 @@
-/** A task that comes due by itself, as its parent writes it down. */
+/** A scheduled task, as its parent defines it. */
 import { z } from "zod";
 import { PAYLOAD_VERSION } from "./agent.ts";
 import { ParentId, TenantId } from "./ids.ts";
 
-/** Most schedules of one parent. */
+/** Maximum number of schedules of one parent. */
 export const MAX_SCHEDULES = 100;
-/** What a cron pattern looks like, for help and for refusals. */
+/** Form of a cron pattern, for help and for refusals. */
 export const CRON_FORM = "five fields, or six with seconds first, such as 0 7 * * 1-5";
 const SHORTEST_MS = 1_000;
 const LONGEST_MS = 366 * 24 * 3_600_000;
@@ -18,19 +18,19 @@ export const ScheduleId = z
     "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
   );
 
-/** When a schedule comes due: exactly one of `cron`, `every_ms` and `at` stands. `tz` goes with `cron`, default UTC. */
+/** Due times of a schedule: exactly one of `cron`, `every_ms` and `at` is set. `tz` goes with `cron`, default UTC. */
 export const Rhythm = {
   /** Five or six fields, e.g. `0 7 * * 1-5`. */
   cron: z.string().trim().min(9, `write ${CRON_FORM}`).max(128).optional(),
   /** An IANA time zone such as `Europe/Berlin`. */
   tz: z.string().min(1).max(64).optional(),
-  /** 1 s to 366 days; the first time after one such interval. */
+  /** 1 s to 366 days; the schedule is first due after one such interval. */
   every_ms: z.int().min(SHORTEST_MS).max(LONGEST_MS).optional(),
-  /** ISO 8601; once. */
+  /** One due time, ISO 8601. */
   at: z.iso.datetime({ offset: true, error: "write a time such as 2030-01-01T08:00:00Z" }).optional(),
 };
 
-/** A schedule as stored. `task`: the arguments of the task, checked when it was made and again each time. */
+/** A schedule as stored. `task`: arguments of the task, checked when the schedule is created and each time it is due. */
 export const Schedule = z.object({
   v: z.literal(PAYLOAD_VERSION),
   schedule_id: ScheduleId,

@@ -1,6 +1,6 @@
 /**
- * Whether a JSON Schema can be used at all: each keyword that holds schemas holds some, each `type` is one, each pattern can be read,
- * each reference leads to a schema within it, and none leads back to itself. Says nothing about values. Pure.
+ * Checks whether a JSON Schema can be used: each keyword for schemas holds schemas, each `type` is one, each pattern can be
+ * parsed. Each reference leads to a schema within it, and none leads back to itself. Checks no values. Pure.
  */
 import type { JsonObject } from "./content.ts";
 import { quoted } from "./text.ts";
@@ -24,10 +24,10 @@ const ONE = [
 const LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /** Keywords that hold schemas by name. */
 const NAMED = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
-/** Keywords whose schemas judge the same value, whatever that is. */
+/** Keywords whose schemas apply to the same value. */
 const SAME_VALUE = ["allOf", "anyOf", "oneOf", "not", "if"];
 
-/** One clause about what keeps the schema from being used, with the place; undefined where nothing does. */
+/** Returns one clause with the reason why the schema cannot be used, and the place; undefined if it can. */
 export function unusableSchema(root: JsonObject): string | undefined {
   const names = namesWithin(root);
   const targetOf = (reference: unknown) => (names ? leadsTo(root, names, reference) : true);
@@ -52,7 +52,7 @@ export function unusableSchema(root: JsonObject): string | undefined {
   return circle && `leads from ${quoted(circle)} back to itself, whatever a value holds`;
 }
 
-/** What is wrong with the schema itself, those within it left out. */
+/** Returns the problem of the schema itself, without the schemas within it. */
 function problemAt(at: string, { $ref, type, pattern, patternProperties }: JsonObject): string | undefined {
   if ($ref !== undefined && typeof $ref !== "string") return `has a $ref at ${quoted(at)} that is no text`;
   if ($ref !== undefined && !$ref.startsWith("#"))
@@ -78,7 +78,7 @@ function patternProblem(at: string, patterns: readonly unknown[]): string | unde
   return undefined;
 }
 
-/** V8 only reads the expression here, in the time of its length; it compiles one when it first runs. */
+/** Returns true for a valid expression. V8 only parses it here, in linear time; it compiles one on its first run. */
 function isExpression(pattern: string): boolean {
   try {
     return new RegExp(pattern, "u").unicode;
@@ -87,7 +87,7 @@ function isExpression(pattern: string): boolean {
   }
 }
 
-/** What stands where schemas must stand, with the places; nothing that is a schema where a list of them is none. */
+/** Yields the values where schemas must be, with their places; undefined where a list or map of schemas has another type. */
 function* partsOf(at: string, schema: JsonObject): Iterable<[at: string, schema: unknown]> {
   const { items } = schema;
   for (const keyword of ONE) if (schema[keyword] !== undefined) yield [`${at}/${keyword}`, schema[keyword]];
@@ -106,7 +106,7 @@ function* partsOf(at: string, schema: JsonObject): Iterable<[at: string, schema:
   }
 }
 
-/** The parts of a schema that are called by name; undefined where parts are documents of their own, whose references are not followed. */
+/** Returns the named parts of a schema; undefined if parts are documents of their own, whose references are not followed. */
 function namesWithin(root: JsonObject): ReadonlyMap<string, JsonObject> | undefined {
   const names = new Map<string, JsonObject>();
   const open: unknown[] = [root];
@@ -124,7 +124,7 @@ function namesWithin(root: JsonObject): ReadonlyMap<string, JsonObject> | undefi
   return names;
 }
 
-/** The schema that a reference within `root` names. */
+/** Returns the schema that a reference within `root` names; undefined if there is none. */
 function leadsTo(
   root: JsonObject,
   names: ReadonlyMap<string, JsonObject>,
@@ -150,7 +150,7 @@ function decoded(fragment: string): string | undefined {
   }
 }
 
-/** Where a schema judges the same value by itself again, so that no judgement has an end. */
+/** Returns the place of a schema that applies itself to the same value again and so never ends; undefined if there is none. */
 function circleAmong(
   places: ReadonlyMap<object, string>,
   targetOf: (reference: unknown) => JsonObject | boolean | undefined,

@@ -1,17 +1,17 @@
-/** Text of any origin: cut to a bound, or read as JSON. What a stranger shaped is read in bounded memory, however deep it nests. Pure. */
+/** Cuts untrusted text to a limit, or parses it as JSON in bounded memory, however deep it nests. Pure. */
 
-/** `text` in at most `most` UTF-16 code units, never half a character; where something was cut an ellipsis is the last of them. */
+/** Cuts `text` to at most `most` UTF-16 code units, never within a character; the last one is an ellipsis if it was cut. */
 export function clip(text: string, most: number): string {
   if (text.length <= most) return text;
   return `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…`;
 }
 
-/** `text` as sentences quote it: JSON spelling of at most `most` of its UTF-16 code units. */
+/** Returns at most `most` UTF-16 code units of `text` as a JSON string, for a sentence. */
 export function quoted(text: string, most = 70): string {
   return JSON.stringify(clip(text, most));
 }
 
-/** The value that `text` spells as JSON; undefined where it spells none. */
+/** Parses `text` as JSON; returns undefined if it is not JSON. */
 export function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -20,17 +20,17 @@ export function jsonIn(text: string): unknown {
   }
 }
 
-/** Levels that are kept: more than any input may have, so that a check of the value still sees that it is too deep. */
+/** Levels that are kept: more than any input may have, so that a depth check of the value still fails. */
 const KEPT_LEVELS = 120;
-/** Shorter JSON is parsed as it is. A level takes about 130 bytes in the parser, and one or two characters. */
+/** Length from which JSON is cut before it is parsed. A level takes about 130 bytes in the parser, and one or two characters. */
 const CUT_FROM_CHARS = 64 * 1024;
 
-/** The value that `json` spells, levels beyond {@link KEPT_LEVELS} left out of a long one; raises SyntaxError. */
+/** Parses `json`; levels beyond {@link KEPT_LEVELS} are left out of a long one. Throws SyntaxError. */
 export function parseShallow(json: string): unknown {
   return JSON.parse(shallow(json));
 }
 
-/** As {@link parseShallow}; undefined when `json` spells no value. */
+/** Parses as {@link parseShallow} does; returns undefined if `json` is not JSON. */
 export function shallowJsonIn(json: string): unknown {
   return jsonIn(shallow(json));
 }
@@ -43,7 +43,7 @@ const [QUOTE, BACKSLASH, OPENING_BRACKET, CLOSING_BRACKET] = [0x22, 0x5c, 0x5b, 
 /** Brackets and braces differ in one bit. */
 const BRACE_BIT = 0x20;
 
-/** `json` with each value below {@link KEPT_LEVELS} written as 0, so that no reader or writer of it needs a deep stack. */
+/** Returns `json` with each value below {@link KEPT_LEVELS} replaced by 0, so that no parser or writer needs a deep stack. */
 export function cutBelowKept(json: string): string {
   let kept = "";
   let from = 0;
@@ -68,7 +68,7 @@ export function cutBelowKept(json: string): string {
   return kept + json.slice(from);
 }
 
-/** Whether JSON text nests deeper than `levels`; asked before it is parsed. */
+/** Returns true if JSON text nests deeper than `levels`; for use before it is parsed. */
 export function nestsDeeper(text: string, levels: number): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -83,7 +83,7 @@ export function nestsDeeper(text: string, levels: number): boolean {
   return false;
 }
 
-/** Position of the quote that ends the JSON string whose text begins at `from`; -1 without one. */
+/** Returns the position of the quote that ends the JSON string whose text begins at `from`; -1 if there is none. */
 export function closingQuote(text: string, from: number): number {
   for (let at = text.indexOf('"', from); at >= 0; at = text.indexOf('"', at + 1)) {
     let backslashes = 0;

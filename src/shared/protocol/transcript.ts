@@ -1,4 +1,4 @@
-/** A log as people and programs read it: what was told, said, called and given back, in the order of the conversation. */
+/** A log as people and programs read it: messages, answers, calls and results, in the order of the conversation. */
 import { z } from "zod";
 import { ContentBlock, Usage } from "./content.ts";
 import {
@@ -16,10 +16,10 @@ import {
 const at = { message: z.int().min(0) };
 
 /**
- * One thing of a conversation. `message`: its number; even ones are the user's, odd ones the model's. `told`: a message of the
- * parent; `noticed`: a word of the runtime; `said`: an answer of the model; `called`: a tool began; `returned`: what it gave
- * back; `failed`: the answer that never came; `left_out`: from here on requests were made without the results of calls of message
- * `through` and before; `compacted`: and with the summary `text` in place of what was said before message `before`.
+ * One item of a conversation. `message`: its number; even ones are the user's, odd ones the model's. `told`: a message of
+ * the parent; `noticed`: a notice of the runtime; `said`: an answer of the model; `called`: a tool began; `returned`: its
+ * result; `failed`: the answer never came; `left_out`: from here on requests omit the results of calls up to message
+ * `through`; `compacted`: from here on the summary `text` replaces the messages before message `before`.
  */
 export const TranscriptEntry = z.discriminatedUnion("kind", [
   z.object({ ...at, kind: z.literal("told"), run: z.int(), message_id: z.string(), text: z.string() }),
@@ -59,13 +59,13 @@ export const TranscriptEntry = z.discriminatedUnion("kind", [
 /** See {@link TranscriptEntry}. */
 export type TranscriptEntry = z.infer<typeof TranscriptEntry>;
 
-/** Most entries of a log that one read of a transcript looks at, unless a single message has more. */
+/** Maximum log entries that one read of a transcript takes, unless a single message has more. */
 export const TRANSCRIPT_PAGE = 500;
 
-/** Most bytes of a log that one read of a transcript takes, unless a single message has more. */
+/** Maximum log bytes that one read of a transcript takes, unless a single message has more. */
 const TRANSCRIPT_PAGE_BYTES = 1_000_000;
 
-/** Of a page's keys those of whole messages that have at most `most` bytes together, and of its first message in any case. */
+/** Cuts a page to whole messages that have at most `most` bytes together; its first message stays in any case. */
 export function withinBytes(
   page: { keys: readonly string[]; next?: number },
   bytes: readonly number[],
@@ -88,7 +88,7 @@ function messageOfKey(key: string): number {
   return EntryKey.parse(key).message;
 }
 
-/** The keys of the messages behind `after`, whole messages of `limit` entries at most; `next`: the last one, where there are more. */
+/** Returns the keys of the messages after `after`, whole ones, at most `limit` entries; `next`: the last one, if more follow. */
 export function pageOf(
   keys: readonly string[],
   { after, limit }: { after: number; limit: number },
@@ -117,7 +117,7 @@ const ORDER: Record<TranscriptEntry["kind"], number> = {
   compacted: 7,
 };
 
-/** The entries of a log in the order of the conversation; those that this version does not know are left out. */
+/** Returns the entries of a log in the order of the conversation, without those that this version does not know. */
 export function transcriptOf(log: ReadonlyMap<string, string>): TranscriptEntry[] {
   return [...log]
     .flatMap(([key, json]) => entriesOf(key, json))

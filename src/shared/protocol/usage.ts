@@ -1,4 +1,4 @@
-/** What models are called and cost, and what a parent's runs have used of them, by days. Pure. */
+/** Names and prices of models, and the usage of a parent's runs by days. Pure. */
 import { z } from "zod";
 import { promptTokens, Usage } from "./content.ts";
 
@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000;
 const MICRO = 1_000_000;
 
 /**
- * Sums over runs that have ended, however they ended. `replies`: how many; `tokens`: sum of the four fields of `usage`;
+ * Sums over runs that have ended, in whatever way. `replies`: number of runs; `tokens`: sum of the four fields of `usage`;
  * `cost_usd`: 0 for runs whose model has no known price.
  */
 export const UsageTotals = z.object({
@@ -22,7 +22,7 @@ export type UsageTotals = z.infer<typeof UsageTotals>;
 
 const Counter = z.coerce.number().int().min(0);
 
-/** The sum over a stored record, from the day in which `sinceMs` (epoch ms) lies. Throws on a record that is not one. */
+/** Sums a stored record from the day of `sinceMs` (epoch ms) on. Throws if the record is invalid. */
 export function sumUsage(record: Readonly<Record<string, string>>, sinceMs: number): UsageTotals {
   const firstDay = Math.floor(sinceMs / DAY_MS);
   const sums: Record<string, number> = {};
@@ -46,7 +46,7 @@ export function sumUsage(record: Readonly<Record<string, string>>, sinceMs: numb
   };
 }
 
-// What a model call costs: a dated price table, the operator's overrides, and the arithmetic. Pure.
+// Cost of a model call: a dated price table, the operator's overrides, and the arithmetic. Pure.
 
 const rate = z.number().nonnegative();
 
@@ -79,8 +79,8 @@ function price(input: number, output: number, cacheRead: number, cacheWrite: num
 }
 
 /**
- * List prices by model id, from https://platform.claude.com/docs/en/about-claude/pricing. A model that is not
- * here has no known price: nothing is guessed from its neighbours. The offline model costs nothing.
+ * List prices by model id, from https://platform.claude.com/docs/en/about-claude/pricing. A model that is not listed has no
+ * known price, also if a similar one has. The offline model costs nothing.
  */
 export const PRICES: Readonly<Record<string, Price>> = Object.freeze({
   "claude-fable-5-1": price(10, 50, 0.25, 12.5),
@@ -105,15 +105,15 @@ export const PRICES: Readonly<Record<string, Price>> = Object.freeze({
   "offline-1": price(0, 0, 0, 0),
 });
 
-/** The alias of a dated snapshot (`claude-opus-4-5` of `claude-opus-4-5-20251101`); any other id as it is. */
+/** Returns the alias of a dated snapshot (`claude-opus-4-5` of `claude-opus-4-5-20251101`); any other id unchanged. */
 export function undatedId(model: string): string {
   return model.replace(/-\d{8}$/, "");
 }
 
 /**
- * The price of `model`, or undefined when it is not known (then a cost cap cannot be kept and is refused).
- * `overrides` win over the table; a dated snapshot (`claude-opus-4-5-20251101`) costs what its alias costs.
- * Only exact ids and snapshots match: a newer minor version is another model.
+ * Returns the price of `model`; undefined if it is unknown (then a cost cap cannot be kept and is refused). `overrides` win
+ * over the table; a dated snapshot (`claude-opus-4-5-20251101`) costs what its alias costs. Only exact ids and snapshots
+ * match: a newer minor version is another model.
  */
 export function priceOf(model: string, overrides: PriceOverrides = {}): Price | undefined {
   const alias = undatedId(model);
@@ -126,8 +126,8 @@ export function priceOf(model: string, overrides: PriceOverrides = {}): Price | 
 }
 
 /**
- * USD for **one call**'s usage. Never pass a sum of several calls: which rates apply depends on the length
- * of each prompt. Sum the results instead.
+ * Returns the cost in USD of **one call**. Never pass a sum of several calls, because the rates depend on the length of each
+ * prompt. Sum the results instead.
  */
 export function costUsd(usage: Usage, price: Price): number {
   const long = price.long_prompt;
@@ -148,9 +148,7 @@ const MODEL_IDS: Readonly<Record<string, string>> = {
   opus: "claude-opus-5-5",
 };
 
-/**
- * The id behind `name`: that of `ids`, else Anthropic's in whatever case (`Opus`), else the name itself; undefined for `inherit`.
- */
+/** Returns the id for `name`: from `ids`, else Anthropic's in any case (`Opus`), else `name`; undefined for `inherit`. */
 export function modelIdOf(
   name: string | undefined,
   ids: Readonly<Record<string, string>> = {},

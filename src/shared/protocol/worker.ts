@@ -1,9 +1,9 @@
-/** How a worker announces itself, and the names of the tools that every worker has. */
+/** The announcement of a worker, the names of the tools that every worker has, and the data of a wake. */
 import { z } from "zod";
 import { PAYLOAD_VERSION } from "./agent.ts";
 import { ParentId, TenantId, Uid } from "./ids.ts";
 
-/** The tools every worker offers; all others are known only where a live worker announces them. */
+/** Tools that every worker offers. All others are known only while a live worker announces them. */
 export const BASE_TOOLS = [
   "read_file",
   "write_file",
@@ -16,12 +16,12 @@ export const BASE_TOOLS = [
 
 const BASE: ReadonlySet<string> = new Set(BASE_TOOLS);
 
-/** The names of `tools` that no worker has by itself: of an allowlist, those that a worker must be given to claim it. */
+/** Returns the names of an allowlist that are no base tools: a worker must be given them to claim the agent. */
 function customTools(tools: readonly string[] = []): string[] {
   return tools.filter((name) => !BASE.has(name));
 }
 
-/** What a worker must have to run an agent as its specification says: tools, skills and hooks, by names that differ. */
+/** Returns what a worker must have to run an agent: tools, skills and hooks, with prefixes that keep their names apart. */
 export function needsOf({
   tools,
   skills,
@@ -35,12 +35,12 @@ export function needsOf({
   return [...customTools(tools), ...named("skill", skills), ...named("hook", hooks)];
 }
 
-/** An announcement is forgotten this long after it was last made. */
+/** Lifetime of an announcement after its last renewal. */
 export const WORKER_TTL_MS = 30_000;
 
 /**
- * What a worker says about itself. `tools`: every tool it can run; `model`: what a parent without a model of its own may
- * ask it for; `concurrency`: runs at a time; `now`: its host's clock when it announced, epoch ms.
+ * Announcement of a worker. `tools`: every tool it can run; `model`: model that parents without their own may ask it for;
+ * `concurrency`: runs at a time; `now`: its host's clock at the announcement, epoch ms.
  */
 export const WorkerAnnouncement = z.object({
   v: z.literal(1),
@@ -55,9 +55,9 @@ export const WorkerAnnouncement = z.object({
 /** See {@link WorkerAnnouncement}. */
 export type WorkerAnnouncement = z.infer<typeof WorkerAnnouncement>;
 
-// A wake: the BullMQ job that says "look at this agent". It carries ids only, never state or text.
+// A wake: the BullMQ job that says "this agent has work". It carries ids only, never state or text.
 
-/** The data of a wake job; its id is `<uid>.<wake>`, its name the agent_id. */
+/** Data of a wake job. The job's id is `<uid>.<wake>`, its name the agent_id. */
 export const Wake = z.object({
   v: z.literal(1),
   tenant: TenantId,
@@ -71,7 +71,7 @@ export type Wake = z.infer<typeof Wake>;
 
 const Versioned = z.looseObject({ v: z.number() });
 
-/** Whether `data` is a wake of a newer version than this one, which only newer workers can follow. */
+/** Returns true if `data` is a wake of a newer version, which only newer workers can follow. */
 export function isNewerWake(data: unknown): boolean {
   const { success, data: payload } = Versioned.safeParse(data);
   return success && payload.v > PAYLOAD_VERSION;

@@ -1,4 +1,4 @@
-/** An answer on its way back to the model: what the Messages API takes of it, and the results that follow under its ids. Pure. */
+/** An answer as it is sent back to the model: the blocks that the Messages API takes, and the results under its ids. Pure. */
 import {
   type ContentBlock,
   isText,
@@ -10,59 +10,59 @@ import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import type { LoggedAnswer } from "./log.ts";
 
-/** A call of an answer: its id in the conversation, and its result once it has one. */
+/** A call of an answer: its id, its id in the conversation (`sentId`), and its result if it has one. */
 export interface SentCall {
   id: string;
   sentId: string;
   result: string | undefined;
-  /** The result that stands for it once it is left out of requests. */
+  /** Replacement of the result when requests omit it. */
   stub: string;
 }
 
 const NOT_EXECUTED = JSON.stringify(
   "Not executed: the answer that asked for this call was cut off or the run ended first.",
 );
-/** The ids of calls in a conversation, each with the number of the last suffix that it was given. */
+/** Ids of the calls in a conversation, each with the last number that it was given as a suffix. */
 export type UsedIds = Map<string, number>;
 
-/** A result is left out where that spares at least this many characters. */
+/** Minimum number of characters that omitting a result must save. */
 const WORTH_CHARS = 200;
 
-/** A result as a block of the next user message. */
+/** Returns a result as a block of the next user message. */
 export function resultBlock(sentId: string, contentJson: string, isError: boolean): string {
   return `{"type":"tool_result","tool_use_id":${JSON.stringify(sentId)},"content":${wellFormedJson(contentJson)}${isError ? ',"is_error":true' : ""}}`;
 }
 
 const STUB_INPUT_CHARS = 120;
 
-/** What stands for the result of a call that is left out: what was called, in one line. */
+/** Returns the replacement of an omitted result: one line that describes the call. */
 function stubOf({ name, input }: ToolUseBlock, sentId: string): string {
   const shown = clip(JSON.stringify(input) ?? "", STUB_INPUT_CHARS);
   const words = `[Left out to make room: the result of ${spelledName({ name })} ${shown}. Call it again if you need it.]`;
   return resultBlock(sentId, JSON.stringify(words), false);
 }
 
-/** Whether a result of `length` characters is left out for its stub. */
+/** Returns true if omitting a result of `length` characters for its stub saves enough. */
 export function isWorth(length: number, stub: string): boolean {
   return length - stub.length >= WORTH_CHARS;
 }
 
-/** The result of a call that has none. */
+/** Returns the result for a call that has none. */
 export function notExecuted(sentId: string): string {
   return resultBlock(sentId, NOT_EXECUTED, true);
 }
 
 const THINKING: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
-/** What the API takes as the name of a tool and as the id of a call: a model can invent a name, a provider an id. */
+/** Names of tools and ids of calls that the API takes: a model can invent a name, a provider an id. */
 const FIT_FOR_A_NAME = /^[a-zA-Z0-9_-]+$/;
 const NAME_MAX_CHARS = 128;
-/** A surrogate that the provider spelled as an escape, of which it is not known yet whether it is half of a pair. */
+/** A surrogate that the provider spelled as an escape; it may be a lone one. */
 const ESCAPED_SURROGATE = /\\u[dD]/;
 
 /**
- * The blocks of `answer` that go back, comma separated ("" when none may), and the ids of its calls. The API wants an id
- * once in a conversation, but not every provider keeps to that: one in `usedIds` gets a suffix; its own ids are added. A
- * name or an id that the API would refuse is spelled so that it does not: the whole conversation would be refused with it.
+ * Returns the blocks of `answer` to send back, comma separated ("" if there are none), and its calls. The API wants an id
+ * once in a conversation, but some providers repeat ids: one in `usedIds` gets a suffix, and new ids are added. Names and
+ * ids that the API would refuse are respelled, because it would refuse the whole conversation.
  */
 export function answerEcho(message: number, answer: LoggedAnswer, usedIds: UsedIds) {
   const calls: SentCall[] = [];
@@ -79,7 +79,7 @@ export function answerEcho(message: number, answer: LoggedAnswer, usedIds: UsedI
   return { content, calls };
 }
 
-/** Blank text is refused anywhere in a message, thinking at its end. */
+/** Serialises the blocks without those that the API refuses: blank text anywhere, and thinking at the end. */
 function spelledAnew(content: readonly ContentBlock[], calls: readonly SentCall[]): string {
   const kept = content.filter((block) => !isBlank(block));
   while (THINKING.has(kept.at(-1)?.type ?? "")) kept.pop();
@@ -105,12 +105,12 @@ function spelled(name: string): string {
   return name === "" ? "_" : name.replace(/[^a-zA-Z0-9_-]/g, "_");
 }
 
-/** The API takes ids of at most 256 characters; this much of one leaves room for the suffix. */
+/** Characters kept of an id before its suffix; the API takes ids of at most 256 characters. */
 const ID_STEM_CHARS = 240;
-/** The number of an id that was given no suffix yet. */
+/** Number of an id without a suffix. */
 const NO_SUFFIX = -1;
 
-/** The id, or with the first suffix that is free. Numbers go on where they ended: any number of equal ids costs a step each. */
+/** Returns the id, with the first free suffix if it is used. Numbers go on where they ended, so each equal id costs one step. */
 function unusedId(id: string, message: number, usedIds: UsedIds): string {
   const wanted = spelled(id);
   if (!usedIds.has(wanted)) {
@@ -125,7 +125,7 @@ function unusedId(id: string, message: number, usedIds: UsedIds): string {
   return `${stem}_${k}`;
 }
 
-/** Whether an answer of the model ends by itself without a word: it is asked for one, unless the parent says something. */
+/** Returns true if an answer ends naturally without text: the model is asked for text, unless the parent says something. */
 export function isMuteEnd({ stopReason, content }: Pick<LoggedAnswer, "stopReason" | "content">): boolean {
   const endsNaturally = stopReason === "end_turn" || stopReason === "stop_sequence";
   return endsNaturally && textOf(content).trim() === "";

@@ -1,16 +1,16 @@
 /**
- * What the caps, the log and the context window leave of a run.
+ * Decides how much the caps, the log and the context window still allow a run.
  *
- * The caps say whether the next model call may be an ordinary one, must be the final call (which asks for what has been found), or
- * cannot be made at all. Time, tokens and money trigger early, so that a final call still fits. A cap takes effect at three places:
- * `next` asks here before each call; a call under way ends at its `deadlineMs` (`call-model.ts`), and tools are stopped when
- * only the time of the final call is left (`run-tools.ts`).
+ * The caps say whether the next model call may be an ordinary one or must be the final call, which asks for the findings. Or
+ * they allow no call. Time, tokens and money trigger early, so that a final call still fits. A cap takes effect at three
+ * places: `next` asks here before each call; a call under way ends at its `deadlineMs` (`call-model.ts`); and tools are
+ * stopped when only the time of the final call is left (`run-tools.ts`).
  *
- * The log has a bound of its own, since every claim reads all of it, also what requests leave out: a full one is a cap, under which
- * its last turn's calls are not begun (`next.ts`).
+ * The log has a limit of its own, because every claim reads all of it, also the parts that requests omit. A full log is a
+ * cap: the calls of its last turn are not begun (`next.ts`).
  *
- * In the context window old tool results are left out of requests, and where that is not enough, what was said before is summed up.
- * How large the window is the provider knows: a summary is bought only after its refusal or a cut-off answer.
+ * Requests omit old tool results when the context window fills; if that is not enough, a summary replaces earlier messages.
+ * Only the provider knows the size of the window, so a summary is bought only after its refusal or a cut-off answer.
  */
 import { totalTokens } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
@@ -28,17 +28,17 @@ export type AllowedCall =
   | { call: "final"; cause: PartialReason }
   | { call: "none"; cause: PartialReason };
 
-/** What the caps allow as the next model call of the run. */
+/** Returns the next model call of the run that the caps allow. */
 export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
-  // A run that has found nothing yet has nothing to report: agents of a budget that is spent buy nothing at all.
+  // A run without findings has nothing to report: agents of a spent budget buy nothing at all.
   if (state.overBudget && state.paidCalls === 0) return { call: "none", cause: state.overBudget };
   const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }
 
-/** Running time after which ordinary calls and tools are stopped, so that the final call still fits. */
+/** Returns the running time after which ordinary calls and tools are stopped, so that the final call still fits. */
 export function ordinaryTimeMs(limits: Limits): number {
   return limits.max_duration_ms - Math.min(FINAL_CALL_RESERVE_MS, limits.max_duration_ms / 2);
 }
@@ -52,7 +52,7 @@ function exceeded({ paidCalls, elapsedMs, tally }: RunState, limits: Limits): Pa
   return undefined;
 }
 
-/** The next ordinary call is expected to cost what the previous one did, and the final call the same again. */
+/** Returns the cause of a final call. Expects the next ordinary call and the final call to cost what the previous one did. */
 function finalCallCause(state: RunState, limits: Limits): PartialReason | undefined {
   const { paidCalls, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
@@ -70,17 +70,17 @@ function finalCallCause(state: RunState, limits: Limits): PartialReason | undefi
   return undefined;
 }
 
-/** Three quarters of the smallest context window of the models in the price table. */
+/** Default of `clearAtTokens`: three quarters of the smallest context window of the models in the price table. */
 const CLEAR_AT_TOKENS = 150_000;
 
-/** Old results leave the requests from user message `message` on. */
+/** Omits old results from requests, from user message `message` on. */
 export interface ClearStep {
   do: "clear";
   message: number;
   cleared: ClearedEntry;
 }
 
-/** Buys a summary of what was said before message `compactBefore`, for the sake of message `message`. */
+/** Buys a summary of the messages before message `compactBefore`, for the sake of message `message`. */
 interface SummaryStep {
   do: "call_model";
   message: number;
@@ -88,15 +88,15 @@ interface SummaryStep {
   compactBefore: number;
 }
 
-/** So many of the last answers with tool calls keep their results, where that makes room enough. */
+/** Number of last answers with tool calls that keep their results, if that makes enough room. */
 const KEPT_TURNS = 3;
-/** Leaving results out loses the prompt cache: it must spare at least this share of what the previous call took. */
+/** Minimum share of the previous call's tokens that omitting results must save, because it loses the prompt cache. */
 const WORTH_SHARE = 0.2;
 const CHARS_PER_TOKEN = 3;
-/** Most summaries of a run: each costs a turn, and what it stands for is lost to the model. */
+/** Maximum number of summaries of a run: each costs a turn, and the model loses the messages it replaces. */
 const MOST_COMPACTIONS = 5;
 
-/** Whether the previous call has come near to the end of the context window. */
+/** Returns true if the previous call came near the end of the context window. */
 export function isFilling(
   { last, clearedAtMessage, userMessageNumber }: RunState,
   { clearAtTokens = CLEAR_AT_TOKENS }: RunRules,
@@ -107,14 +107,14 @@ export function isFilling(
 }
 
 /**
- * What makes a conversation shorter that does not fit: old results are left out, then all of them, then what was said before is
- * summed up. Undefined where nothing does.
+ * Returns the step that shortens a conversation that does not fit: it omits old results, then all results, then buys a
+ * summary of earlier messages. Undefined if nothing helps.
  */
 export function makeRoom(state: RunState, rules: RunRules): ClearStep | SummaryStep | undefined {
   return leaveOut(state, true) ?? sumUp(state, rules);
 }
 
-/** Leaves out the results of all turns but the last ones, or of all where room is `needed`. Undefined where that makes none. */
+/** Omits the results of all turns but the last ones, or of all if room is `needed`. Returns undefined if that makes no room. */
 export function leaveOut(state: RunState, needed: boolean): ClearStep | undefined {
   const { conversation, userMessageNumber: message, last } = state;
   const old = conversation.clearable(KEPT_TURNS);
@@ -124,7 +124,7 @@ export function leaveOut(state: RunState, needed: boolean): ClearStep | undefine
   return { do: "clear", message, cleared: { v: 1, through: found.through, ...goOn(state) } };
 }
 
-/** Buys a summary, where the caps leave a call for it and another one to go on with. */
+/** Buys a summary if the caps leave a call for it and another one to go on with. */
 function sumUp(state: RunState, { limits }: RunRules): SummaryStep | undefined {
   const { conversation, userMessageNumber, paidCalls, unsummedAtMessage } = state;
   if (state.compactions >= MOST_COMPACTIONS || nextAllowedCall(state, limits).call !== "ordinary")
@@ -135,7 +135,7 @@ function sumUp(state: RunState, { limits }: RunRules): SummaryStep | undefined {
     : { do: "call_model", message: userMessageNumber + 1, turn: paidCalls + 1, compactBefore };
 }
 
-/** A mark of an entry that makes room: after an answer that was cut off the model is told to go on. */
+/** Returns the mark of an entry that makes room after an answer that was cut off: the model is told to go on. */
 export function goOn({ last }: RunState): { go_on?: true } {
   return last?.stopReason === "model_context_window_exceeded" ? { go_on: true } : {};
 }

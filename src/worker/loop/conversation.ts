@@ -1,11 +1,11 @@
 /**
- * The conversation as the model gets it: JSON text that grows with each answer and is never serialised again. The same
- * log gives the same bytes, whichever process folded it.
+ * The conversation as the model gets it: JSON text that grows with each answer and is never serialised again. The same log
+ * gives the same bytes in every process.
  *
  * 1. Roles alternate, no content is empty, every `tool_use` has its `tool_result` in the next message.
- * 2. Within a run, what an answered call sent is the beginning of what the next one sends.
- * 3. What a summary stands for is cut off in front of an answer of the model: no call is parted from its result.
- * 4. A user message is spelled when its answer comes: until then results and words may still be added to it.
+ * 2. Within a run, the messages of an answered call are the beginning of the messages of the next one.
+ * 3. A summary replaces everything before an answer of the model: no call is parted from its result.
+ * 4. A user message is spelled when its answer comes: until then results and texts may still be added to it.
  */
 import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
 import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall, type UsedIds } from "./answer-echo.ts";
@@ -14,7 +14,7 @@ import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
 const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row. Do something else, or write your final answer.`;
-/** The result of the call that completes a forbidden repetition. */
+/** Result of the call that completes a forbidden repetition. */
 export const REPETITION_REFUSED = `Not executed: this is the same call for the ${REPETITION_LIMIT}th time in a row.`;
 
 const FINAL_CALL: Readonly<Record<PartialReason, string> & Partial<Record<StopReason, string>>> = {
@@ -29,12 +29,12 @@ const FINAL_CALL: Readonly<Record<PartialReason, string> & Partial<Record<StopRe
   finished_by_parent: "You were asked to stop working and report.",
 };
 
-/** What the model is told of a final answer that does not fit the output schema; `problem`: one clause. */
+/** Returns the text for the model after a final answer that does not fit the output schema; `problem`: one clause. */
 function correctionPrompt(problem: string): string {
   return `Your last message is not the output that was asked for: ${problem}. Do not call any more tools. Write one JSON value that fits the output schema of your instructions, and nothing around it.`;
 }
 
-/** What the final call adds to the conversation. */
+/** Returns the text that the final call adds to the conversation. */
 export function finalCallPrompt(cause: StopReason): string {
   return `${FINAL_CALL[cause] ?? FINAL_CALL.max_turns} Do not call any more tools. Report what you have found and done so far, and say plainly what is missing.`;
 }
@@ -47,7 +47,7 @@ export interface RequestMessages {
   cachedLength: number;
 }
 
-/** A result that was said: where its block begins in the text, and how long it is. */
+/** A result in the text: the position and length of its block. */
 interface SaidResult {
   message: number;
   at: number;
@@ -55,7 +55,7 @@ interface SaidResult {
   stub: string;
 }
 
-/** What could be left out: the results of calls of message `through` and before, with so many characters. */
+/** Results that can be omitted: those of calls up to message `through`; `chars`: characters that this saves. */
 export interface Clearable {
   through: number;
   chars: number;
@@ -65,29 +65,29 @@ const GO_ON =
   "Your last message was cut off: the conversation had become too long. What is old was left out of it. Go on.";
 const SUM_UP = `Stop here: this conversation has become too long, and all of it but the task will be left out. Do not call any tools. Write what is to stand in its place, for yourself: what you were asked, every later word of your parent that still holds, what you have found and done (with the names, paths and figures that you need to go on), what failed, and what is still open. Be complete and brief.`;
 
-/** What stands at the place of what was summed up. */
+/** Returns the text that replaces the summarised messages. */
 function summaryText(summary: string): string {
   return `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary}\n\n[What came after it follows.]`;
 }
 
-/** Share of the text that the first try sums up, and share of that which the next try sums up where it was too long. */
+/** Share of the text that the first try summarises; the next try summarises this share of a try that was too long. */
 const SUMMED_SHARE = 0.75;
-/** A summary must stand for at least this share of the text: the room that a smaller one makes, the next turns fill at once. */
+/** Minimum share of the text that a summary must replace: the next turns would fill the room of a smaller one at once. */
 const WORTH_SUMMING_SHARE = 0.1;
 
-/** An answer in front of which the text may be cut: where its message begins. */
+/** An answer before which the text may be cut, and the position of its message. */
 interface Cut {
   message: number;
   at: number;
 }
 
-/** What the next user message says about the last answer. */
+/** Remarks about the last answer in the next user message. */
 interface PendingRemarks {
   message: number;
   calls: SentCall[];
-  /** It completes the repetition at which the model is told. */
+  /** True if it completes so many identical calls that the model is told. */
   repeats: boolean;
-  /** It ended without a word. */
+  /** True if it ended without text. */
   isMute: boolean;
 }
 
@@ -95,7 +95,7 @@ type Role = "user" | "assistant";
 
 /** See the module's header. Grows in place. */
 export class Conversation {
-  /** Everything said so far; the last message is still open: its `]}` is missing. */
+  /** All messages so far; the last one is still open: its `]}` is missing. */
   #text = "";
   #role: Role | undefined;
   #cachedLength = 0;
@@ -106,41 +106,41 @@ export class Conversation {
   #goOn = "";
   #deliveries: readonly string[] = [];
   #beginsRun = false;
-  /** Results that have been said and are not left out, oldest first. */
+  /** Results in the text that are not omitted, oldest first. */
   #results: SaidResult[] = [];
-  /** Answers in front of which nothing was cut off yet, oldest first. */
+  /** Answers before which the text may still be cut, oldest first. */
   #cuts: Cut[] = [];
-  /** About so many tokens were summed up. */
+  /** Approximate number of tokens that summaries have saved. */
   summedUpTokens = 0;
-  /** The words with which the run began, and the message in which they were said. */
+  /** Blocks with which the run began, and the number of their message. */
   #opening = { message: 0, blocks: "" };
 
-  /** The messages of the next call; `finalCall` makes it the final call. */
+  /** Returns the messages of the next call; `finalCall` makes it the final call. */
   request(finalCall?: PartialReason): RequestMessages {
     const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, finalCall));
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
   }
 
-  /** The messages of a call: of one that buys a summary of what was said before message `compactBefore`, or of any other. */
+  /** Returns the messages of a call; `compactBefore`: the call buys a summary of the messages before that one. */
   messagesOf(call: { finalCall?: PartialReason; compactBefore?: number | undefined }): RequestMessages {
     return call.compactBefore === undefined
       ? this.request(call.finalCall)
       : this.summaryRequest(call.compactBefore);
   }
 
-  /** A word of the runtime, at the head of what the next user message says. */
+  /** Sets a notice of the runtime: the first text of the next user message. */
   notice(textJson: string): void {
     this.#notice = textJson;
   }
 
-  /** The last answer does not fit the output schema. The parent's messages, if there are any, are said instead. */
+  /** Sets the correction of an answer that does not fit the output schema. The parent's messages replace it, if there are any. */
   correct(problem: string): void {
     this.#correction = JSON.stringify(correctionPrompt(problem));
   }
 
   /**
-   * What the parent says, in the next user message, with number `message`: texts as JSON strings, images as finished blocks.
-   * `beginsRun`: nothing is said there about earlier runs, and it is said again beside a summary.
+   * Sets the parent's messages in the next user message, with number `message`: texts as JSON strings, images as finished
+   * blocks. `beginsRun`: the message has no remarks about earlier runs, and is repeated beside a summary.
    */
   deliver(message: number, partsJson: readonly string[], beginsRun: boolean): void {
     this.#deliveries = partsJson;
@@ -148,9 +148,7 @@ export class Conversation {
     if (beginsRun) this.#opening = { message, blocks: partsJson.flatMap(spoken).join(",") };
   }
 
-  /**
-   * What may be left out: long results of all answers with calls but the last `keep`. Undefined where that is nothing.
-   */
+  /** Returns the results that can be omitted: long ones of all answers with calls but the last `keep`. Undefined: none. */
   clearable(keep: number): Clearable | undefined {
     const pending = (this.#last?.calls ?? []).flatMap(({ result, stub }) =>
       result === undefined ? [] : { message: this.#last?.message ?? 0, length: result.length, stub },
@@ -165,7 +163,7 @@ export class Conversation {
     return chars > 0 ? { through, chars } : undefined;
   }
 
-  /** Leaves out what {@link clearable} named; `goesOn`: the model is told to go on with what it was saying. */
+  /** Omits the results that {@link clearable} named; `goesOn`: the model is told to continue its text. */
   clear(through: number, goesOn: boolean): void {
     const isLeftOut = ({ message, length, stub }: SaidResult) => message <= through && isWorth(length, stub);
     const leftOut = this.#results.filter(isLeftOut);
@@ -193,8 +191,8 @@ export class Conversation {
   }
 
   /**
-   * Before which answer to cut: the last that leaves room for the summary; after a failed try, before `below`. Undefined where
-   * that would make no room.
+   * Returns the answer before which to cut: the last that leaves room for the summary; after a failed try, one before
+   * `below`. Undefined if that would make no room.
    */
   compactable(below: number): number | undefined {
     const total = this.request().messages.length;
@@ -206,20 +204,20 @@ export class Conversation {
     return (worth.findLast(({ at }) => at <= most) ?? worth[0])?.message;
   }
 
-  /** The messages of the call that buys a summary of what was said before message `before`. */
+  /** Returns the messages of the call that buys a summary of the messages before message `before`. */
   summaryRequest(before: number): RequestMessages {
     const at = this.#cuts.find(({ message }) => message === before)?.at ?? 0;
     const { text } = joined(this.#text.slice(0, at), "user", "user", textBlock(JSON.stringify(SUM_UP)));
     return { messages: `${text}]}`, cachedLength: 0 };
   }
 
-  /** Whether `summary` is shorter than what it would stand for. */
+  /** Returns true if `summary` is shorter than the text that it would replace. */
   isShorter(before: number, summary: string): boolean {
     const cut = this.#cuts.find(({ message }) => message === before);
     return cut !== undefined && JSON.stringify(summaryText(summary)).length < this.#sparedBy(cut);
   }
 
-  /** Lets `summary` stand for what was said before message `before`, unless a later one does; the words with which the run began stay. */
+  /** Replaces the messages before message `before` by `summary`, unless a later one already does; the run's first messages stay. */
   compact(before: number, summary: string, goesOn: boolean): void {
     if (goesOn) this.#goOn = JSON.stringify(GO_ON);
     const cut = this.#cuts.find(({ message }) => message === before);
@@ -241,19 +239,19 @@ export class Conversation {
     return at - joined("", undefined, "user", opening || "{}").text.length;
   }
 
-  /** The result of a call of the last answer. */
+  /** Sets the result of a call of the last answer. */
   result(callId: string, contentJson: string, isError: boolean): void {
     const call = this.#last?.calls.find(({ id }) => id === callId);
     if (call) call.result = resultBlock(call.sentId, contentJson, isError);
   }
 
-  /** The pending user message got no answer: what follows joins it. */
+  /** Ends the pending user message without an answer: the next one joins it. */
   skip(): void {
     this.#say(this.#pending(false));
     this.#expect(undefined);
   }
 
-  /** The model's answer, as message `message`, to the pending user message. */
+  /** Adds the pending user message, and the model's answer to it as message `message`. */
   answer(message: number, answer: LoggedAnswer, about: Pick<PendingRemarks, "repeats" | "isMute">): void {
     this.#say(this.#pending(!this.#beginsRun, answer.finalCall));
     const { content, calls } = answerEcho(message, answer, this.#usedIds);
@@ -265,7 +263,7 @@ export class Conversation {
     this.#expect({ message, calls, repeats: about.repeats, isMute: about.isMute });
   }
 
-  /** A new user message is pending, after `last`. */
+  /** Begins a new pending user message after `last`. */
   #expect(last: PendingRemarks | undefined): void {
     this.#last = last;
     this.#notice = "";
@@ -275,7 +273,7 @@ export class Conversation {
     this.#beginsRun = false;
   }
 
-  /** The pending user message, which begins with the results: where they stand is kept. */
+  /** Adds the pending user message, which begins with the results, and keeps their positions. */
   #say(blocks: string): void {
     this.#add("user", blocks);
     let at = this.#text.length - blocks.length;
@@ -290,8 +288,8 @@ export class Conversation {
   }
 
   /**
-   * What the pending user message holds: results, then words, blank ones left out, for the API refuses blank text.
-   * `remarks`: also what the runtime has to say about the last answer.
+   * Returns the blocks of the pending user message: results, then texts that are not blank, because the API refuses blank
+   * text. `remarks`: also the runtime's remarks about the last answer.
    */
   #pending(remarks: boolean, finalCall?: StopReason): string {
     const blocks = this.#last?.calls.map(({ sentId, result }) => result ?? notExecuted(sentId)) ?? [];
@@ -309,13 +307,13 @@ export class Conversation {
 }
 
 const CLOSING_CHARS = 2;
-/** Characters of JSON that make a token, about. */
+/** Approximate number of characters of JSON per token. */
 const CHARS_PER_TOKEN = 4;
 
-/** A JSON string of white space alone, or none at all. */
+/** A JSON string of white space alone, or no text. */
 const BLANK_JSON = /^(?:"(?:\s|\\[fnrt]|\\u000b)*")?$/;
 
-/** A text as a block, nothing for a blank one; an image is a block already. */
+/** Returns a text as a block, and nothing for a blank one; an image is already a block. */
 function spoken(partJson: string): string[] {
   if (partJson.startsWith("{")) return [partJson];
   return BLANK_JSON.test(partJson) ? [] : [textBlock(partJson)];
@@ -325,7 +323,7 @@ function textBlock(textJson: string): string {
   return `{"type":"text","text":${wellFormedJson(textJson)}}`;
 }
 
-/** `text` and behind it `blocks`; of the same role as the last message (after a pause, say) they join it. */
+/** Appends `blocks` to `text`; they join the last message if it has the same role (after a pause, for example). */
 function joined(text: string, last: Role | undefined, role: Role, blocks: string) {
   if (blocks === "") return { text, role: last };
   if (last === role) return { text: `${text},${blocks}`, role };

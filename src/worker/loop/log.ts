@@ -1,7 +1,7 @@
 /**
- * The entries of an agent's log as the loop sees them: read once from Redis, or made once by this process together with
- * the JSON that is stored. What goes into the conversation is spelled as JSON here and never again: a text as a string, an
- * image as a block.
+ * The entries of an agent's log as the loop sees them: parsed once from Redis, or made once by this process together with
+ * the stored JSON. Content of the conversation is spelled as JSON here and never again: a text as a string, an image as a
+ * block.
  */
 import { type ContentBlock, type Usage, usageText } from "../../shared/protocol/content.ts";
 import {
@@ -26,8 +26,8 @@ import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 
 /**
- * One entry. `message` is the number it belongs to: even for the user, odd for the model; `bytes`: what it counts for in the log.
- * `…Json`: the same as JSON.
+ * One entry. `message`: number of its message, even for the user, odd for the model; `bytes`: bytes that it counts in the
+ * log; `…Json`: the same as JSON.
  */
 export type LogEntry = { message: number; bytes: number } & (
   | { kind: "delivery"; run: number; partsJson: readonly string[]; hasFiles: boolean }
@@ -45,10 +45,10 @@ export type LogEntry = { message: number; bytes: number } & (
 /** A model's answer as the log holds it. */
 export interface LoggedAnswer {
   content: readonly ContentBlock[];
-  /** `content` as the provider's adapter spelled it. */
+  /** `content` in the spelling of the provider's adapter. */
   contentJson: string;
   stopReason: string;
-  /** What the provider said of a refusal. */
+  /** The provider's words about a refusal. */
   refusal?: string | undefined;
   model: string;
   usage: Usage;
@@ -57,25 +57,25 @@ export interface LoggedAnswer {
   finalCall?: StopReason | undefined;
 }
 
-/** What a tool's result says besides its text. */
+/** Marks of a tool's result besides its text. */
 export interface ResultMarks {
   isError: boolean;
-  /** The call was never performed: it could not be. */
+  /** True if the call could not be performed. */
   isRefused: boolean;
-  /** The call could be performed and was not allowed. */
+  /** True if the call was possible but not allowed. */
   isDenied: boolean;
 }
 
-/** An entry that this process adds: where and how it is stored, and what the loop makes of it. */
+/** An entry that this process adds: its key and JSON in Redis, and its form for the loop. */
 export interface NewEntry {
   key: string;
   json: string;
-  /** Of an answer and a summary: what stands before the text. It is small, and says what was paid. */
+  /** For an answer or a summary: the JSON before the text. It is small and contains the price. */
   head?: string;
   entry: LogEntry;
 }
 
-/** What `entry` says that was paid for; undefined: nothing. */
+/** Returns the paid usage and cost that `entry` holds; undefined: none. */
 export function paidIn(entry: LogEntry): { usage: Usage; costUsd: number } | undefined {
   if (entry.kind === "answer") return { usage: entry.usage, costUsd: entry.costUsd };
   if (entry.kind === "purchase" || entry.kind === "compacted")
@@ -83,7 +83,7 @@ export function paidIn(entry: LogEntry): { usage: Usage; costUsd: number } | und
   return undefined;
 }
 
-/** The whole log in the order of its messages; Redis returns a hash in any order. Throws as {@link readEntry}. */
+/** Returns the whole log in the order of its messages, because Redis returns a hash in any order. Throws as {@link readEntry}. */
 export function readLog(stored: Iterable<readonly [key: string, json: string]>): LogEntry[] {
   const entries = Array.from(stored, ([key, json]) => readEntry(key, json));
   return entries.sort((a, b) => a.message - b.message || ORDER[a.kind] - ORDER[b.kind]);
@@ -102,7 +102,7 @@ const ORDER: Readonly<Record<LogEntry["kind"], number>> = {
   compacted: 9,
 };
 
-/** A stored entry. Throws a zod error for a key or a shape that this version does not know. */
+/** Parses a stored entry. Throws a zod error for a key or a form that this version does not know. */
 export function readEntry(key: string, json: string): LogEntry {
   const { message, kind, callId } = EntryKey.parse(key);
   const bytes = entryBytes(key, json);
@@ -159,13 +159,13 @@ function partsOf({ text, note, images = [] }: DeliveredMessage): string[] {
   return [...words, ...blocks].map((part) => JSON.stringify(part));
 }
 
-/** What stands before the content of an answer. No JSON string holds it: its first quote would be escaped there. */
+/** JSON before the content of an answer. No JSON string contains it: its first quote would be escaped there. */
 const BEFORE_CONTENT = ',"content":';
 const OPENING = '{"v":1,"model":';
 
 function readAnswer(message: number, bytes: number, value: unknown, json: string): LogEntry {
   const entry = AssistantEntry.parse(value);
-  // The content goes back to the provider in the very bytes in which it came, whichever process sends it.
+  // The content goes back to the provider byte for byte as it came, whichever process sends it.
   const contentJson = json.startsWith(OPENING)
     ? json.slice(json.indexOf(BEFORE_CONTENT) + BEFORE_CONTENT.length, -1)
     : JSON.stringify(entry.content);
@@ -184,7 +184,7 @@ function readAnswer(message: number, bytes: number, value: unknown, json: string
   };
 }
 
-/** The parent's messages, delivered as message `message` of run `run`. */
+/** Makes the entry of the parent's messages, delivered as message `message` of run `run`. */
 export function newDelivery(message: number, run: number, messages: readonly DeliveredMessage[]): NewEntry {
   const list = messages.map(({ message_id, text, note, images }) =>
     JSON.stringify({ v: 1, message_id, text, note, images }),
@@ -194,7 +194,7 @@ export function newDelivery(message: number, run: number, messages: readonly Del
   return { key, json, entry: deliveryOf(message, entryBytes(key, json), run, messages) };
 }
 
-/** A word of the runtime to the model, delivered with message `message`. */
+/** Makes a notice of the runtime to the model, delivered with message `message`. */
 export function newNotice(message: number, text: string): NewEntry {
   const textJson = JSON.stringify(text);
   const key = entryKey.notice(message);
@@ -202,7 +202,7 @@ export function newNotice(message: number, text: string): NewEntry {
   return { key, json, entry: { kind: "notice", message, bytes: entryBytes(key, json), textJson } };
 }
 
-/** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
+/** Makes the entry of the model's answer as message `message`. Its content is last, so that it can be cut out unchanged. */
 export function newAnswer(message: number, answer: LoggedAnswer, durationMs: number): NewEntry {
   const { stopReason, refusal, model, usage, costUsd, finalCall, contentJson } = answer;
   let more = stopReason === USUAL_STOP ? "" : `,"stop_reason":${JSON.stringify(stopReason)}`;
@@ -229,7 +229,7 @@ export function newAnswer(message: number, answer: LoggedAnswer, durationMs: num
   return { key, json, head, entry };
 }
 
-/** The call `callId` of message `message` begins. */
+/** Makes the mark that the call `callId` of message `message` begins. */
 export function newStarted(message: number, callId: string, name: string): NewEntry {
   return startedAt(entryKey.started(message, callId), message, callId, name);
 }
@@ -239,12 +239,12 @@ function startedAt(key: string, message: number, callId: string, name: string): 
   return { key, json, entry: { kind: "started", message, bytes: entryBytes(key, json), callId } };
 }
 
-/** The mark of a question that is put: that of the call which puts it. */
+/** Makes the mark of a question: that of the call which asks it. */
 export function newQuestionMark(questionId: string): NewEntry {
   return startedAt(entryKey.startedOf(questionId), 0, "", ASK_TOOL);
 }
 
-/** What a call gave back; `isInterrupted`: a crash cut it off. */
+/** Makes the result of a call; `isInterrupted`: a crash cut the call off. */
 export function newResult(
   message: number,
   callId: string,
@@ -275,44 +275,44 @@ export function newResult(
   };
 }
 
-/** Message `message` will never come. */
+/** Makes the entry that message `message` will never come. */
 export function newFailure(message: number, value: FailureEntry): NewEntry {
   const key = entryKey.failure(message);
   const json = JSON.stringify(value);
   return { key, json, entry: { kind: "failure", message, bytes: entryBytes(key, json), value } };
 }
 
-/** Whether message `message` fits the output schema. */
+/** Makes the verdict on message `message` under the output schema. */
 export function newVerdict(message: number, value: VerdictEntry): NewEntry {
   const key = entryKey.verdict(message);
   const json = JSON.stringify(value);
   return { key, json, entry: { kind: "verdict", message, bytes: entryBytes(key, json), value } };
 }
 
-/** From message `message` on requests leave out old results. */
+/** Makes the entry that requests omit old results from message `message` on. */
 export function newCleared(message: number, value: ClearedEntry): NewEntry {
   const key = entryKey.cleared(message, value.through);
   const json = JSON.stringify(value);
   return { key, json, entry: { kind: "cleared", message, bytes: entryBytes(key, json), value } };
 }
 
-/** From message `message` on a summary stands for what was said before. */
+/** Makes the entry that a summary replaces earlier messages from message `message` on. */
 export function newCompacted(message: number, value: CompactedEntry): NewEntry {
   const json = priced(value);
-  // A copy: a slice would keep the whole summary for as long as the run.
+  // A copy, because a slice would keep the whole summary in memory as long as the run.
   const head = Array.from(json.slice(0, json.indexOf('"summary"'))).join("");
   const key = entryKey.compacted(message, value.before);
   return { key, json, head, entry: { kind: "compacted", message, bytes: entryBytes(key, json), value } };
 }
 
-/** A call for message `message` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
+/** Makes the entry of a call for message `message` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
 export function newPurchase(message: number, epoch: number, k: number, value: PurchaseEntry): NewEntry {
   const key = entryKey.purchase(message, epoch, k);
   const json = priced(value);
   return { key, json, entry: { kind: "purchase", message, bytes: entryBytes(key, json), value } };
 }
 
-/** An entry as JSON, its usage in the spelling of {@link StoredUsage}. */
+/** Returns an entry as JSON, its usage in the spelling of {@link StoredUsage}. */
 function priced({ v, usage, ...value }: CompactedEntry | PurchaseEntry): string {
   return `{"v":${v},"usage":${usageText(usage)},${JSON.stringify(value).slice(1)}`;
 }

@@ -1,6 +1,6 @@
 /**
- * What happens next, as a pure and total function of where the run stands. Running an agent is "perform, append, ask
- * again"; resuming after a crash is asking again.
+ * Decides the next step, as a pure and total function of the run's state. Running an agent is "perform, append, ask again";
+ * resuming after a crash is asking again.
  */
 import { entryKey } from "../../shared/protocol/log.ts";
 import {
@@ -20,10 +20,10 @@ import type { RunRules } from "./reply-body.ts";
 import { type CallState, knownStop, type LastAnswer, type RunState } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
 
-/** How a call is answered: `run` performs it, the others only commit a result that says why not. */
+/** A call and its treatment. `how`: `run` performs the call; the others only commit a result with the reason. */
 export interface PlannedCall extends Pick<CallState, "id" | "name" | "input"> {
   how: "run" | "interrupted" | "repeated" | "unanswered" | "denied";
-  /** Why a call is `denied`. */
+  /** Reason if the call is `denied`. */
   reason?: string;
 }
 
@@ -35,30 +35,30 @@ export type Step =
   /** Answers the open calls of message `message`, all in parallel. */
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
   | ClearStep
-  /** Finds out whether message `message` fits the output schema. */
+  /** Checks whether message `message` fits the output schema. */
   | { do: "check_output"; message: number; text: string }
-  /** Waits for the parent's answers to the calls that are left. */
+  /** Waits for the parent's answers to the remaining calls. */
   | { do: "ask"; turn: number; questions: OpenQuestion[] }
-  /** The run is over; `natural` when an unread message should keep it going. */
+  /** Ends the run; `natural` if an unread message should keep it going. */
   | { do: "settle"; reason: StopReason; natural: boolean };
 
-/** Buys message `message`, or for the sake of it a summary. */
+/** Buys message `message`, or a summary that makes room for it. */
 export interface CallStep {
   do: "call_model";
   message: number;
   turn: number;
   /** The cap that makes it the final call. */
   finalCall?: PartialReason;
-  /** It must bring the output. */
+  /** True if the answer must be the output. */
   asksOutput?: boolean;
-  /** Buys a summary of what stands before this message. The log has it as `before`, and as `sums_up` where bought in vain. */
+  /** Buys a summary of the messages before this one. The log stores it as `before`, or as `sums_up` if bought in vain. */
   compactBefore?: number;
 }
 
-/** The result of a call for which the log has no room. */
+/** Result of a call for which the log has no room. */
 const NO_ROOM = "Not executed: the conversation has become too long to take another result.";
 
-/** A final answer that does not fit the output schema is asked for once more with the schema enforced, then repaired twice. */
+/** Attempts after a final answer that does not fit the output schema: one with the schema enforced, then two repairs. */
 const MOST_MISMATCHES = 3;
 
 /** Decides the next step of the run under `rules`. */
@@ -73,7 +73,7 @@ export function next(state: RunState, rules: RunRules): Step {
   return betweenCalls(state, rules);
 }
 
-/** The model has answered and nothing was said to it since. Unknown stop reasons fail closed. */
+/** Decides the step after an answer to which nothing was said yet. Unknown stop reasons fail the run. */
 function afterAnswer(last: LastAnswer, state: RunState, rules: RunRules): Step {
   switch (knownStop(last.stopReason)) {
     case "tool_use": {
@@ -100,7 +100,7 @@ function afterAnswer(last: LastAnswer, state: RunState, rules: RunRules): Step {
   }
 }
 
-/** The check that a final answer must pass, where the parent asked for output and it has not been made. */
+/** Returns the check of a final answer, if the parent asked for output and the check was not made yet. */
 function outputCheckStep(
   { message }: LastAnswer,
   { verdict, tally }: RunState,
@@ -110,12 +110,12 @@ function outputCheckStep(
   return { do: "check_output", message, text: tally.text };
 }
 
-/** A natural end, once its output fits. Whatever the last answer is, it has been paid for: it stays the summary. */
+/** Ends the run naturally if its output fits, else asks again if it may. The last answer was paid for and stays the summary. */
 function endNaturally(state: RunState, rules: RunRules): Step {
   const { verdict, mismatches } = state;
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
   if (verdict.final || mismatches > MOST_MISMATCHES) return end("invalid_output");
-  // A budget without room refuses every call but a final one: this one would be planned, and refused, again and again.
+  // A budget without room refuses every call but a final one: this call would be planned and refused again and again.
   if (state.overBudget || nextAllowedCall(state, rules.limits).call === "none") return end("invalid_output");
   return {
     do: "call_model",
@@ -125,21 +125,21 @@ function endNaturally(state: RunState, rules: RunRules): Step {
   };
 }
 
-/** A natural end, but the parent has said more: the run goes on if it still may; else the message waits for the next. */
+/** Decides a natural end with an unread message: the run goes on if it may; otherwise the message waits for the next run. */
 function oneMore(state: RunState, rules: RunRules): Step {
   return nextAllowedCall(state, rules.limits).call === "none" ? end("end_turn") : betweenCalls(state, rules);
 }
 
 /**
- * Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. Caps never stop a run
- * from taking its first message: left in the inbox, each end of a run would start another run.
+ * Decides between two model calls: the caps come first, then the parent's unread messages, then the call. Caps never stop a
+ * run from taking its first message: left in the inbox, it would start another run after each run.
  */
 function betweenCalls(state: RunState, rules: RunRules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
   const allowed = nextAllowedCall(state, rules.limits);
   if (allowed.call === "none") return end(allowed.cause);
-  // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
+  // A paused answer goes back unchanged, so the parent's messages wait until the model has finished it.
   const isPaused = state.last?.stopReason === "pause_turn" && allowed.call === "ordinary";
   if (unread && !isPaused) return deliver(state);
   if (isFilling(state, rules)) {
@@ -162,8 +162,8 @@ function deliver({ unread, inboxRead, userMessageNumber }: RunState): Step {
 }
 
 /**
- * Questions come last: an agent that waits does nothing else. None is asked when no call may follow that would read the
- * answer.
+ * Plans the open calls. Questions come last, because a waiting agent does nothing else. None is asked if no call may follow
+ * that would read the answer.
  */
 function answerCalls(last: LastAnswer, state: RunState, rules: RunRules): Step | undefined {
   const { message, turn } = last;
@@ -183,13 +183,13 @@ function answerCalls(last: LastAnswer, state: RunState, rules: RunRules): Step |
 
 type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
 
-/** A call, and the work that judging it may take. */
+/** A call, and the work for judging it. */
 interface Judged {
   call: CallState;
   work: Work;
 }
 
-/** A call that has no result yet. Where the log is full none begins: the final call comes next. */
+/** Plans a call without a result. If the log is full no call begins, because the final call comes next. */
 function planOpen(judged: Judged, message: number, state: RunState, rules: RunRules): Planned {
   const { call } = judged;
   if (state.isLogFull && !call.isStarted) return { how: "denied", reason: NO_ROOM };
@@ -197,7 +197,7 @@ function planOpen(judged: Judged, message: number, state: RunState, rules: RunRu
   return question ? planQuestion(question, judged, state, rules) : planCall(judged, state, rules);
 }
 
-/** A rule that asks is kept by the question itself: it is the parent's to answer. */
+/** Plans a question to the parent. It satisfies a rule with `ask` by itself, because the parent answers it. */
 function planQuestion(
   question: OpenQuestion,
   { call, work }: Judged,
@@ -215,7 +215,7 @@ function planCall({ call, work }: Judged, state: RunState, rules: RunRules): Pla
   return how === "run" ? applyPermissions({ call, work }, state, rules) : { how };
 }
 
-/** What the permission rules say of a call that may begin otherwise: it runs, is denied, or is a question to the parent. */
+/** Applies the permission rules to a call that could begin otherwise: it runs, is denied, or becomes a question to the parent. */
 function applyPermissions(
   { call, work }: Judged,
   { last, finish }: RunState,
@@ -229,7 +229,7 @@ function applyPermissions(
     return { how: "denied", reason: `Your parent did not permit this call: ${call.permission}` };
   }
   if (call.isPermissionAsked || finish) return { how: "unanswered" };
-  // Entries of a call with this id would pass for the question and its answer.
+  // Entries of a call with this id would look like the question and its answer.
   const isForged = last?.calls.some(({ id }) => permittedCallOf(id) === call.id) === true;
   if (!canBePermitted || isForged)
     return {
@@ -248,13 +248,13 @@ function howToPerform(call: CallState, rules: RunRules): PlannedCall["how"] {
   return call.repeats >= REPETITION_LIMIT ? "repeated" : "run";
 }
 
-/** A question that was asked and is still without an answer when its agent goes on gets none. */
+/** Plans a question by its state: one without an answer when its agent goes on gets none. */
 function howToAsk(call: CallState, { finish }: RunState): PlannedCall["how"] | "ask" {
   if (call.isStarted || finish) return "unanswered";
   return call.repeats >= REPETITION_LIMIT ? "repeated" : "ask";
 }
 
-/** The question that a call puts. Undefined for another call, and for one that puts none: it is performed, and its result says why. */
+/** Returns the question that a call asks. Undefined for another call, and for an invalid question: its result gives the reason. */
 function questionOf(
   { id, name, input }: CallState,
   message: number,

@@ -1,7 +1,8 @@
 /**
- * Replays a run from its log: asks `next` before each entry what it would do, and says where the log has something else. The
- * loop is pure, so it decides again as it did, but for what no log holds (running time, the parent's wish for an end, budgets,
- * what the provider found too long, rules and hooks of the worker): where only that explains an entry, it is assumed, and said.
+ * Replays a run from its log: asks `next` before each entry what it would do, and reports where the log differs. The loop is
+ * pure, so only facts outside the log change its decisions: running time, the parent's wish for an end, budgets, the
+ * provider's limit of length, rules and hooks of the worker. If only such a fact explains an entry, the replay assumes it
+ * and says so.
  */
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
@@ -10,17 +11,17 @@ import { type CallStep, next, type Step } from "./next.ts";
 import type { RunRules } from "./reply-body.ts";
 import { RunState } from "./state.ts";
 
-/** One decision: at which message, what the log says was done, what `next` says, and what was assumed for it. */
+/** One decision: its message, the step in the log, the step that `next` returns, and the assumption for it. */
 export interface Decision {
   message: number;
   logged: string;
   decided: string;
   agrees: boolean;
-  /** What no log holds and had to be so. */
+  /** Fact outside the log that had to be true. */
   assumed?: string;
 }
 
-/** A run to replay; `ended`: why it stopped by itself, absent while it goes on or where it was ended from outside. */
+/** A run to replay. `ended`: reason why it stopped by itself; absent while it goes on or if it was ended from outside. */
 export interface ReplayedRun {
   run: number;
   spec: AgentSpec;
@@ -28,7 +29,7 @@ export interface ReplayedRun {
   ended?: StopReason | undefined;
 }
 
-/** The decisions of a run, oldest first. Throws a zod error for an entry that this version does not know. */
+/** Returns the decisions of a run, oldest first. Throws a zod error for an entry that this version does not know. */
 export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
   const state = new RunState(run);
   const rules = rulesOf(spec);
@@ -48,21 +49,21 @@ export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
   return decisions;
 }
 
-/** What an entry shows to have been decided before it. */
+/** Decision that was made before an entry, as the entry shows it. */
 interface Wanted {
   logged: string;
   does: readonly Step["do"][];
-  /** Of a final call or an end. */
+  /** Cause of a final call or an end. */
   cause?: StopReason | undefined;
-  /** It makes room in the context window: by a summary of what stands before message `compactBefore`, or without one. */
+  /** Set if the entry makes room in the context window: by a summary of the messages before `compactBefore`, or without one. */
   makesRoom?: { compactBefore?: number };
 }
 
-/** Undefined for an entry of an earlier run, and for one that follows from the decision before it. */
+/** Returns undefined for an entry of an earlier run, and for one that follows from the decision before it. */
 function wantedBy(entry: LogEntry, before: LogEntry | undefined, state: RunState): Wanted | undefined {
   const { kind, message } = entry;
   if (kind === "delivery" && entry.run === state.run) {
-    // What they said decides nothing.
+    // Their texts decide nothing.
     state.unread = entry.partsJson.map((_, i) => ({ v: 1, message_id: `${message}.${i}`, text: "" }));
     return { logged: "deliver", does: ["deliver"] };
   }
@@ -97,7 +98,7 @@ function decide(state: RunState, rules: RunRules, message: number, wanted: Wante
     assumed = wanted.makesRoom ? assumeTooLong(state) : assume(state, rules, wanted.cause);
     if (assumed !== undefined) step = next(state, rules);
   }
-  // After a summary that did not fit, or came to nothing, one of less was asked for.
+  // After a summary that did not fit or failed, the run asked for a summary of fewer messages.
   while (isOfMore(step, wanted)) {
     state.unsummedAtMessage = step.compactBefore;
     step = next(state, rules);
@@ -127,7 +128,7 @@ function assumeTooLong(state: RunState): string {
   return "the provider found the conversation too long";
 }
 
-/** Brings into the state what would explain `cause` and stands in no log; undefined where nothing would. */
+/** Adds the fact to the state that would explain `cause` and is in no log; returns undefined if there is none. */
 function assume(state: RunState, { limits }: RunRules, cause: StopReason | undefined): string | undefined {
   switch (cause) {
     case "finished_by_parent":
@@ -156,7 +157,7 @@ function summaryCall(before: number): string {
   return `call_model (summary of what stands before message ${before})`;
 }
 
-/** The rules as the record holds them; those of the worker are not known here. */
+/** Returns the rules in the record; those of the worker are unknown here. */
 function rulesOf({ limits, alerts, model, permissions, answer_ms, output_schema }: AgentSpec): RunRules {
   return {
     limits,

@@ -1,7 +1,7 @@
 /**
- * What a run is judged by, and the body of the reply that it would end with.
+ * Rules of a run, and the body of the reply with which it would end now.
  *
- * The text of the body is in the record of the agent, or only in a log entry: then the progress names the number of its message.
+ * The text of the body is in the agent's record, or only in a log entry: then the progress names the number of its message.
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
@@ -17,29 +17,29 @@ import { summarise, type Tally } from "./tally.ts";
 /** Share of a cap at which the default alert lies. */
 const DEFAULT_ALERT_SHARE = 0.8;
 
-/** What a run is judged by. */
+/** Rules of a run. */
 export interface RunRules {
   limits: Limits;
   alerts?: AlertThresholds;
-  /** Model asked for; named in replies of runs that never got an answer. */
+  /** Requested model; named in replies of runs without an answer. */
   model: string;
   /** Tools of the allowlist that this worker does not have. */
   unknownTools?: readonly string[];
-  /** Tools whose interrupted calls are simply made again. */
+  /** Tools whose interrupted calls are made again. */
   idempotentTools: ReadonlySet<string>;
-  /** Whether the parent can be asked. */
+  /** True if the parent can be asked. */
   canAsk: boolean;
   /** Layers of rules; every one must permit a call. */
   permissions?: readonly PermissionRules[];
-  /** Whether the parent can be asked to permit a call. */
+  /** True if the parent can be asked to permit a call. */
   canBePermitted?: boolean;
-  /** Prompt and answer tokens of a call at which old tool results are left out; default 150,000. */
+  /** Prompt and answer tokens of a call from which requests omit old tool results; default 150,000. */
   clearAtTokens?: number;
-  /** What the final answer must fit. */
+  /** Schema of the final answer. */
   outputSchema?: OutputSchema | undefined;
 }
 
-/** The reply's body, if the run ended here. */
+/** Returns the body of the reply if the run ended now. */
 export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   const { tally, failure } = state;
   const error =
@@ -48,7 +48,7 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
     oddStopOf(state) ??
     refusalOf(state) ??
     mismatchOf(state);
-  // Output is one JSON value: nothing stands around it.
+  // Output is one JSON value, so no earlier text is added to it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;
   const body: ReplyBody = {
@@ -70,7 +70,7 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   return body;
 }
 
-/** What the record has of a text: the summary, and the whole text where that had to be cut. */
+/** Text in the record: the summary, and the whole text if the summary was cut. */
 export interface TextInRecord {
   summary: string | undefined;
   whole: string;
@@ -78,16 +78,16 @@ export interface TextInRecord {
 
 const ONLY_IN_LOG = { summary: undefined, whole: "" } as const;
 
-/** What a claimed record has; undefined where it does not tell. */
+/** Returns the text in a claimed record; undefined if the record does not tell. */
 export function textIn({ progress, said }: AgentRecord): TextInRecord | undefined {
   if (!progress || said !== undefined) return ONLY_IN_LOG;
   return progress.truncated ? undefined : { summary: progress.summary, whole: "" };
 }
 
 /**
- * The progress and the text that a commit sends of `body` (`args`), and what the record holds afterwards (`text`). The text is
- * sent only if no log entry has it and the record holds another one. The last commit puts it into the record in any case: the
- * record outlives the log.
+ * Returns the progress and text that a commit sends of `body` (`args`), and the text in the record after it (`text`). The
+ * text is sent only if no log entry has it and the record holds another one. The last commit always writes it to the record,
+ * because the record outlives the log.
  */
 export function progressUpdate(
   body: ReplyBody,
@@ -100,21 +100,21 @@ export function progressUpdate(
   return { progress: body, text, args: { progress: { said, ...body }, ...changeTo(text, held) } };
 }
 
-/** What makes `text` out of what the record has; nothing where that is the same. */
+/** Returns the arguments that change the record's text to `text`; undefined if it is the same. */
 function changeTo({ summary, whole }: TextInRecord, held: TextInRecord | undefined) {
   if (held?.summary === summary && held?.whole === whole) return undefined;
   return { summary, whole_text: whole === "" ? undefined : whole, forgets_summary: summary === undefined };
 }
 
-/** The text of the summary where `body` had to cut it; "" else. */
+/** Returns the uncut text of the summary if `body` had to cut it, else "". */
 function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: RunRules): string {
   if (!body.truncated) return "";
   return outputSchema ? tally.text : tally.report;
 }
 
 /**
- * The message of the log whose text, without the blanks around it, is the summary of `body`; 0 where no message says just that.
- * A script knows fewer blanks than `trim` does.
+ * Returns the number of the log message whose trimmed text is the summary of `body`; 0 if there is none. A script trims
+ * fewer blanks than `trim`, so only those are allowed around the summary.
  */
 function saidIn({ summary }: ReplyBody, { tally: { text, said } }: RunState): number {
   const at = text.indexOf(summary);
@@ -122,7 +122,7 @@ function saidIn({ summary }: ReplyBody, { tally: { text, said } }: RunState): nu
   return /^[\t-\r ]*$/.test(around) ? said : 0;
 }
 
-/** `body` with these questions counted as calls; one about a permission is none: the call it is about counts when it begins. */
+/** Returns `body` with these questions counted as calls, except permission questions: their calls count when they begin. */
 export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[]): ReplyBody {
   const put = questions.filter((question) => !isPermissionQuestion(question)).length;
   if (put === 0) return body;
@@ -130,17 +130,17 @@ export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[
   return { ...body, tools_called: { ...body.tools_called, [ASK_TOOL]: asked } };
 }
 
-/** What the reply says of a run whose final call a full log has called for. */
+/** Error sentence for a run that made its final call because the log was full. */
 const LOG_FULL = `The log of this sub-agent has reached ${LOG_MAX_BYTES / 1024 ** 2} MB, the most that it may have: it takes no further message. Spawn a new one and tell it what it needs to know.`;
 
 function logFullOf({ last }: RunState): string | undefined {
   return last?.finalCall === "context_window" ? LOG_FULL : undefined;
 }
 
-/** So much of what a provider says of a refusal stands in the reply, in UTF-16 code units. */
+/** Maximum UTF-16 code units of a provider's words about a refusal in the reply. */
 const REFUSAL_CHARS = 256;
 
-/** Why an answer ends the run that was no end the loop knows. A final call ends it whatever it stopped for. */
+/** Returns the reason if the loop does not know why the answer ended the run. A final call ends it in any case. */
 function oddStopOf({ last }: RunState): string | undefined {
   if (!last || last.finalCall) return undefined;
   if (last.stopReason === "tool_use" && last.calls.length === 0)
@@ -150,13 +150,13 @@ function oddStopOf({ last }: RunState): string | undefined {
     : `The model stopped for a reason that is not known here: ${quoted(last.stopReason)}.`;
 }
 
-/** What the provider said when it refused to answer. */
+/** Returns the provider's words about its refusal. */
 function refusalOf({ last }: RunState): string | undefined {
   if (last?.refusal === undefined) return undefined;
   return `The provider says of its refusal: ${quoted(last.refusal, REFUSAL_CHARS)}.`;
 }
 
-/** Why there is no output although it was asked for. */
+/** Returns the reason why the requested output is missing. */
 function mismatchOf({ verdict }: RunState): string | undefined {
   return verdict && !verdict.fits ? `The output does not fit its schema: ${verdict.problem}.` : undefined;
 }
@@ -167,7 +167,7 @@ function byName([a]: [string, number], [b]: [string, number]): number {
 
 const ALERTS: readonly Alert["kind"][] = ["turns", "tokens", "tool_calls", "cost_usd"];
 
-/** The alerts whose thresholds the run has reached. */
+/** Returns the alerts whose thresholds the run has reached. */
 function alertsOf({ paidCalls, tally }: RunState, { limits, alerts = {} }: RunRules): Alert[] {
   const reached: Alert[] = [];
   for (const kind of ALERTS) {

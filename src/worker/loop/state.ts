@@ -1,6 +1,6 @@
 /**
- * Where a run stands: everything `next` decides on, small. Entries of the log move it on, one at a time; what the log cannot know
- * (the inbox, the time, what a provider or a budget has just refused) the run sets.
+ * State of a run: everything `next` decides on, small. Entries of the log update it, one at a time. The run sets what the
+ * log cannot know: the inbox, the time, a refusal by a provider or a budget.
  *
  * 1. Folding the entries as they are committed gives the same state as folding the stored log after a claim.
  * 2. The state may be ahead of Redis by entries that are on their way; nothing is performed on them before they are
@@ -17,26 +17,26 @@ import { Conversation } from "./conversation.ts";
 import type { LogEntry } from "./log.ts";
 import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
 
-/** So many paid calls in a row that bring nothing end the run. */
+/** Number of useless paid calls in a row that ends the run. */
 const MOST_BARREN_CALLS = 5;
-/** What the reply says of that. */
+/** Error sentence of the reply after that. */
 export const PAID_IN_VAIN = "Five paid model calls in a row brought nothing that could be used.";
 
-/** A tool call and what became of it. */
+/** A tool call and its state. */
 export interface CallState {
   id: string;
   name: string;
   input: unknown;
-  /** How many identical calls in a row it completes. */
+  /** Number of identical calls in a row, this one included. */
   repeats: number;
   isStarted: boolean;
   isAnswered: boolean;
-  /** Whether its parent was asked to permit it, and what it answered. */
+  /** True if the parent was asked to permit it; `permission`: the parent's answer. */
   isPermissionAsked: boolean;
   permission?: string;
 }
 
-/** The stop reasons that the loop knows. Any other ends the run: what it would mean to go on is not known. */
+/** Stop reasons that the loop knows. Any other ends the run, because its meaning is unknown. */
 const KNOWN_STOPS = [
   "end_turn",
   "stop_sequence",
@@ -47,7 +47,7 @@ const KNOWN_STOPS = [
   "model_context_window_exceeded",
 ] as const;
 
-/** The stop reason, where it is one that the loop knows. */
+/** Returns the stop reason if the loop knows it. */
 export function knownStop(reason: string): (typeof KNOWN_STOPS)[number] | undefined {
   return KNOWN_STOPS.find((known) => known === reason);
 }
@@ -64,7 +64,7 @@ export interface LastAnswer {
   usage: Usage;
   costUsd: number;
   calls: CallState[];
-  /** It ended by itself without a word. */
+  /** True if it ended by itself without text. */
   isMute: boolean;
 }
 
@@ -75,27 +75,27 @@ export class RunState {
   /** Number of the run. */
   readonly run: number;
   readonly conversation = new Conversation();
-  /** How many entries the log has, and how many bytes they count for. */
+  /** Number of entries of the log, and number of bytes that they count. */
   entries = 0;
   logBytes = 0;
-  /** Whether a message of this run has been delivered. */
+  /** True if a message of this run has been delivered. */
   isBegun = false;
-  /** Whether the parent's words of the pending user message have been delivered. */
+  /** True if the parent's messages in the pending user message have been delivered. */
   isDelivered = false;
-  /** Model calls of the run that were paid for: answers, and calls whose answer could not be used. */
+  /** Paid model calls of the run: answers, summaries, and calls whose answer could not be used. */
   paidCalls = 0;
   /** Answers of the run, and summaries of its conversation. */
   turns = 0;
   last: LastAnswer | undefined;
-  /** What was found of the last answer as output; undefined before it was checked. */
+  /** Verdict on the last answer as output; undefined before it was checked. */
   verdict: VerdictEntry | undefined;
-  /** How many final answers in a row did not fit the output schema. */
+  /** Number of final answers in a row that did not fit the output schema. */
   mismatches = 0;
-  /** Whether the last answer followed a nudge: the request for words after an empty answer. */
+  /** True if the last answer followed a nudge: the request for text after an empty answer. */
   isAfterNudge = false;
   repetition = new Repetition();
   tally = new Tally();
-  /** The user message with which results were left out last, or old messages summed up. */
+  /** The user message with which results were last omitted, or old messages summarised. */
   clearedAtMessage = -1;
   /** Summaries that were bought in the run. */
   compactions = 0;
@@ -104,37 +104,37 @@ export class RunState {
 
   // Not from the log.
 
-  /** Messages of the parent that no entry has consumed yet, and how many were consumed before them; set by the session. */
+  /** Messages of the parent that no entry has consumed yet, and the number consumed before them; set by the session. */
   unread: readonly InboxMessage[] = [];
   inboxRead = 0;
   /** Running time of this run, ms; set by the session before each use. */
   elapsedMs = 0;
-  /** The parent asked for a graceful end; set by the session. */
+  /** True if the parent asked for a graceful end; set by the session. */
   finish = false;
-  /** A budget has no room for another ordinary call; set by `reserveCall`. */
+  /** Cap of a budget without room for another ordinary call; set by `reserveCall`. */
   overBudget: "max_total_tokens" | "max_cost" | undefined;
-  /** The pending user message, where the provider found the request too long with it; set after the failure of a call. */
+  /** The pending user message with which the provider found the request too long; set after the failure of a call. */
   tooLongAtMessage = -1;
 
-  // From the log, and from outside before the log has it.
+  // From the log, or set from outside before the log has it.
 
-  /** Why the next message of the model will never come; also set where a hook keeps the run from beginning. */
+  /** Reason why the next message of the model will never come; also set if a hook keeps the run from beginning. */
   failure: FailureEntry | undefined;
-  /** The summary of what stands before this message failed: only summaries of less are tried from now on. The run sets it, too, when that call fails. */
+  /** The summary of the messages before this one failed: later ones cover fewer. The run also sets it when that call fails. */
   unsummedAtMessage = Number.POSITIVE_INFINITY;
 
   /** Number of the pending user message of the conversation. */
   #at = 0;
   #lastRun: number | undefined;
-  /** The highest number of a message that was said, tried or paid for. */
+  /** Highest number of a message that was sent, tried or paid for. */
   #lastUsed = -1;
   #barrenCalls = 0;
   #barrenBefore = 0;
   #refusedCalls = 0;
-  /** Entries behind a gap in the log, by message. */
+  /** Entries after a gap in the log, by message. */
   #later: Map<number, LogEntry[]> | undefined;
 
-  /** The state of run `run` of an agent whose log is `entries`, in the order of its messages. */
+  /** Creates the state of run `run` of an agent whose log is `entries`, in the order of its messages. */
   constructor(run: number, entries: readonly LogEntry[] = []) {
     this.run = run;
     for (const entry of entries) this.fold(entry);
@@ -148,24 +148,24 @@ export class RunState {
     return this.isBegun ? this.#at : 2 * Math.floor(this.#lastUsed / 2) + 2;
   }
 
-  /** Whether too many paid calls in a row brought nothing. */
+  /** True if too many paid calls in a row brought nothing. */
   get hasWastedTooManyCalls(): boolean {
     return this.#barrenCalls >= MOST_BARREN_CALLS;
   }
 
-  /** Whether the log takes no turn any more. */
+  /** True if the log takes no further turn. */
   get isLogFull(): boolean {
     return this.logBytes >= LOG_MAX_BYTES;
   }
 
-  /** The JSON value of the last answer, where it was found to fit; null is a value. */
+  /** JSON value of the last answer if it was found to fit, null included; otherwise undefined. */
   get output(): unknown {
     if (this.verdict?.fits !== true) return undefined;
     const read = readOutput(this.tally.text);
     return read.status === "json" ? read.value : undefined;
   }
 
-  /** Moves the state on by an entry that was committed, or is about to be. */
+  /** Updates the state by an entry that was committed, or is about to be. */
   fold(entry: LogEntry): void {
     this.entries += 1;
     this.logBytes += entry.bytes;
@@ -181,7 +181,7 @@ export class RunState {
     else this.#later.set(entry.message, [entry]);
   }
 
-  /** False when something before the entry is missing. */
+  /** Returns false if an entry before this one is missing. */
   #take(entry: LogEntry): boolean {
     switch (entry.kind) {
       case "delivery":
@@ -222,7 +222,7 @@ export class RunState {
     return true;
   }
 
-  /** Counts anew: what earlier runs came to is no part of this one. */
+  /** Begins a run: calls of earlier runs are no part of its repetitions. */
   #begin(run: number): void {
     this.#lastRun = run;
     this.isBegun = run === this.run;
@@ -273,7 +273,7 @@ export class RunState {
       if (asked) asked.isPermissionAsked = true;
       return true;
     }
-    // A call that is made again has its mark already.
+    // A call that is repeated already has its mark.
     if (call.isStarted) {
       this.entries -= 1;
       this.logBytes -= entry.bytes;
@@ -294,7 +294,7 @@ export class RunState {
     }
     const isCounted = !isRefused && !isDenied;
     if (!call.isStarted && isCounted) this.tally.call(call.name);
-    // It was denied behind its mark, by a hook.
+    // A hook denied the call after its mark.
     if (call.isStarted && !isCounted) this.tally.uncall(call.name);
     if (!isError) this.tally.succeed(call.name);
     call.isAnswered = true;
@@ -302,7 +302,7 @@ export class RunState {
     return true;
   }
 
-  /** An answer of which no call can be performed was paid for in vain. */
+  /** Counts a refused call. An answer whose calls were all refused was paid for in vain. */
   #refuse(): void {
     this.#refusedCalls += 1;
     if (this.#refusedCalls === this.last?.calls.length) this.#barrenCalls = this.#barrenBefore + 1;
@@ -346,7 +346,7 @@ export class RunState {
     return this.last?.message === message ? this.last.calls.find(({ id }) => id === callId) : undefined;
   }
 
-  /** The call that an entry about a permission is about: no call has the entry's own id. */
+  /** Returns the call that a permission entry is about: no call has the entry's own id. */
   #permissionOf({ message, callId }: { message: number; callId: string }): CallState | undefined {
     const id = permittedCallOf(callId);
     return id === undefined ? undefined : this.#callOf({ message, callId: id });
@@ -371,7 +371,7 @@ export class RunState {
     return true;
   }
 
-  /** Messages up to `message` that got no answer: of earlier runs, which ended with them. */
+  /** Skips user messages before `message` that got no answer: earlier runs ended with them. */
   #reach(message: number): void {
     while (this.#at < message) {
       this.conversation.skip();
@@ -380,7 +380,7 @@ export class RunState {
     }
   }
 
-  /** Places the entries that follow what has been placed; false when there is none. */
+  /** Places the kept entries that come next; returns false if there are none. */
   #catchUp(): boolean {
     const at = this.#at;
     this.#placeKept(at - 1);

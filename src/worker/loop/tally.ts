@@ -1,6 +1,6 @@
 /**
- * What a run has come to: counters, cost and summary, and whether the model makes the same call again and again. Moved on by
- * one entry, never computed from the log.
+ * Totals of a run: counters, cost and summary, and whether the model repeats the same call. Each entry updates them; they
+ * are never computed from the log.
  */
 import {
   addUsage,
@@ -13,40 +13,40 @@ import {
 import { NO_SUMMARY } from "../../shared/protocol/reply.ts";
 import type { LoggedAnswer } from "./log.ts";
 
-/** Names under which calls are counted: a model can invent any number, and they are written with every commit. */
+/** Maximum number of names under which calls are counted: a model can invent any number, and every commit writes them. */
 const MOST_NAMES = 100;
 const OTHER_NAMES = "(others)";
 
 /** The counters of one run. */
 export class Tally {
-  /** Tokens and money, calls that were paid for in vain included. */
+  /** Tokens and money, including calls that were paid for in vain. */
   usage: Usage = ZERO_USAGE;
   tokens = 0;
   costUsd = 0;
-  /** Tool calls that began or were answered, refused and denied ones left out; names are the model's, `constructor` included. */
+  /** Tool calls that began or were answered, but no refused or denied ones; the model chooses names, even `constructor`. */
   readonly calls = new Map<string, number>();
   toolCalls = 0;
-  /** Calls by tool that were answered without an error. */
+  /** Calls answered without an error, by tool. */
   readonly succeeded = new Map<string, number>();
   /** The model of the last answer. */
   model: string | undefined;
-  /** The last text of the run that is not blank, whole; "" when there is none. */
+  /** Last text of the run that is not blank, whole; "" if there is none. */
   text = "";
-  /** The message that says it, where a script can read it there; else 0. */
+  /** Number of its message if a script can read the text there, else 0. */
   said = 0;
   /** The longest text before the last one, and whether the last one came without a tool call. */
   #earlier = "";
   #isLastWord = false;
   #summary: Summary | undefined;
 
-  /** Tokens and money of one call. */
+  /** Adds the tokens and money of one call. */
   spend(usage: Usage, costUsd: number): void {
     this.usage = addUsage(this.usage, usage);
     this.tokens += totalTokens(usage);
     this.costUsd += costUsd;
   }
 
-  /** An answer of the model. */
+  /** Adds an answer of the model. */
   answer({ message, usage, costUsd, model, content, contentJson }: LoggedAnswer & { message: number }): void {
     this.spend(usage, costUsd);
     this.model = model;
@@ -59,14 +59,14 @@ export class Tally {
     this.#summary = undefined;
   }
 
-  /** A tool call that began or was answered for the first time. */
+  /** Counts a tool call that began or was answered for the first time. */
   call(name: string): void {
     const counted = this.calls.has(name) || this.calls.size < MOST_NAMES ? name : OTHER_NAMES;
     this.calls.set(counted, (this.calls.get(counted) ?? 0) + 1);
     this.toolCalls += 1;
   }
 
-  /** A tool call that had its mark and was not made after all. */
+  /** Takes back the count of a tool call that had its mark but was not made. */
   uncall(name: string): void {
     const counted = this.calls.has(name) ? name : OTHER_NAMES;
     const left = (this.calls.get(counted) ?? 1) - 1;
@@ -75,12 +75,12 @@ export class Tally {
     this.toolCalls -= 1;
   }
 
-  /** A tool call that was answered without an error. */
+  /** Counts a tool call that was answered without an error. */
   succeed(name: string): void {
     this.succeeded.set(name, (this.succeeded.get(name) ?? 0) + 1);
   }
 
-  /** {@link text}, and behind a last word, marked, an earlier text beside which it is short: "the report is above". */
+  /** {@link text}. If it is a short last word ("the report is above"), a marker and the much longer earlier text follow. */
   get report(): string {
     const [last, earlier] = [this.text.trim(), this.#earlier.trim()];
     const reportMinChars = Math.max(REPORT_MIN_CHARS, last.length * REPORT_RATIO);
@@ -95,33 +95,33 @@ export class Tally {
   }
 }
 
-/** Redis' decoder reads JSON of at most so many levels; those of an entry around its content are counted in. */
+/** Maximum levels of JSON that Redis' decoder reads, less those of an entry around its content. */
 const SCRIPT_LEVELS = 990;
 
-/** Whether `json` is sure not to be too deep for a script: a level takes a bracket, and a bracket that closes it. */
+/** Returns true if `json` is surely not too deep for a script: a level takes an opening and a closing bracket. */
 function isReadableByScripts(json: string): boolean {
   return json.length < 2 * SCRIPT_LEVELS || json.split(/[\]}]/, SCRIPT_LEVELS + 1).length <= SCRIPT_LEVELS;
 }
 
-/** A last text of at most so many UTF-16 code units may point to an earlier one of at least so many, and so many times as long. */
+/** Maximum length of a last text that points to an earlier one, minimum length of that one (UTF-16 code units), and their ratio. */
 const POINTER_MAX_CHARS = 200;
 const REPORT_MIN_CHARS = 400;
 const REPORT_RATIO = 4;
-/** Stands between a short last text and the earlier one. */
+/** Marker between a short last text and the earlier one. */
 const EARLIER_MARK = "[an earlier message of this run, longer than its last one:]";
 
-// What the parent gets to read: the last non-empty text of a run, cut to a size that does not flood its context.
+// Text for the parent: the last non-empty text of a run, cut to a size that does not flood its context.
 
-/** Most code points of a summary, the marker included. */
+/** Maximum code points of a summary, the marker included. */
 export const SUMMARY_MAX_CHARS = 5_000;
 
-/** A text of the right size, and whether something was left out. */
+/** A text within the limit, and whether it was cut. */
 export interface Summary {
   summary: string;
   truncated: boolean;
 }
 
-/** `text` trimmed, or {@link NO_SUMMARY}; above `maxChars` code points its head and tail around a marker. */
+/** Returns the trimmed `text`, or {@link NO_SUMMARY}; above `maxChars` code points only its head and tail around a marker. */
 export function summarise(text: string, maxChars: number = SUMMARY_MAX_CHARS): Summary {
   const trimmed = text.trim();
   if (trimmed === "") return { summary: NO_SUMMARY, truncated: false };
@@ -135,23 +135,23 @@ export function summarise(text: string, maxChars: number = SUMMARY_MAX_CHARS): S
   return { summary: kept, truncated: true };
 }
 
-/** After this many identical consecutive calls the model is told. */
+/** Number of identical consecutive calls after which the model is told. */
 export const REPETITION_NOTICE = 3;
-/** This many identical consecutive calls end the run; the last one is not executed any more. */
+/** Number of identical consecutive calls that end the run; the last one is not executed. */
 export const REPETITION_LIMIT = 5;
 
-/** Takes the calls of one run one after the other. */
+/** Counts identical consecutive calls of one run, one call after the other. */
 export class Repetition {
   #previous: { name: string; input: unknown } | undefined;
   #count = 0;
   #isOver = false;
 
-  /** Whether some call of the run completed {@link REPETITION_LIMIT} identical ones. */
+  /** True if some call of the run completed {@link REPETITION_LIMIT} identical ones. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** How many identical calls in a row `call` completes. */
+  /** Returns the number of identical calls in a row, `call` included. */
   count(call: { name: string; input: unknown }): number {
     const isSame = this.#previous?.name === call.name && isSameJson(this.#previous.input, call.input);
     this.#count = isSame ? this.#count + 1 : 1;
@@ -161,7 +161,7 @@ export class Repetition {
   }
 }
 
-/** Whether two JSON values are equal, whatever the order of their keys. Without recursion: nesting has no limit. */
+/** Returns true if two JSON values are equal, whatever the order of their keys. No recursion, because nesting has no limit. */
 function isSameJson(a: unknown, b: unknown): boolean {
   const pairs: [unknown, unknown][] = [[a, b]];
   for (let pair = pairs.pop(); pair; pair = pairs.pop()) {

@@ -14,7 +14,7 @@ import { until } from "./until.ts";
 /** Returns a client, by default on the shared Redis with a unique prefix. */
 export function testClient(options: Partial<ClientOptions> = {}): Client {
   const client = createClient({
-    // Read only if needed: `npm run test:chaos` runs without vitest, where `redisUrl()` is not available.
+    // Read only if needed: `npm run test:chaos` runs outside of vitest, where `redisUrl()` is not available.
     redisUrl: options.redisUrl ?? redisUrl(),
     prefix: uniquePrefix(),
     model: "offline-1",

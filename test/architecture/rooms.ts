@@ -246,8 +246,8 @@ export const ROOMS: readonly Room[] = [
       "src/producer/",
       "src/worker/",
       "src/worker/health/",
-      "src/offline/", // `replay` runs the loop again.
-      "src/worker/loop/",
+      "src/offline/",
+      "src/worker/loop/", // The doctor replays runs.
       "src/service/board/",
       "src/service/mcp/",
       "src/service/agent-protocol/",

@@ -33,7 +33,7 @@ export function total(census: Census): number {
   return [...census.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** Keys of the fair queue: one of the installation, and one of its only tenant. Both expire while the queue is empty. */
+/** Keys of the fair queue: one of the installation, and one of its only tenant, which expires 24 h after its last wake. */
 const FAIR = 2;
 /** Keys of parent indexes: the index of all parents, and that of their only tenant. */
 const PARENTS = 2;

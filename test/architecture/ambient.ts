@@ -1,6 +1,6 @@
 /**
- * One door for everything ambient: environment, time, chance, signals, console, the process. What counts is what a name
- * means, so another spelling, an alias or an import of the same thing is the same thing.
+ * Rules that give each ambient resource (environment, time, randomness, signals, console, process) one file of src.
+ * They compare what a name resolves to, so an alias, an import or another spelling counts as the same resource.
  */
 import {
   isBinaryExpression,
@@ -19,14 +19,14 @@ import {
 } from "typescript/unstable/ast";
 import { findNodes, isInType, type Source, type Violation } from "./source.ts";
 
-/** `process.env` outside of `src/shared/config.ts`. */
+/** Finds `process.env` outside of `src/shared/config.ts`. */
 export function findEnvironmentReads(sources: readonly Source[]): Violation[] {
   return outside(["src/shared/config.ts", "src/offline/"], sources, (node, source) =>
     means(node, source, ENVIRONMENT) ? "the environment is read in src/shared/config.ts only" : undefined,
   );
 }
 
-/** Clocks and timers outside of `src/shared/clock.ts`. */
+/** Finds clocks and timers outside of `src/shared/clock.ts`. */
 export function findClocks(sources: readonly Source[]): Violation[] {
   return outside(["src/shared/clock.ts", "src/offline/"], sources, (node, source) => {
     const uses = means(node, source, TIME) || (means(node, source, ["es:Date"]) && !isGivenInstant(node));
@@ -34,7 +34,7 @@ export function findClocks(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** `keysUnder` outside of `installation.ts`: who names the keys of an installation by hand composes it by hand. */
+/** Finds `keysUnder` outside of `installation.ts`, which alone composes an installation. */
 export function findHandMadeInstallations(sources: readonly Source[]): Violation[] {
   const doors = ["src/shared/protocol/keys.ts", "src/shared/redis/installation.ts"];
   return outside(doors, sources, (node, source) =>
@@ -44,7 +44,7 @@ export function findHandMadeInstallations(sources: readonly Source[]): Violation
   );
 }
 
-/** `Math.random` anywhere but as the default of a parameter: chance is handed in. */
+/** Finds `Math.random` except as the default of a parameter: callers must be able to pass their own randomness. */
 export function findChance(sources: readonly Source[]): Violation[] {
   return outside(["src/offline/"], sources, (node, source) => {
     if (!means(node, source, ["es:Math.random"])) return undefined;
@@ -55,7 +55,7 @@ export function findChance(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Signal handlers outside of `src/cli/process.ts`. A computed event name could be a signal and counts as one. */
+/** Finds signal handlers outside of `src/cli/process.ts`. A computed event name counts as a signal, since it could be one. */
 export function findSignalHandlers(sources: readonly Source[]): Violation[] {
   return outside(["src/cli/process.ts"], sources, (node, source) => {
     if (!means(node, source, LISTENING)) return undefined;
@@ -66,7 +66,7 @@ export function findSignalHandlers(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** `console` outside of `src/cli`. */
+/** Finds `console` outside of `src/cli`. */
 export function findConsole(sources: readonly Source[]): Violation[] {
   return outside(["src/cli/"], sources, (node, source) => {
     const isMember = source.meaningOf(node)?.name.startsWith("Console.") === true && !isInType(node);
@@ -75,7 +75,7 @@ export function findConsole(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Standard streams, arguments and the end of the process outside of `src/cli`. */
+/** Finds uses of standard streams, arguments and process exit outside of `src/cli`. */
 export function findProcessUse(sources: readonly Source[]): Violation[] {
   return outside(["src/cli/"], sources, (node, source) =>
     means(node, source, PROCESS)
@@ -84,7 +84,7 @@ export function findProcessUse(sources: readonly Source[]): Violation[] {
   );
 }
 
-/** `process` handed on as a value, and `globalThis` in any way: what they hold could no longer be told apart. */
+/** Finds `process` used as a value, and any use of `globalThis`: the rules cannot follow their members from there. */
 export function findHandedOn(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, source) => {
     if (means(node, source, ["es:globalThis", "node:global"]))
@@ -127,13 +127,13 @@ function outside(
   );
 }
 
-/** Whether a name that is there at run time means one of these. */
+/** Returns whether a name that exists at run time resolves to one of `meanings`. */
 export function means(node: Node, source: Source, meanings: readonly string[]): boolean {
   const meaning = source.meaningOf(node);
   return meaning !== undefined && meanings.includes(`${meaning.home}:${meaning.name}`) && !isInType(node);
 }
 
-/** `a.name` for its `name`; the node itself where it is no member. */
+/** Returns the node `a.name` for its `name`, or the node itself if it is not a member. */
 export function whole(node: Node): Node {
   const { parent } = node;
   const member =
@@ -142,12 +142,12 @@ export function whole(node: Node): Node {
   return member ? parent : node;
 }
 
-/** Whether the name is where an import brings it in. */
+/** Returns whether the name stands in an import statement. */
 export function declares({ parent }: Node): boolean {
   return isImportClause(parent) || isImportSpecifier(parent) || isNamespaceImport(parent);
 }
 
-/** `new Date(instant)`, `Date.parse(text)` and `x instanceof Date` read no clock. */
+/** Returns whether this use of `Date` reads no clock: `new Date(instant)`, `Date.parse(text)`, `x instanceof Date`. */
 function isGivenInstant(node: Node): boolean {
   const { parent } = whole(node);
   if (isNewExpression(parent))

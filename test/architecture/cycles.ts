@@ -1,7 +1,7 @@
-/** Import cycles, `import type` counted: two files that need each other are one file, or lack a third. */
+/** Finds import cycles, `import type` included: two files that need each other should be one file, or share a third. */
 import type { Source, Violation } from "./source.ts";
 
-/** One violation for each file that can reach itself, with a shortest way round; each cycle is named once. */
+/** Returns one violation per import cycle, each with a shortest path. */
 export function findCycles(sources: readonly Source[]): Violation[] {
   const graph = new Map(sources.map(({ path, imports }) => [path, imports] as const));
   const named = new Set<string>();
@@ -14,7 +14,7 @@ export function findCycles(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** The files of a shortest cycle through `start`, itself first; undefined when there is none. */
+/** Returns the files of a shortest cycle through `start`, beginning with `start`; undefined if there is none. */
 function wayRound(start: string, next: (path: string) => string[]): string[] | undefined {
   const cameFrom = new Map<string, string>();
   const queue = [start];

@@ -1,4 +1,4 @@
-/** Every export carries a TSDoc comment. Re-exports do not: theirs stands where the thing is declared. */
+/** Checks that every export has a TSDoc comment. Re-exports need none: the declaration has it. */
 import {
   isBindingElement,
   isExportAssignment,
@@ -12,8 +12,8 @@ import {
 import { lineOf, type Source, type Violation } from "./source.ts";
 
 /**
- * Exports without a comment. Declarations of one name (overloads, a schema and its inferred type) need one comment
- * between them.
+ * Finds exports without a comment. Several declarations of one name (overloads, a schema and its inferred type) need only
+ * one comment.
  */
 export function findUndocumented(sources: readonly Source[]): Violation[] {
   return sources.flatMap(({ path, file }) => {
@@ -33,7 +33,7 @@ export function findUndocumented(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Local names that a statement exports. */
+/** Returns the local names that a statement exports. */
 function exportedNames(statement: Node): { name: string; node: Node }[] {
   if (isExportDeclaration(statement)) {
     const { exportClause, moduleSpecifier } = statement;
@@ -45,7 +45,7 @@ function exportedNames(statement: Node): { name: string; node: Node }[] {
   return declaredNames(statement).map((name) => ({ name, node: statement }));
 }
 
-/** Names that a top-level statement declares, exported or not. */
+/** Returns the names that a top-level statement declares, exported or not. */
 export function declaredNames(statement: Node): string[] {
   if (isVariableStatement(statement)) {
     return statement.declarationList.declarations.flatMap(({ name }) => boundNames(name));
@@ -55,7 +55,7 @@ export function declaredNames(statement: Node): string[] {
   return /^export default\b/.test(statement.getText()) ? ["default"] : [];
 }
 
-/** Names bound by an identifier or a pattern. */
+/** Returns the names bound by an identifier or a pattern. */
 function boundNames(target: Node): string[] {
   if (isIdentifier(target)) return [target.text];
   const names: string[] = [];
@@ -65,7 +65,7 @@ function boundNames(target: Node): string[] {
   return names;
 }
 
-/** Whether the comment right before the statement is a TSDoc comment that says something. */
+/** Returns whether the comment directly before the statement is a TSDoc comment with at least one word. */
 function hasDoc(statement: Node, file: SourceFile): boolean {
   const before = file.text.slice(statement.pos, statement.getStart(file)).trimEnd();
   if (!before.endsWith("*/")) return false;

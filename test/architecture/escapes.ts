@@ -1,4 +1,4 @@
-/** Ways around the type system and around the error catalogue. */
+/** Finds code that bypasses the type system or the error catalogue. */
 import {
   isAsExpression,
   isAwaitExpression,
@@ -22,10 +22,10 @@ import { type Checker, type Type, TypeFlags } from "typescript/unstable/sync";
 import { means, whole } from "./ambient.ts";
 import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
-/** Error classes are declared in a catalogue. */
+/** Files that may declare error classes. */
 const CATALOGUES = ["src/shared/errors.ts", "src/worker/model/anthropic/failure.ts"];
 
-/** The type `any`: written, or inferred for a variable (what a package hands to a callback is its own affair). */
+/** Finds the type `any`, written or inferred for a variable. Parameters of a package's callbacks are not checked. */
 export function findAny(sources: readonly Source[]): Violation[] {
   const written = findNodes(sources, (node) =>
     node.kind === SyntaxKind.AnyKeyword ? "`any` switches the checker off" : undefined,
@@ -49,7 +49,7 @@ export function findAny(sources: readonly Source[]): Violation[] {
   return [...written, ...inferred.filter(({ path, line }) => !lines.has(`${path}:${line}`))];
 }
 
-/** A cast of what was forgotten before, in one statement or in several: from `unknown`, `any`, `never` or `object`. */
+/** Finds casts from a type without information: `unknown`, `any`, `never` or `object`, also over several statements. */
 export function findCastsFromUnknown(sources: readonly Source[]): Violation[] {
   return sources.flatMap((source) => {
     const casts = source.nodes.filter((node) => isAsExpression(node) || isTypeAssertion(node)).filter(claims);
@@ -63,7 +63,7 @@ export function findCastsFromUnknown(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** What a call answers as `any` (`JSON.parse`, `Reflect.get`) and a declared type, a member or a loop takes for more. */
+/** Finds calls that return `any` (`JSON.parse`, `Reflect.get`) and are used as a narrower type without a check. */
 export function findClaimedAny(sources: readonly Source[]): Violation[] {
   return sources.flatMap(({ path, file, nodes, checker }) => {
     const calls = nodes.filter((node) => isCallExpression(node) || isAwaitExpression(node));
@@ -72,9 +72,9 @@ export function findClaimedAny(sources: readonly Source[]): Violation[] {
       const type = types[index];
       if (type === undefined || type.isErrorType() || !isAny(type, checker)) return [];
       if (isExpressionStatement(node.parent) || isTypeOfExpression(node.parent)) return [];
-      // What a promise brings is looked at where it is awaited.
+      // A promise's value is checked at its `await`.
       if ((type.flags & TypeFlags.Any) === 0 && isAwaitExpression(node.parent)) return [];
-      // An argument may be taken as any, as `String` does; anywhere else that is inferred from what was never checked.
+      // A parameter may have the type any, as `String`'s has; anywhere else any is inferred from an unchecked value.
       const harmless = isArgument(node) ? TypeFlags.AnyOrUnknown : TypeFlags.Unknown;
       const taken = checker.getContextualType(node);
       if (taken !== undefined && (taken.flags & harmless) !== 0) return [];
@@ -84,7 +84,7 @@ export function findClaimedAny(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** `JSON.parse` as a value: what it is handed to calls it, and claims what comes back. */
+/** Finds `JSON.parse` passed as a value: the function that calls it would use the result unchecked. */
 export function findHandedParsers(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, source) => {
     if (!means(node, source, ["es:JSON.parse"])) return undefined;
@@ -95,7 +95,7 @@ export function findHandedParsers(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Comments that silence the compiler. */
+/** Finds comments that silence the compiler. */
 export function findSuppressions(sources: readonly Source[]): Violation[] {
   return sources.flatMap(({ path, text, file, nodes }) => {
     const literals = nodes
@@ -110,7 +110,7 @@ export function findSuppressions(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Errors of the language made here: nothing tells them from one another. `instanceof Error` asks, and is fine. */
+/** Finds creations of built-in errors, which callers cannot distinguish. `instanceof Error` is allowed. */
 export function findBareErrors(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, source) => {
     if (isThrowStatement(node) && isPlainValue(node.expression)) return "only an error is thrown";
@@ -141,7 +141,7 @@ const BARE = [
   "AggregateError",
 ].map((name) => `es:${name}`);
 
-/** Whether the cast says something: `as const` and `as unknown` claim nothing. */
+/** Returns whether the cast asserts a type; `as const`, `as unknown` and `as any` do not. */
 function claims({ type }: { type: Node }): boolean {
   return (
     type.kind !== SyntaxKind.UnknownKeyword &&
@@ -150,7 +150,7 @@ function claims({ type }: { type: Node }): boolean {
   );
 }
 
-/** `any`, or a promise of it. */
+/** Returns whether the type is `any` or a promise of it. */
 function isAny(type: Type, checker: Checker): boolean {
   if ((type.flags & TypeFlags.Any) !== 0) return true;
   if (type.getSymbol()?.name !== "Promise" || !type.isTypeReference()) return false;

@@ -1,8 +1,8 @@
 import type { RuleName } from "./rules.ts";
 
 /**
- * A file that may break one rule, and why. An exemption that is no longer needed fails the test:
- * take its entry out.
+ * Permission for one file to break one rule, with the reason. The test fails on an exemption that is no longer needed:
+ * remove its entry.
  */
 export interface Exemption {
   rule: RuleName;
@@ -10,7 +10,7 @@ export interface Exemption {
   reason: string;
 }
 
-/** All exemptions there are. Rules that name their own door (config, clock, service, logger) need none. */
+/** All exemptions. Files that a rule itself allows (config, clock, service, logger) need none. */
 export const EXEMPTIONS: readonly Exemption[] = [
   {
     rule: "code comes in by import statements alone",

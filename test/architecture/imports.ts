@@ -1,13 +1,13 @@
-/** What comes into a file, held against the tables of rooms and doors; and the tables against what comes in. */
+/** Checks each file's imports against the tables of rooms and doors, and the tables for rows that no file uses. */
 import { isBuiltin } from "node:module";
 import { means } from "./ambient.ts";
 import { DOORS, ROOMS, type Room } from "./rooms.ts";
 import { COMPUTED, type Import, lineOf, type Source, type Violation } from "./source.ts";
 
-/** What Node has for the network without an import. */
+/** Network globals of Node, which need no import. */
 const NETWORK = ["node:fetch", "node:WebSocket", "node:EventSource"];
 
-/** Imports between files of src that the table of rooms does not allow. */
+/** Finds imports between files of src that the table of rooms does not allow. */
 export function findForbiddenImports(sources: readonly Source[]): Violation[] {
   return eachImport(sources, (path, { specifier, target }) => {
     if (specifier === COMPUTED) return "a computed import can reach anything; name the module";
@@ -20,7 +20,7 @@ export function findForbiddenImports(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Packages, built-in modules and globals of the network that come in by another way than their door. */
+/** Finds packages, built-in modules and network globals that a file uses without being one of their doors. */
 export function findSideDoors(sources: readonly Source[]): Violation[] {
   return sources.flatMap((source) => {
     const { path } = source;
@@ -45,7 +45,7 @@ function refusalOf(name: string, path: string): string | undefined {
     : `${name} may only be used in ${doors.join(", ") || "no file"}`;
 }
 
-/** What a file brings in that is not ours, by the names of {@link DOORS}. */
+/** Returns the packages, built-in modules and network globals that a file uses, named as in {@link DOORS}. */
 function broughtInto(source: Source): { name: string; line: number }[] {
   const imported = source.imports.flatMap(({ specifier, target, line }) => {
     if (target !== undefined || specifier === COMPUTED) return [];
@@ -60,7 +60,7 @@ function broughtInto(source: Source): { name: string; line: number }[] {
   return [...imported, ...used];
 }
 
-/** Rows that allow an import of a room that stands below them, or of none: the arrows of such a table lead round. */
+/** Finds rows that allow a room later in the table, or a missing room: such a table would allow cycles. */
 export function findUpwardRows(rooms: readonly Room[]): string[] {
   return rooms.flatMap(({ room, may }, index) => {
     const above = new Set(rooms.slice(0, index).map((row) => row.room));
@@ -68,7 +68,7 @@ export function findUpwardRows(rooms: readonly Room[]): string[] {
   });
 }
 
-/** Entries of the tables that nothing needs: rooms without a file, and what no file of a room or no door brings in. */
+/** Finds unused entries of the tables: rooms without a file, and permitted imports that no file uses. */
 export function findUnusedRows(sources: readonly Source[]): string[] {
   const needed = new Set(sources.flatMap(neededBy));
   const rooms = ROOMS.flatMap(({ room, may, packages = [], builtins = [] }) => [
@@ -79,7 +79,7 @@ export function findUnusedRows(sources: readonly Source[]): string[] {
   return [...rooms, ...doors].filter((row) => !needed.has(row));
 }
 
-/** The entries that a file needs: its room and its doors, with what comes in. */
+/** Returns the entries that a file needs: its room, the room's imports, and the doors it uses. */
 function neededBy(source: Source): string[] {
   const room = roomOf(source.path)?.room ?? "";
   const rooms = source.imports.flatMap(({ target }) => (target && roomOf(target)?.room) ?? []);
@@ -107,7 +107,7 @@ function roomOf(path: string): Room | undefined {
   return rooms.sort((a, b) => b.room.length - a.room.length)[0];
 }
 
-/** Whether a row (a folder or a file) contains the path. */
+/** Returns a predicate: whether a row (a folder or a file) contains the path. */
 function contains(path: string): (row: string) => boolean {
   return (row) => (row.endsWith("/") ? path.startsWith(row) : path === row);
 }

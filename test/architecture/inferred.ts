@@ -1,4 +1,4 @@
-/** The types of ours that a declaration shows without writing them: those of values and answers that are inferred. */
+/** Finds this package's types that a declaration exposes without naming them: inferred types of values and results. */
 import {
   isBlock,
   isFunctionDeclaration,
@@ -13,12 +13,12 @@ import {
 import { type Checker, ObjectFlags, SignatureKind, type Type } from "typescript/unstable/sync";
 import type { Meaning, Source } from "./source.ts";
 
-/** A type of ours that was inferred, and where. */
+/** An inferred type of this package, and the node that has it. */
 export interface Inferred extends Meaning {
   at: Node;
 }
 
-/** What is inferred in a declaration, its bodies and what `isHidden` left out. */
+/** Returns the types inferred in a declaration, without its bodies and the nodes for which `isHidden` is true. */
 export function inferredIn(
   statement: Node,
   { checker }: Source,
@@ -42,7 +42,7 @@ export function inferredIn(
   return found;
 }
 
-/** The type of a value, or of what a function answers, that has no annotation, or one by `typeof`. */
+/** Returns the type of a value or a function's result if it has no annotation, or is annotated with `typeof`. */
 function inferredType(node: Node, checker: Checker): Type | undefined {
   if (isTypeQueryNode(node)) return checker.getTypeFromTypeNode(node);
   if (isVariableDeclaration(node) || isPropertyDeclaration(node) || isParameterDeclaration(node))
@@ -57,11 +57,11 @@ function inferredType(node: Node, checker: Checker): Type | undefined {
 interface Walk {
   checker: Checker;
   sources: readonly Source[];
-  /** Ids of the types that were walked. */
+  /** Ids of the types already visited. */
   seen: Set<number>;
 }
 
-/** What a declaration file would write of a type, as far as it is ours: it goes into what has no name, and no further. */
+/** Returns this package's named types that a declaration file would write for a type. Only unnamed types are expanded. */
 function oursIn(type: Type, walk: Walk): Meaning[] {
   const { checker, seen } = walk;
   if (seen.has(type.id)) return [];
@@ -82,7 +82,7 @@ function isNamed(type: Type): boolean {
   );
 }
 
-/** The types that one without a name is made of. */
+/** Returns the types that compose an unnamed type. */
 function partsOf(type: Type, checker: Checker): Type[] {
   if (type.isUnionType() || type.isIntersectionType()) return [...type.getTypes()];
   if (!type.isObjectType()) return [];

@@ -1,13 +1,13 @@
 /**
- * The numbered invariants at the heads of modules, and the tests that hold them: `invariants.json` names for each the test
- * file and words of its title. `npm run invariants` lists those that no test is named for.
+ * Reads the numbered invariants in the header comments of modules. `invariants.json` maps each to a test file and words of
+ * a test title. `npm run invariants` lists the invariants without an entry.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { globSync } from "tinyglobby";
 import { z } from "zod";
 
-/** An invariant by the module whose head says it. */
+/** A numbered invariant and the module whose header comment states it. */
 export interface Invariant {
   /** Path below the repository. */
   file: string;
@@ -16,7 +16,7 @@ export interface Invariant {
   sentence: string;
 }
 
-/** Which test holds an invariant; `title`: words of the test's name. */
+/** The test that covers an invariant; `title`: words of the test's name. */
 export interface HeldInvariant {
   file: string;
   number: number;
@@ -26,7 +26,7 @@ export interface HeldInvariant {
 
 const Held = z.record(z.string(), z.record(z.string(), z.tuple([z.string(), z.string()])));
 
-/** All numbered invariants of `src`, by path and number. */
+/** Returns all numbered invariants of `src`, sorted by path. */
 export function numberedInvariants(root: string): Invariant[] {
   const files = globSync(["src/**/*.{ts,js}"], { cwd: root }).sort();
   return files.flatMap((file) => {
@@ -40,7 +40,7 @@ export function numberedInvariants(root: string): Invariant[] {
   });
 }
 
-/** The invariants that a test is named for. */
+/** Reads the invariants that have a test from `invariants.json`. */
 export function heldInvariants(root: string): HeldInvariant[] {
   const text = readFileSync(join(root, "test/architecture/invariants.json"), "utf8");
   return Object.entries(Held.parse(JSON.parse(text))).flatMap(([file, held]) =>

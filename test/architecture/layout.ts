@@ -1,11 +1,11 @@
-/** Where files stand: unit tests mirror src, and src has no drawers. */
+/** Rules for paths: unit tests mirror src, and src has no catch-all folders or files ("drawers"). */
 import { posix } from "node:path";
 import type { Source, Violation } from "./source.ts";
 
 const DRAWERS = new Set(["utils", "util", "helpers", "helper", "common", "misc", "types", "lib", "stuff"]);
 
 /**
- * Unit tests without the source they mirror. `test/unit/a/b.test.ts` belongs to `src/a/b.ts`, and so does
+ * Finds unit tests without the source they mirror. `test/unit/a/b.test.ts` belongs to `src/a/b.ts`, and so does
  * `test/unit/a/b.attacks.test.ts`: a long test may be split by aspect.
  */
 export function findUnmirroredTests(paths: readonly string[]): Violation[] {
@@ -19,7 +19,7 @@ export function findUnmirroredTests(paths: readonly string[]): Violation[] {
   });
 }
 
-/** Files and folders of src whose name says nothing about their role. */
+/** Finds files and folders of src whose name does not state their role. */
 export function findDrawers(paths: readonly string[]): Violation[] {
   return paths.flatMap((path) => {
     if (!path.startsWith("src/")) return [];
@@ -28,7 +28,7 @@ export function findDrawers(paths: readonly string[]): Violation[] {
   });
 }
 
-/** Files of src that the compiler does not read and that are no Lua either: code that no rule would see. */
+/** Finds files of src that are neither read by the compiler nor Lua: no rule would check their code. */
 export function findUnreadFiles(paths: readonly string[], sources: readonly Source[]): Violation[] {
   const read = new Set(sources.map(({ path }) => path));
   return paths.flatMap((path) => {

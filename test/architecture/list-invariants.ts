@@ -1,6 +1,6 @@
 /**
- * Lists the numbered invariants that no test is named for. Exit code 1 when there is one, and when `invariants.json` names a test
- * or an invariant that is not there.
+ * Lists the numbered invariants without a test. Exits with code 1 if there is one, or if `invariants.json` names a test or an
+ * invariant that does not exist.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Lua scripts open with a header, and have what they are handed as locals by name: the table of verbs makes them. */
+/** Rules for Lua: a script begins with a header, and reads its input from named locals that the table of verbs generates. */
 import type { Violation } from "./source.ts";
 
 /** A Lua file of the repository. */
@@ -7,10 +7,10 @@ export interface LuaFile {
   text: string;
 }
 
-/** Reads the items of lists out of ARGV for all scripts. */
+/** The one file that may read ARGV: it reads list items for all scripts. */
 const READS_LISTS = "src/shared/redis/lua/include/base.lua";
 
-/** Scripts without a header, and every use of KEYS or ARGV but for {@link READS_LISTS}'s. */
+/** Finds scripts without a header, and uses of KEYS or ARGV outside of {@link READS_LISTS}. */
 export function findUnnamedInput(files: readonly LuaFile[]): Violation[] {
   return files.flatMap(({ path, text }) => {
     const found: Violation[] = [];
@@ -34,7 +34,7 @@ export function findUnnamedInput(files: readonly LuaFile[]): Violation[] {
   });
 }
 
-/** The code with comments and the insides of strings blanked; line numbers stay. */
+/** Returns the code with comments and strings replaced by spaces; line numbers stay the same. */
 function withoutComments(text: string): string {
   const tokens =
     /--\[(=*)\[[\s\S]*?\]\1\]|--[^\n]*|"(?:\\[\s\S]|[^"\\\n])*"|'(?:\\[\s\S]|[^'\\\n])*'|\[(=*)\[[\s\S]*?\]\2\]/g;

@@ -1,4 +1,4 @@
-/** How code comes in: by import statements, and through its doors. */
+/** Rules for loading code: only import statements load it, and only the package's entries re-export. */
 import {
   isExportAssignment,
   isExportDeclaration,
@@ -18,7 +18,7 @@ import {
 import { means } from "./ambient.ts";
 import { fileBeside, findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
-/** Files that find another file beside them: scripts, pages, the package's own description, a child's entry. */
+/** Files that may locate another file by `import.meta`: Lua scripts, pages, package.json, a thread's or process's entry. */
 const BESIDE = [
   "src/service/api/live-page.ts",
   "src/shared/redis/scripts.ts",
@@ -28,7 +28,7 @@ const BESIDE = [
   "src/worker/health/watchdog.ts",
 ];
 
-/** The files through which the package is used: they re-export what stands elsewhere. */
+/** The entries of the package: they may re-export names of other files. */
 const PACKAGE_DOORS = [
   "src/index.ts",
   "src/worker/index.ts",
@@ -36,7 +36,7 @@ const PACKAGE_DOORS = [
   "src/offline/server.ts",
 ];
 
-/** Ways to load or make code of which no import statement tells. */
+/** Finds code that is loaded or created without an import statement. */
 export function findHiddenLoads(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, source) => {
     if (means(node, source, LOADERS))
@@ -51,7 +51,7 @@ export function findHiddenLoads(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Names that a file hands on though they are another's: a second door, round the first. */
+/** Finds names that a file re-exports from another file, which would bypass the owner's door. */
 export function findReExports(sources: readonly Source[]): Violation[] {
   return sources.flatMap((source) => {
     if (PACKAGE_DOORS.includes(source.path)) return [];
@@ -64,7 +64,7 @@ export function findReExports(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** `export *` and what is exported as `default`: no name by which another rule could hold it. */
+/** Finds `export *` and default exports: other rules need a name to check them. */
 export function findNamelessExports(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node) => {
     const isAll = isExportDeclaration(node) && node.exportClause === undefined;
@@ -91,12 +91,12 @@ const LOADERS = [
   "node:ImportMeta.resolve",
 ];
 
-/** `constructor` as a name by which something is reached; a class's own is none. */
+/** Returns whether `constructor` is used as a member name; a class's own constructor is not. */
 function isNamedConstructor(node: Node): boolean {
   return (isIdentifier(node) || isStringLiteral(node)) && node.text === "constructor";
 }
 
-/** `new Worker(new URL(…))`, of which `importsOf` reads the file. */
+/** Returns whether this is `new Worker(new URL(…))`, whose file `importsOf` reads. */
 function isFileThread(node: Node): boolean {
   const whole = isPropertyAccessExpression(node.parent) ? node.parent : node;
   const made = whole.parent;
@@ -124,13 +124,13 @@ function handedOn(node: Node, source: Source): string | undefined {
   return undefined;
 }
 
-/** The name, when it is another file's or a package's. What the language itself declares is nobody's. */
+/** Returns the name if another file or a package declares it; undefined for names of the language. */
 function foreign(name: Node, source: Source): string | undefined {
   const home = source.meaningOf(name)?.home;
   return home === undefined || home === source.path || home === "es" ? undefined : name.getText();
 }
 
-/** Whether `export { … }` names what this file has, and not what another file exports. */
+/** Returns whether `export { … }` lists names of this file and has no `from`. */
 export function isOwnList(specifier: Node): boolean {
   const statement = specifier.parent.parent;
   return isExportDeclaration(statement) && statement.moduleSpecifier === undefined;

@@ -1,13 +1,13 @@
 /**
- * One word, one meaning: names come from the glossary that opens docs/architecture.md, or from the terms of the field.
- * File names are held to exactly these words; names of exports, record fields and Lua locals are free of private ones.
+ * Rules for names: each word has one meaning, and comes from the glossary at the top of docs/architecture.md or from the
+ * field. File names may use only these words. Exports, record fields and Lua locals may not use {@link PRIVATE_WORDS}.
  */
 import { posix } from "node:path";
 import { isPropertySignatureDeclaration, isVariableStatement, type Node } from "typescript/unstable/ast";
 import type { LuaFile } from "./lua.ts";
 import { lineOf, type Source, type Violation } from "./source.ts";
 
-/** Standard terms of the field and of the tools in use: what file names may say besides the glossary's words. */
+/** Standard terms of the field and of the tools in use. File names may use them besides the glossary's words. */
 const FIELD_TERMS: ReadonlySet<string> = new Set(
   `acquire deliver requeue due overdue move pending reason effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
   doorbell logs ps show abort account age base bash bubblewrap runsc egress connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
@@ -34,7 +34,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
     .filter(Boolean),
 );
 
-/** Words that only this project ever gave a meaning, and what the field says. */
+/** Words to which only this project gave their meaning, each with the field's term. */
 export const PRIVATE_WORDS: ReadonlyMap<string, string> = new Map([
   ["barren", "crashes without progress"],
   ["bell", "doorbell"],
@@ -66,7 +66,7 @@ export const PRIVATE_WORDS: ReadonlyMap<string, string> = new Map([
   ["wish", "input"],
 ]);
 
-/** The words of the glossary: the first column of the table under the heading `Words`; none without it. */
+/** Returns the words of the glossary: the first column of the table under the heading `Words`, or [] if it is missing. */
 export function glossaryOf(document: string): string[] {
   const [, table = ""] = /^## Words\n([\s\S]*?)(?=\n## |$(?![\s\S]))/m.exec(document) ?? [];
   return [...table.matchAll(/^\| ([^|]+?) \|/gm)]
@@ -74,7 +74,7 @@ export function glossaryOf(document: string): string[] {
     .filter((word) => word !== "word" && !/^-+$/.test(word));
 }
 
-/** Names of files and folders with a word that is neither in the glossary nor a term of the field. */
+/** Finds names of files and folders with a word that is neither in the glossary nor a term of the field. */
 export function findUnknownFileNames(paths: readonly string[], glossary: readonly string[]): Violation[] {
   const known = new Set([...FIELD_TERMS, ...glossary.flatMap(wordsOf)]);
   return paths.flatMap((path) => {
@@ -88,7 +88,7 @@ export function findUnknownFileNames(paths: readonly string[], glossary: readonl
   });
 }
 
-/** Private words in names of exports, fields of interfaces and Lua locals; `still` are those not renamed yet. */
+/** Finds private words in names of exports, interface fields and Lua locals; words in `still` are not renamed yet. */
 export function findPrivateWords(
   sources: readonly Source[],
   lua: readonly LuaFile[],
@@ -102,7 +102,7 @@ export function findPrivateWords(
   });
 }
 
-/** Sentences of comments that hide who acts. */
+/** Finds pronouns that hide the actor (worker, sweeper, parent, agent, job) in comments and code. */
 export function findHiddenActors(sources: readonly Source[], lua: readonly LuaFile[]): Violation[] {
   return [...sources, ...lua].flatMap(({ path, text }) =>
     [...text.matchAll(/\b(whoever|somebody|nobody|everybody)\b/gi)].map((match) => ({
@@ -119,7 +119,7 @@ interface Name {
   line: number;
 }
 
-/** `spawnAll`, `spawn-all` and `spawn_all` as their words. */
+/** Splits `spawnAll`, `spawn-all` and `spawn_all` into lower-case words. */
 function wordsOf(name: string): string[] {
   const spaced = name.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/([A-Z])([A-Z][a-z])/g, "$1 $2");
   return spaced

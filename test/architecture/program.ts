@@ -1,7 +1,7 @@
 /**
- * The compiler's own program: every file it compiles, and what every name in them means. What `tsc` reads is what the
- * rules read, whatever its ending. The compiler's interface for this is called unstable, which its exact version in
- * package.json holds still; it is used in this file and, for the shapes of nodes, by the rules beside it.
+ * Opens the compiler's program: every file it compiles, with every name resolved. The rules read all files that `tsc` reads,
+ * whatever their extension. The compiler's API for this is marked unstable, so package.json pins its exact version. Only this
+ * file uses the API; the rules use its node types.
  */
 import { relative, sep } from "node:path";
 import {
@@ -18,7 +18,7 @@ import { API, type Checker, type Symbol as Named, type Program, SymbolFlags } fr
 import { isOwnList } from "./modules.ts";
 import { importsOf, type Meaning, nodesOf, type Source } from "./source.ts";
 
-/** Where a program comes from. */
+/** Options of {@link openProgram}. */
 export interface ProgramOptions {
   /** Directory of the repository; paths of sources are relative to it. */
   root: string;
@@ -26,13 +26,13 @@ export interface ProgramOptions {
   config: string;
 }
 
-/** What the compiler knows, until `close`. */
+/** The open program; its sources are valid until `close`. */
 export interface OpenProgram {
   sources: readonly Source[];
   close(): void;
 }
 
-/** Compiles without emitting. Throws a SyntaxError with the place when a file is not TypeScript. */
+/** Compiles without emitting. Throws a SyntaxError with the file's name if a file has a syntax error. */
 export function openProgram({ root, config }: ProgramOptions): OpenProgram {
   const api = new API({ cwd: root });
   try {
@@ -76,8 +76,8 @@ function readSources(root: string, names: readonly string[], program: Program, c
 }
 
 /**
- * The symbol of every name in a file. `{ name }` and `export { name }` mean the name's value, not the new key; `const { name } = of`
- * means what `of` has there.
+ * Returns the symbol of every name in a file. `{ name }` and `export { name }` resolve to the name's value, not the new key;
+ * `const { name } = of` resolves to the property of `of`.
  */
 function symbolsIn(nodes: readonly Node[], checker: Checker): Map<Node, Named> {
   const asked = nodes.filter((node) => isIdentifier(node) || isIndexOrModule(node));
@@ -122,7 +122,7 @@ function aliasFollower(root: string, checker: Checker): (symbol: Named) => Meani
 function meaning(root: string, checker: Checker, symbol: Named): Meaning | undefined {
   const origin = symbol.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   const declared = origin.declarations[0]?.path;
-  // The compiler declares `globalThis` nowhere.
+  // `globalThis` has no declaration.
   if (declared === undefined)
     return origin.name === "globalThis" ? { home: "es", name: "globalThis" } : undefined;
   const home = homeOf(root, declared);

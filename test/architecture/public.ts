@@ -1,4 +1,4 @@
-/** What an entry of the package hands out must be complete: a user can name each type that its declarations name. */
+/** Checks that the package's entries export every type that their declarations name, so that users can name it too. */
 import {
   isBlock,
   isExportSpecifier,
@@ -15,7 +15,7 @@ import {
 import { type Inferred, inferredIn } from "./inferred.ts";
 import { lineOf, type Source, type Violation } from "./source.ts";
 
-/** The entries that `package.json` exports, each with those of whose types its users have the names as well. */
+/** The entries in `exports` of package.json, each with other entries from which its users can import types. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   "src/index.ts": [],
   "src/worker/index.ts": [],
@@ -23,7 +23,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   "src/offline/server.ts": [],
 };
 
-/** The types of ours that what `entry` exports names and `entry` does not export. */
+/** Finds this package's types that an entry's exports name but the entry does not export. */
 export function findUnexportedTypes(sources: readonly Source[]): Violation[] {
   return Object.entries(ENTRIES).flatMap(([path, others]) => {
     const entry = sources.find((source) => source.path === path);
@@ -32,7 +32,7 @@ export function findUnexportedTypes(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** What an entry hands out: of other files by name, and what it declares itself. */
+/** Returns the exports of an entry: re-exports with their declaring file, and its own declarations. */
 function exportedBy(entry: Source): { home: string; name: string }[] {
   const handedOn = entry.nodes.filter(isExportSpecifier).flatMap(({ name }) => entry.meaningOf(name) ?? []);
   const own = entry.file.statements.filter((statement) => /^export\b/.test(statement.getText()));
@@ -59,7 +59,7 @@ function unexportedIn(entry: Source, beside: readonly Source[], sources: readonl
   return [...missing.values()];
 }
 
-/** The types that the declaration of a statement shows, written or inferred. */
+/** Returns the types that a statement's declaration exposes, written or inferred. */
 function shownBy(statement: Node, source: Source, sources: readonly Source[]): Inferred[] {
   const written = typesNamedIn(statement).flatMap((at) => {
     const meaning = source.meaningOf(at);
@@ -72,7 +72,7 @@ function declares(statement: Node, name: string): boolean {
   return namesOf(statement).includes(name);
 }
 
-/** What a statement declares. */
+/** Returns the names that a statement declares. */
 function namesOf(statement: Node): string[] {
   const declared: (Node | undefined)[] = isVariableStatement(statement)
     ? statement.declarationList.declarations.map(({ name }) => name)
@@ -82,7 +82,7 @@ function namesOf(statement: Node): string[] {
   return declared.flatMap((name) => (name !== undefined && isIdentifier(name) ? [name.text] : []));
 }
 
-/** The names of types that the declaration of a statement shows: no bodies, no initial values, nothing private. */
+/** Returns the nodes of type names in a statement's declaration, without bodies, initial values and private members. */
 function typesNamedIn(statement: Node): Node[] {
   const named: Node[] = [];
   const visit = (node: Node): void => {
@@ -104,7 +104,7 @@ function isHidden(node: Node): boolean {
   return modifiers?.some(({ kind }) => kind === SyntaxKind.PrivateKeyword) ?? false;
 }
 
-/** Whether the name is a type parameter of a declaration around it. */
+/** Returns whether the name is a type parameter of an enclosing declaration. */
 function isParameter(type: Node, name: string): boolean {
   for (let at: Node | undefined = type; at !== undefined; at = at.parent) {
     const parameters =

@@ -1,6 +1,6 @@
 /**
- * The pure loop: what it answers follows from what it is given, whichever file stands between. It reaches no clock, chance,
- * network or file, in itself or through what it calls elsewhere, and nothing that it declares can change.
+ * Checks that the loop is pure: its results depend only on its arguments. It uses no clock, randomness, network or file,
+ * neither directly nor through functions of other files, and its module-level declarations are immutable.
  */
 import {
   isArrowFunction,
@@ -27,7 +27,7 @@ import { findNodes, isInType, nodesOf, type Source, type Violation } from "./sou
 
 const LOOP = "src/worker/loop/";
 
-/** What is not pure in the loop, and what the loop uses of other files that reaches something impure. */
+/** Finds impure code in the loop, and names that the loop imports whose code reaches something impure. */
 export function findImpure(sources: readonly Source[]): Violation[] {
   const through = reachOf(sources);
   const loop = sources.filter(({ path }) => path.startsWith(LOOP));
@@ -37,7 +37,7 @@ export function findImpure(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** What of the language and of Node answers the same the second time. */
+/** Globals of the language and of Node that give the same result for the same arguments. */
 const PURE = new Set([
   ...["Array", "Boolean", "JSON", "Map", "Math", "Number", "Object", "Set", "String", "BigInt"].map(
     (n) => `es:${n}`,
@@ -66,7 +66,7 @@ const OBJECT_WRITERS = ["assign", "defineProperty", "defineProperties", "setProt
   (name) => `es:ObjectConstructor.${name}`,
 );
 
-/** The name to whose member the node writes: `a` in `a.b.c += 1`, in `delete a.b` and in `Object.assign(a, …)`. */
+/** Returns the name whose member the node writes: `a` in `a.b.c += 1`, `delete a.b` and `Object.assign(a, …)`. */
 function writtenBy(node: Node, source: Source): Node | undefined {
   if (means(node, source, OBJECT_WRITERS)) {
     const { parent } = whole(node);
@@ -78,7 +78,7 @@ function writtenBy(node: Node, source: Source): Node | undefined {
     : undefined;
 }
 
-/** What an assignment, `++`, `--` or `delete` changes. */
+/** Returns the operand that an assignment, `++`, `--` or `delete` changes. */
 function targetOf(node: Node): Node | undefined {
   if (isBinaryExpression(node)) {
     const { kind } = node.operatorToken;
@@ -97,27 +97,27 @@ function rootOf(value: Node | undefined): Node | undefined {
   return at;
 }
 
-/** Whether the name was imported, or stands at the top of its own file. */
+/** Returns whether the name is imported from another file, or declared at the top level of its own. */
 function isOfModule(name: Node, source: Source): boolean {
   const home = source.meaningOf(name)?.home;
   if (home !== source.path) return home?.includes("/") === true;
   return source.file.statements.some((statement) => declaredNames(statement).includes(name.getText()));
 }
 
-/** `let` and `var` at the top of a module. */
+/** Returns whether the node is a module-level `let` or `var`. */
 function isModuleVariable(node: Node): boolean {
   if (node.kind !== SyntaxKind.VariableStatement || !isSourceFile(node.parent)) return false;
   return /^(export\s+)?(let|var)\b/.test(node.getText());
 }
 
-/** A collection at the top of a module to which its own type lets any code write. */
+/** Returns whether the node is a module-level collection whose type is mutable. */
 function isModuleCollection(node: Node, { checker }: Source): boolean {
   if (!isVariableDeclaration(node) || !isSourceFile(node.parent.parent.parent)) return false;
   const name = checker.getTypeAtLocation(node.name)?.getSymbol()?.name ?? "";
   return ["Array", "Map", "Set", "WeakMap", "WeakSet"].includes(name);
 }
 
-/** Says what a name of another file of ours reaches that is impure, over however many files. */
+/** Returns a function that names the impure code that a name of another file reaches, over any number of files. */
 function reachOf(sources: readonly Source[]): (node: Node, source: Source) => string | undefined {
   const byPath = new Map(sources.map((source) => [source.path, source]));
   const known = new Map<string, Declared>();
@@ -142,7 +142,7 @@ function reachOf(sources: readonly Source[]): (node: Node, source: Source) => st
   };
 }
 
-/** A declaration at the top of a file: what is impure in it, and the declarations that it uses. */
+/** A top-level declaration: its first impurity, and the declarations of other files that it uses. */
 interface Declared {
   impurity?: string | undefined;
   uses?: readonly string[];
@@ -162,7 +162,7 @@ function readDeclared(
   return { impurity, uses: nodes.flatMap((node) => declaredAt(node, home) ?? []) };
 }
 
-/** What a module of the loop declares that could change from one call to the next. */
+/** Returns why a module-level declaration of the loop could change between two calls; undefined if it cannot. */
 function changeableOf(node: Node, { checker }: Source): string | undefined {
   if (isExpressionStatement(node) && isSourceFile(node.parent)) return "a module declares, and does nothing";
   if (isPropertyDeclaration(node) && node.modifiers?.some(({ kind }) => kind === SyntaxKind.StaticKeyword))
@@ -171,7 +171,7 @@ function changeableOf(node: Node, { checker }: Source): string | undefined {
   const { initializer } = node;
   if (initializer !== undefined) {
     if (isArrowFunction(initializer) || isFunctionExpression(initializer)) return undefined;
-    // A pattern that is global or sticky keeps a position.
+    // A global or sticky pattern keeps state (`lastIndex`).
     if (isRegularExpressionLiteral(initializer) && !/[gy][a-z]*$/.test(initializer.getText()))
       return undefined;
   }
@@ -182,10 +182,10 @@ function changeableOf(node: Node, { checker }: Source): string | undefined {
 }
 
 const READONLY_COLLECTIONS = new Set(["ReadonlyArray", "ReadonlyMap", "ReadonlySet"]);
-/** The checker's mark of a member that `as const`, `Readonly` or another mapped type made read-only. */
+/** The checker's flag of a member that `as const`, `Readonly` or another mapped type made read-only. */
 const READONLY_MEMBER = 8;
 
-/** Whether nothing can be written to a value of the type or to what it holds. A function could hold anything. */
+/** Returns whether a value of the type is deeply read-only. Functions are not, because they could hold any state. */
 function isReadonly(type: Type, checker: Checker): boolean {
   if ((type.flags & TypeFlags.Primitive) !== 0) return true;
   if (type.isUnionType()) return type.getTypes().every((each) => isReadonly(each, checker));

@@ -1,13 +1,13 @@
-/** Who may import whom: the rooms of the house, and the one door that each package and built-in module has. */
+/** The tables of permitted imports: the rooms (layers) of src, and the files that may use each package or built-in module. */
 
-/** A folder (ends in `/`) or file of src. The longest matching row is the file's. */
+/** A folder (ends in `/`) or file of src. A file belongs to the longest matching row. */
 export interface Room {
   room: string;
-  /** The rooms it may import, besides itself. Each stands above it in the table: there is no way back up. */
+  /** The rooms it may import, besides itself. Each has an earlier row in the table, so that no cycle is possible. */
   may: readonly string[];
-  /** The only packages; default: whatever has its door here. */
+  /** The only packages it may import; default: all packages with a door here. */
   packages?: readonly string[];
-  /** The only built-in modules; default: whatever has its door here. */
+  /** The only built-in modules it may import; default: all with a door here, or without any row in {@link DOORS}. */
   builtins?: readonly string[];
 }
 
@@ -15,7 +15,7 @@ const PROTOCOL = "src/shared/protocol/";
 const GROUND = [PROTOCOL, "src/shared/errors.ts", "src/shared/"];
 const REDIS = ["src/shared/redis/connection/", "src/shared/redis/"];
 
-/** Every room, from the ground up. */
+/** All rooms, lowest layer first. */
 export const ROOMS: readonly Room[] = [
   { room: PROTOCOL, may: [], packages: ["zod"], builtins: ["node:crypto"] },
   { room: "src/shared/secrets.ts", may: [], packages: [], builtins: [] },
@@ -246,8 +246,8 @@ export const ROOMS: readonly Room[] = [
       "src/producer/",
       "src/worker/",
       "src/worker/health/",
-      "src/offline/", // To replay it.
-      "src/worker/loop/",
+      "src/offline/",
+      "src/worker/loop/", // The doctor replays runs.
       "src/service/board/",
       "src/service/mcp/",
       "src/service/agent-protocol/",
@@ -274,7 +274,7 @@ export const ROOMS: readonly Room[] = [
   },
 ];
 
-/** Where a package or a built-in module may be imported, a global be used. A package without a row is refused everywhere. */
+/** The files and folders that may use a package, built-in module or global. A package without a row is forbidden in all. */
 export const DOORS: Readonly<Record<string, readonly string[]>> = {
   zod: ["src/"],
   ioredis: ["src/shared/redis/"],

@@ -1,4 +1,4 @@
-/** Every rule that the architecture test keeps, over everything it looks at. */
+/** All rules of the architecture test, and the files they check. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, posix } from "node:path";
 import {
@@ -31,17 +31,17 @@ import { findImpure } from "./pure.ts";
 import { findLongFiles, findLongFunctions } from "./size.ts";
 import type { Source, Violation } from "./source.ts";
 
-/** What the rules look at. */
+/** The files that the rules check. */
 export interface Tree {
-  /** All that the compiler reads below src, whatever its ending. */
+  /** All files below src that the compiler reads, whatever their extension. */
   sources: readonly Source[];
-  /** Lua below src. */
+  /** Lua files below src. */
   lua: readonly LuaFile[];
   /** All paths below src and test. */
   paths: readonly string[];
 }
 
-/** Each rule by the sentence it keeps. */
+/** The rules, each under the sentence it enforces. */
 export const RULES = {
   "rooms import only what the house allows": (tree) => findForbiddenImports(tree.sources),
   "every package comes in by its one door": (tree) => findSideDoors(tree.sources),
@@ -82,7 +82,7 @@ export type RuleName = keyof typeof RULES;
 /** All rules, in the order in which they are reported. */
 export const RULE_NAMES = Object.keys(RULES) as RuleName[];
 
-/** Reads the repository at `root` as its build does; `close` ends the compiler. */
+/** Reads the repository at `root` as its build does. `close` ends the compiler. */
 export function readTree(root: string): Tree & { close(): void } {
   const program = openProgram({ root, config: join(root, "tsconfig.build.json") });
   const paths = [...listFiles(root, "src"), ...listFiles(root, "test")];

@@ -1,11 +1,11 @@
-/** How long files and functions may be. */
+/** Limits the length of files and functions. */
 import { isFunctionLikeDeclaration } from "typescript/unstable/ast";
 import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
 const MAX_FILE_LINES = 400;
 const MAX_FUNCTION_LINES = 50;
 
-/** Files of more than 400 lines. */
+/** Finds files of more than 400 lines. */
 export function findLongFiles(sources: readonly Source[]): Violation[] {
   return sources.flatMap(({ path, text }) => {
     const lines = text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
@@ -14,7 +14,7 @@ export function findLongFiles(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Functions and methods of more than 50 lines, from their first line to their last, nested ones included. */
+/** Finds functions and methods of more than 50 lines, from their first line to their last, nested functions included. */
 export function findLongFunctions(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, { file }) => {
     if (!isFunctionLikeDeclaration(node)) return undefined;

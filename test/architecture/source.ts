@@ -1,6 +1,6 @@
 /**
- * A source file as the rules see it: parsed by the compiler, with its imports resolved to paths of the repository and
- * every name resolved to what it means. A rule asks what a name means, never how it is spelled.
+ * Source files as the rules read them: parsed by the compiler, with imports resolved to paths of the repository and every
+ * name resolved to its declaration. Rules compare the declaration of a name, never its spelling.
  */
 import { posix } from "node:path";
 import {
@@ -22,7 +22,7 @@ import {
 } from "typescript/unstable/ast";
 import type { Checker } from "typescript/unstable/sync";
 
-/** A TypeScript file. Paths are relative to the repository's root, with `/`. */
+/** A file that the compiler reads. Paths are relative to the repository's root, with `/`. */
 export interface Source {
   path: string;
   text: string;
@@ -31,15 +31,15 @@ export interface Source {
   nodes: readonly Node[];
   imports: readonly Import[];
   checker: Checker;
-  /** What an identifier, or the string in `object["name"]`, stands for; undefined for what nothing declares. */
+  /** Resolves an identifier, or the string in `object["name"]`, to its declaration; undefined if there is none. */
   meaningOf(node: Node): Meaning | undefined;
 }
 
-/** What a name stands for, imports and aliases followed to the declaration. */
+/** The declaration of a name, found through imports and aliases. */
 export interface Meaning {
   /** `es` (the language), `node`, a package's name, or a path of the repository. */
   home: string;
-  /** With its owner in front: `Process.env`, `DateConstructor.now`, `fetch`. */
+  /** The declared name, after its owner if it has one: `Process.env`, `DateConstructor.now`, `fetch`. */
   name: string;
 }
 
@@ -49,22 +49,22 @@ export interface Import {
   specifier: string;
   /** Path of the imported file; undefined for packages and built-in modules. */
   target: string | undefined;
-  /** Whether nothing of it is left at run time. */
+  /** Whether the import is erased at run time. */
   typeOnly: boolean;
   line: number;
 }
 
-/** Something a rule refuses. */
+/** A place at which a file breaks a rule. */
 export interface Violation {
   path: string;
   line: number;
   message: string;
 }
 
-/** Stands for a specifier that is computed at run time. */
+/** Placeholder for a specifier that is computed at run time. */
 export const COMPUTED = "(computed)";
 
-/** One violation for each node about which `judge` has something to say. */
+/** Returns one violation for each node for which `judge` returns a message. */
 export function findNodes(
   sources: readonly Source[],
   judge: (node: Node, source: Source) => string | undefined,
@@ -77,12 +77,12 @@ export function findNodes(
   );
 }
 
-/** The line on which a node begins, its comments not counted. */
+/** Returns the line on which a node begins, without the comments before it. */
 export function lineOf(file: SourceFile, node: Node): number {
   return file.text.slice(0, node.getStart(file)).split("\n").length;
 }
 
-/** Every node of a file or of a part of it, outermost first; comments are no nodes. */
+/** Returns every node of a file or of a part of it, outermost first. Comments are not nodes. */
 export function nodesOf(whole: Node): Node[] {
   const nodes: Node[] = [];
   const visit = (node: Node): void => {
@@ -93,7 +93,7 @@ export function nodesOf(whole: Node): Node[] {
   return nodes;
 }
 
-/** Whether the node is part of a type, of which nothing is left at run time. */
+/** Returns whether the node is part of a type, which is erased at run time. */
 export function isInType(node: Node): boolean {
   for (let at = node; at !== undefined; at = at.parent) {
     if (at.kind >= SyntaxKind.FirstTypeNode && at.kind <= SyntaxKind.LastTypeNode) return true;
@@ -103,7 +103,7 @@ export function isInType(node: Node): boolean {
   return false;
 }
 
-/** The imports of a file. `resolve` gives the path of the file that a specifier reaches, if it is one of ours. */
+/** Returns the imports of a file. `resolve` returns the path of a specifier's file if it belongs to the repository. */
 export function importsOf(
   path: string,
   nodes: readonly Node[],
@@ -156,7 +156,7 @@ function importAt(node: Node): Found | undefined {
   return isNewExpression(node) ? fileBeside(node) : undefined;
 }
 
-/** `new URL("./thread.ts", import.meta.url)`: the way in which threads and processes are given their file. */
+/** Reads the file from `new URL("./thread.ts", import.meta.url)`, which names the entry of a thread or process. */
 export function fileBeside(node: Node): Found | undefined {
   if (!isNewExpression(node) || node.arguments?.length !== 2) return undefined;
   const [specifier, base] = node.arguments;

@@ -1,14 +1,13 @@
 /**
- * The chronicle: everything that Redis was told to write about the agents of one installation, with Redis' own time of
- * it. It listens to MONITOR over a connection of its own, around every proxy, so that no fault but the death of Redis
- * itself can keep anything from it.
+ * Records all writes of Redis about the agents of one installation, with Redis' own times. It listens to MONITOR over its own
+ * connection, which bypasses every proxy, so that only the death of Redis can hide a write.
  *
- * Owns: the list of happenings and, made of it, who holds which agent now. Its neighbours inject faults and judge.
+ * Owns: the list of happenings and, derived from it, the current holder of each agent. Other files inject faults and judge.
  *
- * 1. Happenings stand in the order in which Redis performed them.
- * 2. After `caughtUp` resolves, everything Redis did before the call stands in the list.
- * 3. What Redis did in the instant of its death and could not say any more is read from what it has kept, in `resume`,
- *    and dated at its death: nobody may reach Redis before that has resolved.
+ * 1. The list has the happenings in the order in which Redis performed them.
+ * 2. After `caughtUp` resolves, the list has everything that Redis did before the call.
+ * 3. Writes that Redis could not report because it died are read from its restored data in `resume`, with the time of its
+ *    death. No other process may reach Redis before `resume` has resolved.
  */
 import { Redis } from "ioredis";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
@@ -18,10 +17,10 @@ import { happeningsOf, isStep } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
 import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
-/** What happened to one agent. */
+/** One change of an agent. */
 export type Happening = { at: number; uid: string } & (
   | { what: "spawned"; agentId: string; parentId: string }
-  /** A worker took a wake of it, whatever it then did with it. */
+  /** A worker took one of its wakes; the claim may still fail. */
   | { what: "taken"; wake: number }
   | { what: "claimed"; epoch: number; worker: string; barrenDeaths: number }
   | { what: "status"; status: string; epoch: number | undefined }
@@ -29,34 +28,34 @@ export type Happening = { at: number; uid: string } & (
   | { what: "entry"; replyId: string; kind: string; status: string }
 );
 
-/** Who holds an agent, as far as Redis knows. */
+/** The state and holder of an agent according to Redis. */
 export interface Holding {
   status: string;
   epoch: number;
   worker: string;
   /** Steps committed since the claim: turns and results. */
   steps: number;
-  /** Holders before this one that died without a step, one after the other. */
+  /** Number of successive holders before this one that died without committing a step. */
   barrenDeaths: number;
 }
 
 /** See the module's header. */
 export interface Chronicle {
   readonly happenings: readonly Happening[];
-  /** uid → how the agent stands. */
+  /** uid → state and holder of the agent. */
   readonly agents: ReadonlyMap<string, Readonly<Holding>>;
-  /** Verbs that came under an epoch that was another's by then. */
+  /** Verbs sent with an epoch that was no longer the agent's. */
   readonly staleAsks: readonly StaleAsk[];
-  /** The uids that `worker` is running. */
+  /** Returns the uids of the agents that `worker` runs. */
   heldBy(worker: string): string[];
   caughtUp(): Promise<void>;
-  /** Redis is dead: resolves when everything it has said was heard. */
+  /** Call after Redis has died. Resolves when all its reports are recorded. */
   pause(): Promise<void>;
-  /** Redis is back. */
+  /** Call after Redis has restarted. Reads the writes it could not report, and listens again. */
   resume(): Promise<void>;
 }
 
-/** Begins to listen on `url` to the installation under `prefix`; ends with the test. */
+/** Starts to record the installation under `prefix` on the server `url`; stops at the end of the test. */
 export async function openChronicle(url: string, prefix: string): Promise<Chronicle> {
   const happenings: Happening[] = [];
   const agents = new Map<string, Holding>();

@@ -1,6 +1,6 @@
 /**
- * Performs one batch of the crash-point matrix: as many workers as points in one process, each behind a line that goes
- * dead at its point; when all have, the process is killed, and one worker in this process finishes every run.
+ * Performs one batch of the crash-point matrix. One process has a worker per point, each behind a line that goes dead at its
+ * point. When all lines are dead, the process is killed, and one worker in this process finishes every run.
  */
 import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -22,7 +22,7 @@ import { type Aftermath, COMMITS, type Commit, type CrashPoint } from "./crash-p
 import { countOf } from "./evidence.ts";
 import { namedCalls } from "./oracle-turns.ts";
 
-/** No lease runs out by itself, however slow the machine: `letLeasesRunOut` says when. */
+/** Timing with leases so long that none expires even on a slow machine; `letLeasesRunOut` expires them. */
 const PATIENT_LEASES: Timing = {
   ...TIMING,
   leaseMs: 600_000,
@@ -32,27 +32,27 @@ const PATIENT_LEASES: Timing = {
   longestLookMs: 600_000,
 };
 const STARTS_WITHIN_MS = 120_000;
-/** A wake that died in BullMQ's hands is given out again after its lock and a check for stalled jobs. */
+/** Timeout (ms) of a reply: BullMQ requeues the job of a dead worker only after its lock and a check for stalled jobs. */
 const REPLIES_WITHIN_MS = 120_000;
 const TURN_ENTRIES = [1, 3, 5];
 
-/** A point, the agent that went through it, and what came of it. */
+/** A crash point with the commits and the aftermath of its agent. */
 export interface CrashResult {
   point: CrashPoint;
   commits: Commit[];
   aftermath: Aftermath;
 }
 
-/** An agent on its way to its point. */
+/** An agent that has not yet reached its crash point. */
 interface Crashing {
   agent: Agent;
   point: CrashPoint;
   commits: Commit[];
-  /** The line that the worker has which claimed it. */
+  /** The line of the worker that claimed it. */
   line?: symbol;
 }
 
-/** Crashes at each of `points`, points of one batch, and goes on. */
+/** Crashes at each of `points`, which belong to one batch, and finishes the runs. */
 export async function crashAt(
   redis: { url: string; port: number },
   points: readonly CrashPoint[],
@@ -66,7 +66,7 @@ export async function crashAt(
   const lines = await Promise.all(points.map(() => openLine(redis.port, crashing)));
   const { redis: direct, keys } = installation;
   const stalledCheck = `${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`;
-  // Until the crash nobody takes a wake for stalled, however long the slowest worker needs.
+  // Until the crash no worker may treat a job as stalled, however long the slowest worker needs.
   await direct.set(stalledCheck, 1);
   const modelLine = await startProxy(Number(new URL(installation.offline.url).port));
   const doomed = await startDoomed(
@@ -97,7 +97,7 @@ export async function crashAt(
   const roots = [installation.workspaceRoot, elsewhere];
   const host = points[0]?.host === "other" ? elsewhere : installation.workspaceRoot;
   await installation.startWorker({ workspaceRoot: host, tools: noteAndLook(), concurrency: points.length });
-  // One after the other: whoever waits asks Redis again and again.
+  // One after the other, because each wait polls Redis.
   const replied = async (n: number) => {
     for (const { agent } of crashing.values()) await installation.reply(agent, n, REPLIES_WITHIN_MS);
   };
@@ -110,7 +110,7 @@ export async function crashAt(
   return Promise.all(looking);
 }
 
-/** The same plot for every point: a turn with tool calls, a report, and a word for the follow-up. */
+/** Returns the same script for every point: a turn with tool calls, a report, and an answer to the follow-up. */
 function scenarioFor(points: readonly CrashPoint[]): Scenario {
   return points.map(({ tools, idempotent }, i) => ({
     match: { user: `Go to point ${i}.` },
@@ -128,7 +128,7 @@ function scenarioFor(points: readonly CrashPoint[]): Scenario {
   }));
 }
 
-/** A connection hands a script over in full the first time and names it by its digest from then on. */
+/** The commit of a script, by source and by digest: a connection sends the source the first time and then only the digest. */
 const COMMIT_BY_SCRIPT: ReadonlyMap<string, Commit> = new Map(
   COMMITS.flatMap((commit) => {
     const source = luaSource(commit);
@@ -137,7 +137,7 @@ const COMMIT_BY_SCRIPT: ReadonlyMap<string, Commit> = new Map(
   }),
 );
 
-/** A line for the point of whichever agent its worker claims first. */
+/** Opens a line that goes dead at the crash point of the first agent its worker claims. */
 function openLine(port: number, crashing: ReadonlyMap<string, Crashing>) {
   const line = Symbol("line");
   let mine: Crashing | undefined;
@@ -164,7 +164,7 @@ async function startDoomed({ prefix, workspaceRoot }: Stage, redisUrls: readonly
   return doomed;
 }
 
-/** Tells the process to stop while every run is in its model call; the calls are answered when it has heard. */
+/** Stops the process by SIGTERM while every run is in its model call, and answers the calls after it has begun to stop. */
 async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number): Promise<void> {
   const isCalling = (point: number) => modelLine.held.includes(`Go to point ${point}.`);
   await until(() => Array.from({ length: runs }, (_, point) => point).every(isCalling), {
@@ -176,7 +176,7 @@ async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number): Pr
   modelLine.resume();
 }
 
-/** The time that leases and looks still had is over: what waiting would do, without waiting. */
+/** Sets the leases and deadlines of all agents to the past, as if their time had passed. */
 async function letLeasesRunOut({ redis, keys }: Stage, agents: readonly { agent: Agent }[]): Promise<void> {
   for (const { agent } of agents) {
     const { record } = keys.agent(agent);

@@ -1,33 +1,33 @@
-/** The crash-point matrix: every commit of a run, both sides of it, and what must come of a crash there. Pure. */
+/** The crash-point matrix: a crash before and after every commit of a run, with its expected aftermath. Pure. */
 
-/** One way to crash: a worker's last act is its `commit`th commit, of which Redis heard (`after`) or did not (`before`). */
+/** A crash at the worker's `commit`th commit: Redis performed it (`after`) or did not receive it (`before`). */
 export interface CrashPoint {
-  /** What the worker was about when it died: to finish the run, or to hand it back because its process was told to stop. */
+  /** The worker dies while it finishes the run, or while it releases the run because its process drains. */
   plot: "finishes" | "drains";
-  /** Tool calls of the first turn, side by side. */
+  /** Number of parallel tool calls in the first turn. */
   tools: number;
   idempotent: boolean;
-  /** Where the run goes on: `other` does not have the workspace. */
+  /** Host on which the run continues; `other` does not have the workspace. */
   host: "same" | "other";
-  /** Counted from 1, the claim. */
+  /** Number of the commit; 1 is the claim. */
   commit: number;
   side: "before" | "after";
 }
 
-/** What a run and its follow-up left behind. */
+/** The results of a run and its follow-up. */
 export interface Aftermath {
-  /** Status of each run's reply, in the order in which they came. */
+  /** Status of each run's reply, in order of arrival. */
   replies: string[];
-  /** What the model served whole, by log entry: calls for the first turn, the second, the follow-up's. */
+  /** Number of completely served model calls for the first turn, the second and the follow-up's. */
   bought: number[];
   /** Calls that the model's API refused. */
   refused: number;
-  /** How often each tool call took effect, over all hosts; most often first. */
+  /** How often each tool call took effect, over all hosts; largest first. */
   effects: number[];
-  /** Results that say "interrupted", and results in all. */
+  /** Number of results with "interrupted", and of all results. */
   interrupted: number;
   results: number;
-  /** Words to the model that its files are gone. */
+  /** Notices to the model that its files are gone. */
   notices: number;
 }
 
@@ -37,20 +37,20 @@ export const COMMITS = ["claim", "append", "release", "settle"] as const;
 export type Commit = (typeof COMMITS)[number];
 
 /**
- * The commits of an undisturbed run, in order: the claim; the messages, the first turn and the marks of its tools; their
- * results; the last answer and the end in one. A run that is handed back has its turn committed, and no tool begun.
+ * Returns the commits of an undisturbed run, in order: the claim; the messages, the first turn and the marks of its tools; the
+ * tools' results; the last answer together with the end. A released run has committed its turn and begun no tool.
  */
 export function commitsOf({ plot }: Pick<CrashPoint, "plot">): Commit[] {
   return plot === "drains" ? ["claim", "append", "release"] : ["claim", "append", "append", "settle"];
 }
 
-/** Number of the commit that holds the first turn, of the one with the results, and of the last answer's. */
+/** Numbers of the commits with the first turn, the results, and the last answer. */
 const [TURN, RESULTS, END] = [2, 3, 4];
 
-/** Points that one process can crash at together, and one worker can go on with. */
+/** Common part of points at which one process can crash together and whose runs one worker can finish. */
 export type Batch = Pick<CrashPoint, "plot" | "host" | "side">;
 
-/** All points of one batch; of a run that is handed back only that commit is new. */
+/** Returns all points of one batch. For a released run only the `release` commit is a new point. */
 export function pointsOf(batch: Batch): CrashPoint[] {
   const runs = [false, true].flatMap((idempotent) =>
     [1, 2, 3].map((tools) => ({ ...batch, idempotent, tools })),
@@ -62,29 +62,29 @@ export function pointsOf(batch: Batch): CrashPoint[] {
   );
 }
 
-/** Every batch of the matrix. */
+/** All batches of the matrix. */
 export const BATCHES: readonly Batch[] = (["finishes", "drains"] as const).flatMap((plot) =>
   (["same", "other"] as const).flatMap((host) =>
     (["before", "after"] as const).map((side) => ({ plot, host, side })),
   ),
 );
 
-/** A point in words. */
+/** Returns a readable name of a point. */
 export function nameOf(point: CrashPoint): string {
   const { tools, idempotent, commit, side } = point;
   const calls = `${tools} ${idempotent ? "idempotent" : "other"} tool calls`;
   return `${side} commit ${commit} (${commitsOf(point)[commit - 1]}) of a run with ${calls}`;
 }
 
-/** What must come of a crash at `point`: nothing that was committed is paid for or done again. */
+/** Returns the expected aftermath of a crash at a point: no committed work is paid for or done again. */
 export function expectedAt({ plot, tools, idempotent, host, commit, side }: CrashPoint): Aftermath {
-  // Handing back adds nothing to what was committed before.
+  // A release commits no further work.
   const heard = side === "after" && plot === "finishes" ? commit : commit - 1;
-  // A turn is bought again only when the crash swallowed its commit.
+  // A turn is bought again only if the crash lost its commit.
   const bought = (turn: number) => (plot === "finishes" && commit === turn && side === "before" ? 2 : 1);
   const hasBegun = plot === "finishes" && heard >= TURN;
   const hasFinished = plot === "finishes" && heard >= RESULTS;
-  // All calls take effect at their beginning, which no worker reaches that did not hear that it was committed.
+  // A call takes effect when it begins, and a worker begins it only after Redis has confirmed the commit.
   const ran = plot === "finishes" && commit > TURN ? 1 : 0;
   const again = !hasFinished && (!hasBegun || idempotent) ? 1 : 0;
   return {

@@ -1,4 +1,4 @@
-/** What a chaos run leaves for the oracle to judge, and how it is looked up. Pure. */
+/** The evidence that a chaos run leaves for the oracle, and indexes over it. Pure. */
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import type { UsageTotals } from "../../src/shared/protocol/usage.ts";
@@ -9,10 +9,10 @@ import type { StaleAsk } from "./stale-asks.ts";
 import type { Story } from "./stories.ts";
 import type { Fault } from "./strikes.ts";
 
-/** What an undisturbed run of the same story came to. */
+/** The result of a run, to compare with the undisturbed run of the same story. */
 export type Outcome = Pick<Reply, "status" | "stop_reason" | "summary" | "turns" | "tools_called">;
 
-/** Something that must not be. */
+/** A broken guarantee. */
 export interface Violation {
   /** The guarantee that was broken, as a sentence. */
   broken: string;
@@ -20,18 +20,18 @@ export interface Violation {
   uid?: string;
 }
 
-/** Everything that was observed. */
+/** All observations of a chaos run. */
 export interface Evidence {
   stories: readonly Story[];
   load: LoadRecord;
-  /** By `<story>.<run>`. */
+  /** Results of the runs without faults, by `<story>.<run>`. */
   undisturbed: ReadonlyMap<string, Outcome>;
   faults: readonly Fault[];
   happenings: readonly Happening[];
-  /** Verbs that came under an epoch that was another's by then. */
+  /** Verbs sent with an epoch that was no longer the agent's. */
   staleAsks: readonly StaleAsk[];
   ledger: readonly LedgerEntry[];
-  /** What each parent is told that it used. */
+  /** Usage that the product reports to each parent. */
   spent: readonly UsageTotals[];
   journal: readonly JournalLine[];
   collapses: readonly string[];
@@ -39,18 +39,18 @@ export interface Evidence {
   workspaces: ReadonlyMap<string, { notes: readonly string[]; looks: readonly string[] }>;
 }
 
-/** The name under which {@link Evidence.undisturbed} keeps a run. */
+/** Returns the key of a run in {@link Evidence.undisturbed}. */
 export const outcomeKey = (story: Story, run: number): string => `${story.number}.${run}`;
 
 /** Indexes over the evidence. */
 export interface Lookup {
   /** `<parent>/<agent_id>` → uid. */
   uids: ReadonlyMap<string, string>;
-  /** `<uid> <log entry>` → when it was first written, epoch ms. */
+  /** `<uid> <log entry>` → time of its first write, epoch ms. */
   committedAt: ReadonlyMap<string, number>;
   /** uid → its claims, oldest first. */
   claims: ReadonlyMap<string, readonly Extract<Happening, { what: "claimed" }>[]>;
-  /** `<uid> <tool_use id>` → the result that was committed first. */
+  /** `<uid> <tool_use id>` → the first committed result. */
   results: ReadonlyMap<string, { at: number; interrupted: boolean }>;
   uidOf(told: Told): string | undefined;
 }
@@ -76,7 +76,7 @@ export function lookUp({ happenings }: Pick<Evidence, "happenings">): Lookup {
   return { uids, committedAt, claims, results, uidOf };
 }
 
-/** How often each item occurs. */
+/** Counts how often each item occurs. */
 export function countOf<T>(items: Iterable<T>): Map<T, number> {
   const counts = new Map<T, number>();
   for (const item of items) counts.set(item, (counts.get(item) ?? 0) + 1);

@@ -1,56 +1,56 @@
 /**
- * The fault schedule: which faults a chaos run gets, drawn from its seed, and the pace at which they come.
- * Pure but for the pace, which counts what the others tell it.
+ * Draws the faults of a chaos run from its seed, and controls the pace at which they strike. Pure, except that the pace
+ * counts runs and strikes.
  *
- * 1. Faults are spread over the work, not over time: on a slow machine they come later, not denser.
- * 2. Work waits for faults that are behind, and some of it for the last ones: they still find runs to hit. A fault that
- *    had to wait until everything that might begin was over is given one run after the other.
+ * 1. Faults are spread over the work, not over time: on a slow machine they come later, not more densely.
+ * 2. Runs wait for overdue faults, and the last runs wait for the last faults, so that these still find runs to hit. If all
+ *    permitted runs are over before a fault finds one, one more run at a time may begin.
  */
 import { latch } from "../helpers/latch.ts";
 import { seeded } from "../helpers/seeded.ts";
 
-/** What can be asked for; `swallow` is a state of all proxies, the others strike once each. */
+/** Names of faults on the command line. `swallow` is a permanent state of all proxies; each of the others strikes once. */
 export const FAULTS = ["kill", "stop", "partition", "swallow", "redis", "clock"] as const;
 /** See {@link FAULTS}. */
 export type FaultName = (typeof FAULTS)[number];
 
-/** `refuse` and `blackhole` are the two partitions. */
+/** Kind of a strike; `refuse` and `blackhole` are the two kinds of partition. */
 export type StrikeKind = "kill" | "stop" | "refuse" | "blackhole" | "redis" | "clock";
 
-/** Whether such a fault strikes Redis, and so no worker more than another. */
+/** Returns whether the fault strikes Redis, and so all workers alike. */
 export function isOfRedis(kind: StrikeKind): boolean {
   return kind === "redis" || kind === "clock";
 }
 
-/** One fault that will strike. */
+/** A planned fault. */
 export interface PlannedStrike {
   kind: StrikeKind;
-  /** Share of the runs that are over when it is due. */
+  /** Share of finished runs (0–1) at which it is due. */
   dueAt: number;
-  /** Chosen among the busy workers by this number in [0, 1). */
+  /** Number in [0, 1) that selects one of the busy workers. */
   aim: number;
-  /** How long after it is due it strikes, ms: any moment of a turn. */
+  /** Delay (ms) of the strike after it is due, so that it hits any moment of a turn. */
   delayMs: number;
-  /** How long a Redis that was killed stays away, as a multiple of the lease. */
+  /** Downtime of a killed Redis, as a multiple of the lease. */
   outage: number;
-  /** How far Redis' clock jumps, as a multiple of the lease: forth, or back where it is less than 0. */
+  /** Jump of Redis' clock, as a multiple of the lease: forward, or back if negative. */
   jump: number;
 }
 
-/** With stops, every fourth of the faults that hit one process is one. */
+/** Kills per stop: a quarter of all kills and stops are stops. */
 const KILLS_A_STOP = 3;
 const KILLS_A_PARTITION = 5;
 const KILLS_A_RESTART = 20;
 const KILLS_A_JUMP = 10;
-/** Once forth and once back. */
+/** Minimum number of jumps: one forward, one back. */
 const FEWEST_JUMPS = 2;
 const SHORTEST_JUMP = 0.1;
 const LONGEST_JUMP = 1.5;
-/** The last fault is due when so many of the runs are over. */
+/** Share of finished runs at which the last fault is due at the latest. */
 const LAST_DUE_AT = 0.9;
 const LONGEST_DELAY_MS = 400;
 
-/** The strikes of a chaos run with `kills` SIGKILLs, in order. */
+/** Returns the strikes of a chaos run with `kills` SIGKILLs, in order. */
 export function planStrikes(seed: number, kills: number, faults: ReadonlySet<FaultName>): PlannedStrike[] {
   const chance = seeded(seed ^ 0x5eed);
   const of = (name: FaultName, kind: StrikeKind, count: number): StrikeKind[] =>
@@ -80,31 +80,31 @@ export function planStrikes(seed: number, kills: number, faults: ReadonlySet<Fau
   }));
 }
 
-/** What keeps work and faults together. */
+/** Synchronizes runs and faults. */
 export interface Pace {
   /** Resolves when run number `run` may begin. */
   mayBegin(run: number): Promise<void>;
-  /** One more run is over. */
+  /** Counts a finished run. */
   runOver(): void;
-  /** Resolves when so large a share of the runs is over, or when no more will be. */
+  /** Resolves when this share of the runs is over, or when no more runs will end. */
   reached(share: number): Promise<void>;
-  /** A fault finds nobody busy: one run more may begin, unless others may or are under way. */
+  /** Reports that a fault finds no busy worker. Permits one more run, unless other runs may begin or are running. */
   starved(): void;
-  /** One more fault has struck. */
+  /** Counts a fault that has struck. */
   struck(): void;
-  /** Nobody needs to wait any more. */
+  /** Ends all present and future waits. */
   release(): void;
   readonly runsOver: number;
   readonly strikesDone: number;
 }
 
-/** A pace for `runs` runs and the given strikes; at most `ahead` runs begin before the strike that is due with them. */
+/** Returns a pace for `runs` runs and the given strikes. At most `ahead` runs may begin beyond the next due strike. */
 export function createPace(runs: number, ahead: number, strikes: readonly PlannedStrike[]): Pace {
   const waiting = new Set<{ due(): boolean; go(): void }>();
   let over = 0;
   let struck = 0;
   let released = false;
-  /** Runs before this one may begin whatever is due: faults had nothing to strike. */
+  /** Runs with a smaller number may begin even if a strike is due, because a fault had no run to strike. */
   let granted = 0;
   const allowed = () => {
     const due = strikes[struck]?.dueAt;

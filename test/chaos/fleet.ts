@@ -1,19 +1,19 @@
 /**
- * The workers of a chaos run: real processes, each in a seat behind a proxy of its own to Redis. A killed one is replaced.
+ * Runs the workers of a chaos run: real processes, each in a seat with its own proxy to Redis. A killed process is replaced.
  *
- * Owns: the seats and their processes. Its neighbour `fault-schedule.ts` decides who is hit, when and by what.
+ * Owns: the seats and their processes. `fault-schedule.ts` decides which seat is hit, when and by what fault.
  *
- * 1. A seat is `up` when its process takes wakes and nothing is being done to it.
- * 2. A process ends only when the fleet ends it; one that ends by itself is remembered with its last words.
+ * 1. A seat is `up` if its process takes wakes and no fault acts on it.
+ * 2. Only the fleet ends a process; one that ends by itself is recorded with its last lines.
  */
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
 import type { Stage, WorkerProcess } from "../stage/stage.ts";
 
-/** A place for a worker. */
+/** A position in the fleet, whose worker process can be replaced. */
 export interface Seat {
   readonly number: number;
   readonly proxy: TcpProxy;
-  /** The process that sits here; it may be on its way out or frozen. */
+  /** The seat's current process; it may be ending or frozen. */
   worker: WorkerProcess;
   up: boolean;
 }
@@ -21,9 +21,9 @@ export interface Seat {
 /** See the module's header. */
 export interface Fleet {
   readonly seats: readonly Seat[];
-  /** Processes that ended although nobody killed them. */
+  /** Descriptions of processes that ended without a SIGKILL. */
   readonly collapses: readonly string[];
-  /** Kills the process of a seat; resolves when it is gone. Another one is on its way then. */
+  /** Kills the process of a seat and starts another. Resolves when the killed one is gone. */
   replace(seat: Seat): Promise<void>;
   /** Resolves when every seat has a process that takes wakes. */
   settled(): Promise<void>;
@@ -34,7 +34,7 @@ export interface Fleet {
 /** Whether all workers have the same tools. */
 export type FleetKind = "alike" | "mixed";
 
-/** What a fleet needs. */
+/** Options of a fleet. */
 export interface FleetOptions {
   installation: Stage;
   /** Port of Redis. */
@@ -49,7 +49,7 @@ export interface FleetOptions {
   isolation: boolean;
 }
 
-/** Starts `workers` processes; they end with the test. */
+/** Starts `workers` processes; the test's end kills them. */
 export async function startFleet({ installation, redisPort, ...options }: FleetOptions): Promise<Fleet> {
   const collapses: string[] = [];
   const coming = new Map<Seat, Promise<void>>();
@@ -85,7 +85,7 @@ export async function startFleet({ installation, redisPort, ...options }: FleetO
       seat.up = false;
       await seat.worker.kill();
       const refilling = refill(seat).finally(() => coming.delete(seat));
-      // Whoever waits for the fleet to settle is told of a failure.
+      // A failed start is reported as a collapse.
       refilling.catch((error: unknown) =>
         collapses.push(`seat ${seat.number} stays empty: ${String(error)}`),
       );

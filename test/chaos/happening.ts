@@ -1,7 +1,7 @@
-/** Reads one command of MONITOR as something that happened to an agent. Pure. */
+/** Translates a command reported by MONITOR into happenings of an agent. Pure. */
 import type { Happening } from "./chronicle.ts";
 
-/** What the command did to an agent of the installation under `prefix`, at epoch ms `at`; empty where nothing of note. */
+/** Returns the changes that a command at epoch ms `at` made to an agent under `prefix`; [] if none is relevant. */
 export function happeningsOf(prefix: string, at: number, command: readonly string[]): Happening[] {
   const [verb = "", key = "", ...rest] = command;
   if (key === `{${prefix}}:wakes:events`) return [wakeTaken(at, rest) ?? []].flat();
@@ -14,12 +14,12 @@ export function happeningsOf(prefix: string, at: number, command: readonly strin
   return part === undefined ? [recordChanged(at, uid, rest) ?? []].flat() : [];
 }
 
-/** Whether a log entry is a step of the run: a turn, or the result of a tool. */
+/** Returns whether a log entry is a step of the run: a turn, or the result of a tool. */
 export function isStep(entry: string): boolean {
   return /^\d*[13579]$|\/result$/.test(entry);
 }
 
-/** BullMQ tells of each job that a worker takes, also of one that was taken before. */
+/** Reads BullMQ's event for each job that a worker takes, also if the job was taken before. */
 function wakeTaken(at: number, [, ...flat]: readonly string[]): Happening | undefined {
   const { event, jobId = "" } = fieldsOf(flat);
   const [, uid, wake] = /^(.+)\.(\d+)$/.exec(jobId) ?? [];

@@ -1,6 +1,6 @@
 /**
- * A chaos run from beginning to end: first the stories undisturbed, then the same stories under faults, then the
- * judgement. Composes the parts; each of them owns its own.
+ * Runs a whole chaos run: first the stories without faults, then the same stories under faults, then the judgement.
+ * Composes the other modules, which own their state.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -31,10 +31,10 @@ import { type Fault, type Scene, strikeAll } from "./strikes.ts";
 const CONCURRENCY = 20;
 const PROGRESS_MS = 10_000;
 const SWALLOW_EVERY = 20;
-/** A parent that has waited so long for one reply, and twice as long as its run takes at most, gives it up as lost. */
+/** A parent considers a reply lost after this time (ms) plus twice the longest time of a run. */
 const PATIENCE_MS = 300_000;
 
-/** Runs it and judges it; everything that was opened ends with the test. `say` is told how far it has come. */
+/** Runs the chaos run and judges it; the test's end closes all resources. Calls `say` with its progress. */
 export async function runChaos(options: ChaosOptions, say: (line: string) => void): Promise<Verdict> {
   const startedMs = performance.now();
   const { tempo } = timesOf(options);
@@ -45,7 +45,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   say(`undisturbed: ${undisturbed.size} runs; now the same under ${plan.length} faults`);
   const disturbed = await runDisturbed(options, server, stories, plan, say);
   const { violations: leftovers, settledMs } = await judgeLeftovers(disturbed.installation, stories.length);
-  // Only now: what comes late, and should not come at all, counts as well.
+  // Gathered only now, so that late effects, which must not happen, are included.
   const { evidence, swallowed } = await gather({ ...disturbed, undisturbed, stories });
   await disturbed.fleet.stop();
   const lookup = lookUp(evidence);
@@ -56,12 +56,12 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
     ...judgeTurns(evidence, lookup),
     ...judgeEffects(evidence, lookup),
     ...judgeMoney(evidence, lookup),
-    // The list of workers has those that were killed, too, for a while.
+    // The list of workers still contains killed workers for a while.
     ...judgeWakes(evidence, lookup, options.fleet === "mixed" ? 2 * options.workers : 0),
     ...leftovers,
     ...judgeFaults({ ...options, swallowed, planned: plan.length }, evidence, lookup),
-    // In a mixed fleet a run may wait for the next worker that has its tools. With short leases the pauses after a loss, which
-    // are production's, are most of what is measured: that form judges what becomes of runs, not how soon.
+    // In a mixed fleet a run may wait for a worker that has its tools. With short leases most of the time is the pauses after
+    // a lost claim, which stay production's. Both forms therefore judge only the results of runs, not their recovery time.
     ...(options.fleet === "alike" && options.timing === "production"
       ? judgeRecovery(figures, { ...options, swallowed: options.faults.has("swallow") })
       : []),
@@ -69,7 +69,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   return { figures, violations, evidence };
 }
 
-/** The same stories without faults and without waiting; how each run came out. */
+/** Runs the stories without faults and without latency, and returns the result of each run. */
 async function runUndisturbed(
   options: ChaosOptions,
   server: RedisServer,
@@ -98,7 +98,7 @@ async function runUndisturbed(
   );
 }
 
-/** Everything that faults can act on. */
+/** The parts on which faults act. */
 interface Arena {
   installation: Stage;
   /** See `WorkerProcessOptions`. */
@@ -106,7 +106,7 @@ interface Arena {
   chronicle: Chronicle;
   fleet: Fleet;
   parentsProxy: TcpProxy;
-  /** Of the parents and of every worker. */
+  /** The proxies of the parents and of every worker. */
   proxies: readonly TcpProxy[];
 }
 
@@ -130,7 +130,7 @@ async function openArena(
   return { installation, journal, chronicle, fleet, parentsProxy, proxies };
 }
 
-/** BullMQ looks for stalled jobs only where this key is gone; by itself it lasts for one interval. */
+/** Turns off BullMQ's check for stalled jobs, which runs only if this key is absent. BullMQ sets it with a TTL. */
 function withoutStalledCheck({ redis, keys }: Stage): Promise<unknown> {
   return redis.set(`${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`, "never");
 }
@@ -193,7 +193,7 @@ async function gather(
   return { evidence, swallowed };
 }
 
-/** One after the other: a long run has more files than a process may have open. */
+/** Reads the files one after the other, because a long run has more than a process may have open. */
 async function readWorkspaces(root: string, load: LoadRecord): Promise<Evidence["workspaces"]> {
   const found = new Map<string, { notes: string[]; looks: string[] }>();
   for (const { parentId, agentId = "" } of load.told) {
@@ -204,7 +204,7 @@ async function readWorkspaces(root: string, load: LoadRecord): Promise<Evidence[
   return found;
 }
 
-/** Nothing but a file that was never written may count as empty. */
+/** Reads the lines of a file; only a missing file counts as empty. */
 async function linesOf(directory: string, name: string): Promise<string[]> {
   const text = await readFile(join(directory, `${name}.txt`), "utf8").catch(
     (error: NodeJS.ErrnoException) => {

@@ -1,12 +1,12 @@
 import { SubagentError } from "../../src/shared/errors.ts";
 
-/** Calls are repeated for so long. */
+/** Time (ms) for which a call is repeated. */
 const INSIST_MS = 120_000;
 const PAUSE_MS = 50;
 
 /**
- * Makes a call, as its callers are told to, until it has an outcome: one whose outcome is unknown, or that found no Redis,
- * is made again, with the same key. What else it is refused for is thrown. `repeats` hears of each repetition.
+ * Repeats a call, as the documentation tells callers, until it has an outcome: after `outcome_unknown` or `redis_unavailable` it
+ * is made again with the same key. Throws any other error. Calls `repeats` before each repetition.
  */
 export async function insist<T>(call: () => Promise<T>, repeats: () => void = () => {}): Promise<T> {
   const givesUpAtMs = performance.now() + INSIST_MS;

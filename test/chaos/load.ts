@@ -1,11 +1,11 @@
 /**
- * The load: parents that have their stories told, each within its quota, and write down everything that reaches them.
+ * The load: parents that run the stories, each within its quota, and record every entry they receive.
  *
- * Owns: the parents, their readers and what these saw. Its neighbours disturb; it only insists, as callers are told to:
- * a call whose outcome is unknown, or that found no Redis, is made again with the same key.
+ * Owns: the parents, their readers and the received entries. Other modules inject faults. The load only repeats calls, as the
+ * documentation tells callers: with the same key, if the outcome is unknown or Redis is unavailable.
  *
- * 1. Every entry is written down before it is acked, once for each time it came.
- * 2. A story is over when all its replies came, or when the parent was refused; a refusal is a complaint.
+ * 1. Every entry is recorded before it is acked, once per delivery.
+ * 2. A story is over when all its replies have arrived, or when a call is refused; a refusal is a complaint.
  */
 import { type Client, createClient } from "../../src/producer/client.ts";
 import { createParent, type Parent } from "../../src/producer/parent.ts";
@@ -19,45 +19,45 @@ import { insist } from "./insist.ts";
 import { PRICED_MODEL } from "./oracle-money.ts";
 import type { Story } from "./stories.ts";
 
-/** An entry as a parent saw it. */
+/** An entry that a parent received. */
 export interface Seen {
   /** Epoch ms. */
   at: number;
   parentId: string;
   entry: ChannelEntry;
-  /** What the ack answered. */
+  /** The result of the ack; absent if it has not returned. */
   first?: boolean;
 }
 
-/** A story and the agent that lived it. */
+/** A story and its agent. */
 export interface Told {
   story: Story;
   parentId: string;
   agentId?: string;
 }
 
-/** What the parents have to show. */
+/** The record of all parents. */
 export interface LoadRecord {
   seen: Seen[];
   told: Told[];
-  /** What no parent should have met: refusals, replies that never came. */
+  /** Problems that no parent may have: refusals, missing replies. */
   complaints: { story: number; problem: string }[];
-  /** Calls that were made again because Redis did not answer. */
+  /** Number of calls repeated because Redis did not answer. */
   repeated: number;
 }
 
-/** What the load needs. */
+/** Options of the load. */
 export interface LoadOptions {
   redisUrl: string;
   prefix: string;
   timing: Timing;
   stories: readonly Story[];
-  /** Agents at a time, at most ten a parent. */
+  /** Number of concurrent agents, at most ten per parent. */
   window: number;
   pace: Pace;
   /** Longest time a parent waits for one reply, ms. */
   patienceMs: number;
-  /** Tools that each agent names, by its story; absent: none, so any worker does. */
+  /** Returns the tools that the story's agent names; absent: none, so that any worker can run it. */
   toolsOf?: (story: Story) => readonly string[];
 }
 
@@ -67,7 +67,7 @@ const LOOK_EVERY_MS = 50;
 /** The ids of all parents of the load. */
 export const PARENT_IDS: readonly string[] = Array.from({ length: PARENTS }, (_, i) => `chaos-${i}`);
 
-/** Has all stories lived; resolves when the last one is over. */
+/** Runs all stories; resolves when the last one is over. */
 export async function runLoad(options: LoadOptions): Promise<LoadRecord> {
   const record: LoadRecord = { seen: [], told: [], complaints: [], repeated: 0 };
   const queue = withRunNumbers(options.stories);
@@ -81,7 +81,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadRecord> {
       await tell(teller, story, options, record, runs).catch((error: unknown) =>
         record.complaints.push({ story: story.number, problem: String(error) }),
       );
-      // Faults wait for runs, and runs for faults: those that will never be over count all the same.
+      // Faults and runs wait for each other, so runs that will never end count as over, too.
       for (; runs.over < story.prompts.length; runs.over++) options.pace.runOver();
     }
   };
@@ -102,9 +102,9 @@ function withRunNumbers(stories: readonly Story[]) {
 /** A parent and its reader. */
 interface Teller {
   parent: Parent;
-  /** agent id → what came from it so far. */
+  /** agent id → its entries received so far. */
   came: ReadonlyMap<string, readonly ChannelEntry[]>;
-  /** Calls that Redis has to answer at last. */
+  /** Repeats the call until Redis answers. */
   insist<T>(call: () => Promise<T>): Promise<T>;
   stop(): Promise<void>;
 }

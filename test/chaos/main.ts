@@ -1,4 +1,4 @@
-// npm run test:chaos -- --runs 1000 --kills 200 --seed 1: one chaos run, its report, exit code 1 when a promise was broken.
+// npm run test:chaos -- --runs 1000 --kills 200 --seed 1: one chaos run and its report. Exit code 1 if a guarantee is broken.
 import { closeAll } from "../helpers/cleanup.ts";
 import { runChaos } from "./harness.ts";
 import { parseOptions, USAGE } from "./options.ts";

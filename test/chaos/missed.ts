@@ -1,10 +1,10 @@
-/** Finds, in what a Redis has kept over its death, the happenings that it could not tell any more. */
+/** Finds happenings that a Redis could not report before it died, in the data it has after the restart. */
 import type { Redis } from "ioredis";
 import type { Keys } from "../../src/shared/protocol/keys.ts";
 import type { Happening } from "./chronicle.ts";
 import { PARENT_IDS } from "./load.ts";
 
-/** What stands in Redis and not in `known`, dated `at`. */
+/** Returns the happenings that Redis' data shows and `known` lacks, with the time `at`. */
 export async function missedHappenings(
   redis: Redis,
   keys: Keys,

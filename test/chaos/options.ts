@@ -1,11 +1,11 @@
-/** What a chaos run is told to do, read from the command line. Pure. */
+/** Parses the options of a chaos run from the command line. Pure. */
 import { parseArgs } from "node:util";
 import { TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import { FAULTS, type FaultName } from "./fault-schedule.ts";
 import type { FleetKind } from "./fleet.ts";
 import type { Tempo } from "./stories.ts";
 
-/** The leases of a chaos run that has no time. */
+/** Short leases for a quick chaos run. */
 const SHORT_LEASES: Timing = {
   ...TIMING,
   leaseMs: 2_500,
@@ -15,7 +15,7 @@ const SHORT_LEASES: Timing = {
   longestLookMs: 4_000,
 };
 
-/** `short` is for tests that people wait for. */
+/** Leases and pace by name; `short` is for tests that must end soon. */
 export const TIMINGS: Record<"production" | "short", { timing: Timing; tempo: Tempo; window: number }> = {
   production: {
     timing: TIMING,
@@ -29,42 +29,42 @@ export const TIMINGS: Record<"production" | "short", { timing: Timing; tempo: Te
   },
 };
 
-/** See the module's sentence. */
+/** Options of a chaos run. */
 export interface ChaosOptions {
   runs: number;
-  /** SIGKILLs; the other faults follow from their number. */
+  /** Number of SIGKILLs; it determines the numbers of the other faults. */
   kills: number;
   seed: number;
   workers: number;
   faults: ReadonlySet<FaultName>;
   timing: keyof typeof TIMINGS;
-  /** How long the model takes for a call, ms: from, to; absent: as the timing says. */
+  /** Duration of a model call, ms: from, to; default: that of `timing`. */
   latencyMs?: Range;
-  /** Turns of a run: from, to; absent: as the timing says. */
+  /** Turns of a run: from, to; default: those of `timing`. */
   turns?: Range;
   fleet: FleetKind;
-  /** Whether suspects run in processes of their own. */
+  /** Whether suspects run in their own processes. */
   isolation: boolean;
-  /** Whether BullMQ looks for stalled jobs; without it only the agents' own deadlines bring back what is forgotten. */
+  /** Whether BullMQ checks for stalled jobs; without it only the agents' deadlines recover lost jobs. */
   stalledCheck: boolean;
-  /** How to repeat this run. */
+  /** Command that repeats this run. */
   command: string;
 }
 
 type Range = readonly [from: number, to: number];
 
-/** Leases, and how long everything takes, of these options. */
+/** Returns the timing, window and tempo of these options. */
 export function timesOf({ timing, latencyMs, turns }: Pick<ChaosOptions, "timing" | "latencyMs" | "turns">) {
   const { tempo, ...times } = TIMINGS[timing];
   return { ...times, tempo: { ...tempo, ...(latencyMs && { latencyMs }), ...(turns && { turns }) } };
 }
 
-/** Options, or the sentence that says what is wrong with them. */
+/** Valid options, or a sentence that names the problem. */
 export type ParsedOptions =
   | { status: "valid"; options: ChaosOptions }
   | { status: "invalid"; problem: string };
 
-/** How the harness is called. */
+/** Usage text of the command. */
 export const USAGE = `npm run test:chaos -- [options]
   --runs 100             runs of agents, each told as a story with a known end
   --kills 20             SIGKILLs of workers; the number of the other faults follows
@@ -85,7 +85,7 @@ const COUNTS = {
 } as const;
 const LARGEST_SEED = 2 ** 31 - 1;
 
-/** Reads the arguments behind the script's name; `drawn` is the seed where none is given. */
+/** Parses the arguments after the script's name; `drawn` is the seed if none is given. */
 export function parseOptions(args: readonly string[], drawn: number): ParsedOptions {
   const texts = readTexts(args);
   if (typeof texts === "string") return { status: "invalid", problem: texts };

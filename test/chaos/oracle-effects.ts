@@ -1,11 +1,11 @@
-/** The oracle's third part: what the tools did to the world, and who let them. Pure. */
+/** The oracle's third part: judges the effects of tools, and whether their worker held the run. Pure. */
 import type { JournalLine } from "../helpers/tool-journal.ts";
 import { countOf, type Evidence, type Lookup, type Violation } from "./evidence.ts";
 import type { Told } from "./load.ts";
 import { isCaughtByJump } from "./oracle-jumps.ts";
 import { callOf } from "./stories.ts";
 
-/** What is wrong with what the tools left behind. */
+/** Returns the violations in the effects of the tools. */
 export function judgeEffects(evidence: Evidence, lookup: Lookup): Violation[] {
   const began = evidence.journal.filter(({ what }) => what === "began");
   const judged = began.filter(
@@ -28,7 +28,7 @@ export function judgeEffects(evidence: Evidence, lookup: Lookup): Violation[] {
   ];
 }
 
-/** A line of `note` at most once, and a missing one reported as interrupted; a line of `look` at least once. */
+/** Checks that each line of `note` occurs at most once, is reported as interrupted if missing, and each of `look` occurs. */
 function leftBehind(told: Told, { workspaces }: Evidence, lookup: Lookup): Violation[] {
   const uid = lookup.uidOf(told) ?? "";
   const { notes, looks } = workspaces.get(`${told.parentId}/${told.agentId}`) ?? { notes: [], looks: [] };
@@ -53,7 +53,7 @@ function leftBehind(told: Told, { workspaces }: Evidence, lookup: Lookup): Viola
   return problems;
 }
 
-/** Each call of a story has a result in the log, and only one that is reported unknown may never have begun. */
+/** Checks that each call of a story has a result in the log, and that it began unless it is reported as interrupted. */
 function unearned(began: readonly JournalLine[], { load }: Evidence, lookup: Lookup): Violation[] {
   const made = new Set(began.map(({ uid, call }) => `${uid} ${call}`));
   return load.told.flatMap((told) => {
@@ -68,7 +68,7 @@ function unearned(began: readonly JournalLine[], { load }: Evidence, lookup: Loo
   });
 }
 
-/** Whoever holds a run makes each of its calls once; an idempotent one is made again by the next holder alone. */
+/** Checks that a holder makes each call of a run at most once; only the next holder may repeat an idempotent call. */
 function ranTwice(began: readonly JournalLine[], lookup: Lookup): Violation[] {
   const under = began.map((line) => `${line.uid} ${line.call} ${claimAt(line, lookup)?.epoch}`);
   return [...countOf(under)].flatMap(([call, times]) => {
@@ -79,7 +79,7 @@ function ranTwice(began: readonly JournalLine[], lookup: Lookup): Violation[] {
   });
 }
 
-/** The claim under which the run stood; the journal's times are whole ms, rounded down. */
+/** Returns the claim that held the run at this time. The journal's times are whole ms, rounded down. */
 function claimAt({ uid, at }: JournalLine, { claims }: Lookup) {
   return claims.get(uid)?.findLast((claim) => claim.at < at + 1);
 }

@@ -1,15 +1,15 @@
-/** Whether the oracle has anything to judge: a run in which the faults did not strike proves nothing. Pure. */
+/** Checks that the faults struck active runs: a chaos run without that proves nothing. Pure. */
 import type { Evidence, Lookup, Violation } from "./evidence.ts";
 import { isOfRedis } from "./fault-schedule.ts";
 import type { ChaosOptions } from "./options.ts";
 
-/** Share of the kills that must hit an active run. */
+/** Share of the kills (0–1) that must hit an active run. */
 const AIMED = 0.8;
 
-/** What was to strike, and how often the proxies lost a reply. */
+/** The planned faults, and the number of replies that the proxies swallowed. */
 export type Struck = Pick<ChaosOptions, "runs" | "faults"> & { planned: number; swallowed: number };
 
-/** What is wrong with the faults themselves. */
+/** Returns the violations in the faults themselves. */
 export function judgeFaults(
   { runs, faults: asked, planned, swallowed }: Struck,
   { faults }: Pick<Evidence, "faults">,
@@ -22,8 +22,8 @@ export function judgeFaults(
   const last = faults.filter(({ isRepeated }) => !isRepeated);
   const over = last.filter(({ at, endedAt }) => endedAt >= at).length;
   if (over < planned) complain(`${over} of ${planned} planned`);
-  // A run whose holder was struck goes on under another claim; one that did not need it was never in danger. Redis may be
-  // back before any lease is over, and its clock may jump by less than what is left of one.
+  // A worker's fault hit a run only if the run continues under another claim. For faults of Redis this is not required: Redis
+  // may be back before any lease ends, and its clock may jump by less than the rest of a lease.
   const isHit = ({ kind, hit }: Evidence["faults"][number]) =>
     hit.some(({ uid, epoch }) => isOfRedis(kind) || claims.get(uid)?.some((claim) => claim.epoch > epoch));
   const kills = last.filter(({ kind }) => kind === "kill");

@@ -1,13 +1,13 @@
-/** What a jump of Redis' clock excuses. Pure. */
+/** Decides which violations a jump of Redis' clock excuses. Pure. */
 import type { Evidence, Lookup } from "./evidence.ts";
 import { CLAIMED_AGAIN_MS } from "./oracle-recovery.ts";
 
-/** A start of which a worker was sure when it lost the run is over within this time, ms. */
+/** Time (ms) within which a worker that has just lost a run may still start work that it had decided on before. */
 const UNDER_WAY_MS = 1_000;
 
 /**
- * Whether a clock that was set forth took the run from a live worker so shortly before `at` that this one could not know. A
- * lease that is measured by two clocks cannot hold then; what such a worker writes is refused all the same.
+ * Returns whether a forward jump of the clock took the run from a live worker so shortly before `at` that it could not know. A
+ * lease measured by two clocks cannot prevent that. Writes of such a worker are refused all the same.
  */
 export function isCaughtByJump(
   { faults }: Pick<Evidence, "faults">,
@@ -24,7 +24,7 @@ export function isCaughtByJump(
   );
 }
 
-/** Whether Redis' clock jumped while the run was held under `epoch`, or waited for its next holder. */
+/** Returns whether Redis' clock jumped while the run was held under `epoch`, or while it waited for its next holder. */
 export function isHeldOverJump(
   { faults }: Pick<Evidence, "faults">,
   { claims }: Pick<Lookup, "claims">,

@@ -1,19 +1,19 @@
-/** The oracle's last part: what a Redis holds when all is over. */
+/** The oracle's last part: judges the keys and jobs that Redis holds when all work is over. */
 import { addressOfMember } from "../../src/shared/protocol/keys.ts";
 import { until } from "../helpers/until.ts";
 import type { Stage } from "../stage/stage.ts";
 import type { Violation } from "./evidence.ts";
 import { PARENT_IDS } from "./load.ts";
 
-/** Places, deadlines and wakes are given back within this time of the last reply. */
+/** Time (ms) after the last reply within which quota slots, deadlines and wakes must be gone. */
 const WITHIN_MS = 60_000;
 
-/** How Redis says that a key has no TTL. */
+/** PTTL's answer for a key without a TTL. */
 const FOR_EVER = -1;
 
 const RECORD = /:agent:[^:]+$/;
 
-/** Kinds of keys that outlive their agents, each with a time of its own: see the table in docs/protocol.md. */
+/** Kinds of keys that outlive their agents, each with its own TTL: see the table in docs/protocol.md. */
 const OUTLIVE = [
   /:registry$/,
   /:usage$/,
@@ -29,8 +29,8 @@ const OUTLIVE = [
 ];
 
 /**
- * What is wrong with what is left of so many agents; waits at most `withinMs` for what may take a while. Resolves to the
- * time that took, ms, as well.
+ * Returns the violations in the data left by so many agents, and the time (ms) until the temporary data was gone. Waits at most
+ * `withinMs` for that.
  */
 export async function judgeLeftovers(
   installation: Stage,
@@ -70,8 +70,8 @@ async function places({ redis, keys }: Stage): Promise<Violation[]> {
 }
 
 /**
- * The hint of a spawn that never came through names no agent: it stands until the idle time would have been over. So does that of
- * an agent that was destroyed between a sweeper's look at it and its putting off of the next one, which then comes in its time.
+ * Finds due deadlines, and hints without a deadline, of agents with a record. A spawn that never arrived leaves a hint without a
+ * record until its idle time would be over. An agent destroyed while a sweeper moved its deadline keeps it until it is due.
  */
 async function looksDue({ redis, keys }: Stage): Promise<Violation[]> {
   const [due, members, marks] = await Promise.all([
@@ -89,7 +89,7 @@ async function looksDue({ redis, keys }: Stage): Promise<Violation[]> {
   return (await Promise.all(found)).flat();
 }
 
-/** What a dead worker had taken stays taken, without a lock, where BullMQ looks for no stalled jobs. */
+/** Finds jobs that are left. Without BullMQ's stalled check, a dead worker's job stays active without a lock and is ignored. */
 async function jobs({ redis, keys }: Stage): Promise<Violation[]> {
   const queue = `${keys.bullPrefix}:${keys.wakeQueue}`;
   const [first, ranked, taken, delayed, nextLookMs] = await Promise.all([
@@ -109,7 +109,7 @@ async function jobs({ redis, keys }: Stage): Promise<Violation[]> {
 
 async function keysLeft({ redis, prefix }: Stage, agents: number): Promise<Violation[]> {
   const violations: Violation[] = [];
-  // A scan may name a key more than once.
+  // A scan may return a key more than once.
   const records = new Set<string>();
   for (let cursor = "0", first = true; first || cursor !== "0"; first = false) {
     const [next, found] = await redis.scan(cursor, "MATCH", `${prefix}:{*`, "COUNT", 1_000);

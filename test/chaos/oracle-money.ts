@@ -1,19 +1,19 @@
-/** The oracle's part about money: what the parents are told that they used, beside the model server's ledger. Pure. */
+/** The oracle's part about money: compares the parents' reported usage with the model server's ledger. Pure. */
 import { totalTokens } from "../../src/shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../src/shared/protocol/usage.ts";
 import type { Evidence, Lookup, Violation } from "./evidence.ts";
 
-/** The agents' model: one with a price. */
+/** The agents' model, which has a price. */
 export const PRICED_MODEL = "claude-haiku-4-5";
 
-/** A price is rounded once a booking, USD. */
+/** Rounding error of one booking, USD. */
 const ROUNDED_USD = 0.000001;
-/** An estimated prompt may be off by so much. */
+/** Tolerated factor between an estimated and the real prompt. */
 const MISJUDGED = 2;
 
 /**
- * What is wrong with the books. Every call that a run committed counts exactly. One that its worker did not live to commit, or
- * whose answer did not come, is known to a call at most.
+ * Returns the violations in the usage. Every committed call must be counted exactly. For each takeover, and for each call without
+ * an answer, the usage may be off by one call.
  */
 export function judgeMoney({ ledger, load, spent }: Evidence, { claims }: Lookup): Violation[] {
   const violations: Violation[] = [];
@@ -38,7 +38,7 @@ export function judgeMoney({ ledger, load, spent }: Evidence, { claims }: Lookup
   return violations;
 }
 
-/** How far the books are from the ledger, tokens; 0 where no call was cut off. */
+/** Returns the parents' usage minus the ledger's, in tokens; 0 if no call was cut off. */
 export function bookedBeside({ ledger, spent }: Pick<Evidence, "ledger" | "spent">): number {
   const billed = ledger.reduce((sum, { usage }) => sum + (usage ? totalTokens(usage) : 0), 0);
   return spent.reduce((sum, { tokens }) => sum + tokens, 0) - billed;

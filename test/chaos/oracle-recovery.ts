@@ -4,19 +4,19 @@ import type { Violation } from "./evidence.ts";
 import type { StrikeKind } from "./fault-schedule.ts";
 import type { Figures } from "./report.ts";
 
-/** So long at most, ms, at the 95th of a hundred: a lease of ten seconds, and two for somebody to find it. */
+/** Limit (ms) of the 95th percentile: a lease of 10 s, and 2 s until a sweeper finds it. */
 export const CLAIMED_AGAIN_MS = 12_000;
 
-/** How long a worker waits for an answer of Redis before it gives up the connection, ms: a lost answer delays a claim by that. */
+/** Time (ms) after which a worker without an answer of Redis closes the connection: a lost answer delays a claim by that. */
 const LOST_ANSWER_MS = 5_000;
 
-/** Faults that take a worker away from the runs it holds: others have to claim these. */
+/** Faults that separate a worker from its runs, so that other workers must claim these. */
 const WORKERS_TAKEN: readonly StrikeKind[] = ["kill", "stop", "refuse", "blackhole"];
 
 /**
- * Whether runs were claimed again, and in time; where answers of Redis are `swallowed`, each may have lost one. Without BullMQ's
- * check for stalled jobs a wake whose worker died before it claimed is found at the agent's next look. Workers that were taken away
- * without any run being claimed again prove nothing.
+ * Checks that runs were claimed again in time. If answers of Redis are `swallowed`, each claim may have lost one. Without
+ * BullMQ's stalled check, the wake of a worker that died before its claim is recovered at the agent's next deadline. If no run
+ * was claimed again although workers were struck, that is a violation.
  */
 export function judgeRecovery(
   { redispatch: { count, p95, slowest: uid }, faults }: Pick<Figures, "redispatch" | "faults">,

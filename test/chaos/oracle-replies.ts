@@ -1,8 +1,8 @@
-/** The oracle's first part: every parent saw each reply once, and the reply of an undisturbed run. Pure. */
+/** The oracle's first part: each parent received each reply once, with the result of the undisturbed run. Pure. */
 import { isDeepStrictEqual } from "node:util";
 import { countOf, type Evidence, type Lookup, type Outcome, outcomeKey, type Violation } from "./evidence.ts";
 
-/** What is wrong with what reached the parents. */
+/** Returns the violations in the entries that reached the parents. */
 export function judgeReplies(evidence: Evidence, lookup: Lookup): Violation[] {
   return [...complaints(evidence), ...lostOrWrong(evidence, lookup), ...streams(evidence), ...acks(evidence)];
 }
@@ -36,7 +36,7 @@ function lostOrWrong({ load, undisturbed }: Evidence, lookup: Lookup): Violation
         return [{ broken, detail: `${name} has ${replies.length} replies`, ...about }];
       const expected = undisturbed.get(outcomeKey(told.story, part + 1));
       const got = replies.map(outcomeOf)[0];
-      // What fails without a fault too would be no other than undisturbed.
+      // A run that fails even without faults would equal the undisturbed run, so success is checked first.
       if (got?.status !== "succeeded" || got.turns !== told.story.turns[part]) {
         const detail = `${name} came to ${JSON.stringify(got)}`;
         return [{ broken: "every run does what it was asked for", detail, ...about }];
@@ -53,7 +53,7 @@ function lostOrWrong({ load, undisturbed }: Evidence, lookup: Lookup): Violation
   });
 }
 
-/** What is compared with an undisturbed run. */
+/** Returns the fields that are compared with an undisturbed run. */
 export function outcomeOf({ status, stop_reason, summary, turns, tools_called }: Outcome): Outcome {
   return { status, stop_reason, summary, turns, tools_called };
 }

@@ -1,22 +1,22 @@
-/** The oracle's second part: what was bought from the model. Pure. */
+/** The oracle's second part: judges the model calls. Pure. */
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import { countOf, type Evidence, type Lookup, type Violation } from "./evidence.ts";
 import { isCaughtByJump } from "./oracle-jumps.ts";
 
-/** `<uid> <log entry>` of a model's message. */
+/** Matches the `<uid> <log entry>` of a model's message. */
 const TURN = / \d*[13579]$/;
 
-/** One call as its worker named it. */
+/** A model call with the parts of its idempotency key. */
 export interface NamedCall {
   call: LedgerEntry;
   uid: string;
-  /** The log entry it is to become. */
+  /** Number of the log entry for its answer. */
   message: number;
-  /** The claim under which it was made. */
+  /** Epoch of the claim under which it was made. */
   epoch: number;
 }
 
-/** What is wrong with what was bought. */
+/** Returns the violations in the model calls. */
 export function judgeTurns(evidence: Evidence, lookup: Lookup): Violation[] {
   const calls = namedCalls(evidence.ledger);
   return [
@@ -29,7 +29,7 @@ export function judgeTurns(evidence: Evidence, lookup: Lookup): Violation[] {
   ];
 }
 
-/** The calls, by what their `Idempotency-Key` says. */
+/** Parses the `Idempotency-Key` of each call. */
 export function namedCalls(ledger: readonly LedgerEntry[]): NamedCall[] {
   return ledger.flatMap((call) => {
     const [, uid, message, epoch] =
@@ -57,7 +57,7 @@ function boughtTwice(calls: readonly NamedCall[], { committedAt }: Lookup): Viol
   });
 }
 
-/** What a worker has been served it commits, or loses with its claim: under the same one it never asks again. */
+/** Checks that no turn is served twice under one claim: a worker commits each answer, or loses it with its claim. */
 function paidTwice(calls: readonly NamedCall[]): Violation[] {
   const served = calls.flatMap(({ call, uid, message, epoch }) =>
     call.status === "served" ? [`${uid} ${message} ${epoch}`] : [],
@@ -94,7 +94,7 @@ function unpaid(calls: readonly NamedCall[], { committedAt }: Lookup): Violation
     }));
 }
 
-/** Evidence without commits would have nothing to say against any purchase. */
+/** Checks that the log has every turn: without commits in the evidence, no purchase could be judged. */
 function unwritten({ load }: Evidence, lookup: Lookup): Violation[] {
   const written = countOf(
     [...lookup.committedAt.keys()].filter((key) => TURN.test(key)).map((key) => key.split(" ")[0] ?? ""),

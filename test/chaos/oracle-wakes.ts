@@ -1,30 +1,30 @@
-/** The oracle's part about wakes: a run that workers take and hand back without getting on is a loop, however it ends. Pure. */
+/** The oracle's part about wakes: finds runs that workers take and give back in a loop without progress. Pure. */
 import type { Happening } from "./chronicle.ts";
 import type { Evidence, Lookup, Violation } from "./evidence.ts";
 import { isStep } from "./happening.ts";
 
-/** So many wakes may workers take for each step that a run commits. */
+/** Maximum number of wakes that workers may take per committed step of a run. */
 const WAKES_A_STEP = 3;
-/** A wake that has been to every worker, and none could do anything for it, rests so long at least, ms; then twice as long. */
+/** First delay (ms) of a wake that every worker has declined; it doubles after each round. */
 const SHORTEST_REST_MS = 100;
 
-/** What became of one run. */
+/** Wakes and steps of one run. */
 export interface WokenRun {
   story: number;
   run: number;
   uid: string;
-  /** How often a worker took a wake of it. */
+  /** How often a worker took one of its wakes. */
   wakes: number;
-  /** Commits with a turn or with results, however many of these. */
+  /** Number of commits with a turn or with one or more results. */
   steps: number;
-  /** By wake: when it was taken for the first time and for the last, epoch ms. */
+  /** Times at which each wake was taken first and last, epoch ms, by wake number. */
   taken: Map<number, { from: number; to: number }>;
 }
 
 /**
- * Whether runs were woken too often. Nothing is added for faults: a run that lost its worker needs a wake or two more. `visited`: so
- * many workers may be there that lack a run's tools or have no place for it; each wake goes from one to the next, and rests after
- * each round.
+ * Finds runs that were woken too often. The limit includes the one or two more wakes of a run that lost its worker. `visited`: the
+ * number of workers that may lack a run's tools or a free slot; each wake passes from one to the next, and is delayed after each
+ * round.
  */
 export function judgeWakes(
   evidence: Pick<Evidence, "load" | "happenings">,
@@ -32,7 +32,7 @@ export function judgeWakes(
   visited = 0,
 ): Violation[] {
   const runs = countWakes(evidence, lookup);
-  // Evidence without wakes would have nothing to say against any run.
+  // Without wakes in the evidence, no run could be judged.
   if (runs.every(({ wakes }) => wakes === 0)) return [{ broken: "wakes are seen", detail: "none was" }];
   return runs
     .filter(({ wakes, steps, taken }) => wakes > WAKES_A_STEP * steps + visited * roundsOf(taken))
@@ -43,13 +43,13 @@ export function judgeWakes(
     }));
 }
 
-/** So often the wakes may have been to every worker. */
+/** Returns the maximum number of rounds in which the wakes may have passed all workers. */
 function roundsOf(taken: WokenRun["taken"]): number {
   const rounds = [...taken.values()].map(({ from, to }) => 1 + Math.log2(1 + (to - from) / SHORTEST_REST_MS));
   return rounds.reduce((sum, each) => sum + each, 0);
 }
 
-/** Wakes and steps of each run that was told. */
+/** Counts the wakes and steps of each run. */
 export function countWakes(
   { load, happenings }: Pick<Evidence, "load" | "happenings">,
   { uidOf }: Pick<Lookup, "uidOf">,
@@ -70,7 +70,7 @@ export function countWakes(
   });
 }
 
-/** A wake that comes after a reply counts for the next run; there is none after the last. */
+/** Adds up the happenings of an agent. A wake after a reply counts for the next run, or for the last run if there is none. */
 function addUp(runs: readonly WokenRun[], happenings: readonly Happening[]): void {
   let replies = 0;
   let committedAt = 0;

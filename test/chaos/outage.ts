@@ -1,40 +1,40 @@
-/** Runs in flight, a fault that takes Redis away, its end: everything that must hold, and the figures. */
+/** Makes Redis unavailable while runs are in flight, checks all guarantees, and prints the times. */
 import { expect } from "vitest";
 import { until } from "../helpers/until.ts";
 import type { CommandLineWorker, ProxiedStage } from "../stage/stage.ts";
 import { type Attempt, holdsForProducers, keepSpawning, startBatch } from "./troubled-runs.ts";
 
-/** So soon after healing work is taken again. */
+/** Time (ms) after the end of the fault within which work must resume. */
 const RESUMES_WITHIN_MS = 30_000;
-/** So soon after the fault the worker says that it is not ready. */
+/** Time (ms) after the beginning of the fault within which the worker must report that it is not ready. */
 const NOTICED_WITHIN_MS = 10_000;
 
-/** Something that takes Redis away, and gives it back. */
+/** A fault that makes Redis unavailable, and its end. */
 export interface Fault {
   begin(): unknown;
   end(): unknown;
 }
 
-/** Where it happens. */
+/** The stage and the worker that the fault affects. */
 export interface Place {
   stage: ProxiedStage;
   worker: CommandLineWorker;
 }
 
-/** Time in which a producer's calls are over that begin without a Redis, also on a busy machine. */
+/** Time (ms) within which a producer's calls without Redis end, even on a busy machine. */
 const CALLS_OVER_WITHIN_MS = 30_000;
-/** A fault of this length or longer meets two calls of a producer, one after the other. */
+/** A fault of this length (ms) or longer covers two successive calls of a producer. */
 const MEETS_TWO_CALLS_MS = 2_000;
 
-/** Begins the fault with runs in flight, ends it after `ms`, and checks everything that must hold. */
+/** Begins the fault with runs in flight, ends it after `ms`, and checks all guarantees. */
 export async function endures(place: Place, title: string, fault: Fault, ms: number): Promise<void> {
   await endureAnd(place, title, { ...fault, ms, calls: 0 });
 }
 
 /**
- * As {@link endures}; and the fault goes on until calls have been made in it from beginning to end, so that each must have been
- * told. Of two in a row the first has given up the connection, whatever it was told: the second finds none to send on, so that
- * nothing can be unknown.
+ * Does the same as {@link endures}, but continues the fault until producer calls have begun and ended in it, so that each must get
+ * an error. The first of two successive calls closes the connection, whatever its error. The second has no connection, so its
+ * error cannot be `outcome_unknown`.
  */
 export async function enduresAndTells(place: Place, title: string, fault: Fault, ms: number): Promise<void> {
   const calls = ms >= MEETS_TWO_CALLS_MS ? 2 : 1;
@@ -45,13 +45,13 @@ export async function enduresAndTells(place: Place, title: string, fault: Fault,
   for (const outcome of outcomes.slice(1)) expect(outcome).toBe("redis_unavailable");
 }
 
-/** A fault that lasts `ms`, and until so many calls of a producer were made in it. */
+/** A fault that lasts at least `ms`, and until `calls` calls of a producer have begun and ended in it. */
 interface Outage extends Fault {
   ms: number;
   calls: number;
 }
 
-/** Resolves with the calls that began and ended while Redis was away. */
+/** Resolves to the calls that began and ended while Redis was unavailable. */
 async function endureAnd(
   { stage, worker }: Place,
   title: string,

@@ -1,4 +1,4 @@
-/** What a chaos run came to, in figures and in words. Pure. */
+/** Formats the result of a chaos run as figures and text. Pure. */
 import { type Evidence, type Lookup, lookUp, type Violation } from "./evidence.ts";
 import { isOfRedis } from "./fault-schedule.ts";
 import type { ChaosOptions } from "./options.ts";
@@ -8,17 +8,17 @@ import { namedCalls } from "./oracle-turns.ts";
 import { countWakes } from "./oracle-wakes.ts";
 import { timelineOf } from "./timeline.ts";
 
-/** The figures. Times in ms. */
+/** Figures of a chaos run. Times in ms. */
 export interface Figures {
   runs: number;
   succeeded: number;
   faults: Record<string, number>;
   /** Faults of each kind that hit at least one active run. */
   hits: Record<string, number>;
-  /** Active runs that some fault hit. */
+  /** Number of active runs that faults hit, counted per fault. */
   runsHit: number;
   claims: number;
-  /** How often workers took a wake, and the most of any run for each step that it committed. */
+  /** How often workers took a wake, and below it the largest ratio of wakes to committed steps of a run. */
   wakes: number;
   mostWakesAStep: number;
   turnsCommitted: number;
@@ -26,10 +26,10 @@ export interface Figures {
   toolsRun: number;
   interrupted: number;
   swallowed: number;
-  /** Writes of workers that had lost their run; Redis refused them. */
+  /** Verbs of workers that had lost their run, whether or not Redis let them write. */
   stale: number;
   repeatedCalls: number;
-  /** Tokens that the parents used by their books, less those of the model server's ledger. */
+  /** The parents' reported usage minus the model server's ledger, in tokens. */
   bookedBeside: number;
   redispatch: { count: number; p50: number; p95: number; max: number; slowest?: string | undefined };
   settledMs: number;
@@ -46,7 +46,7 @@ export interface Verdict {
 const SHOWN_VIOLATIONS = 20;
 const SHOWN_TIMELINES = 3;
 
-/** Counts what the evidence shows. */
+/** Computes the figures from the evidence. */
 export function countUp(
   evidence: Evidence,
   rest: Pick<Figures, "swallowed" | "settledMs" | "tookMs">,
@@ -80,8 +80,8 @@ export function countUp(
 }
 
 /**
- * From a fault that took a worker away to the next claim of each run it held; a Redis that is away is another matter, and so is
- * a lease over which its clock jumped.
+ * Measures the time from a worker's fault to the next claim of each run it held. Leaves out runs during whose wait Redis was
+ * unavailable, or during whose lease its clock jumped.
  */
 function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispatch"] {
   const waits = faults
@@ -104,7 +104,7 @@ function isRedisAway(faults: Evidence["faults"], from: number, to: number): bool
   return faults.some(({ kind, at, endedAt }) => kind === "redis" && at < to && endedAt > from);
 }
 
-/** The report, for people. */
+/** Returns the report as text. */
 export function reportOf(options: ChaosOptions, { figures, violations, evidence }: Verdict): string {
   const { redispatch: again } = figures;
   const faults = Object.entries(figures.faults).map(

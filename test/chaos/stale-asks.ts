@@ -1,14 +1,14 @@
 /**
- * Watches, in what MONITOR tells, for verbs that a worker asked for under an epoch that was another's by then, and for what
- * Redis let them do.
+ * Finds, in the reports of MONITOR, verbs that a worker sent with an epoch that was no longer the agent's, and whether Redis
+ * let them write.
  *
- * Owns: the list of stale asks. Its neighbour `chronicle.ts` knows which epoch each agent has.
+ * Owns: the list of stale asks. `chronicle.ts` knows the epoch of each agent.
  */
 import { createHash } from "node:crypto";
 import { luaSource } from "../../src/shared/redis/scripts.ts";
 import { VERBS as VERB_TABLE } from "../../src/shared/redis/verbs.ts";
 
-/** A verb that came too late. */
+/** A verb with an outdated epoch. */
 export interface StaleAsk {
   at: number;
   uid: string;
@@ -21,7 +21,7 @@ export interface StaleAsk {
 /** See the module's header. */
 export interface StaleWatch {
   readonly asks: readonly StaleAsk[];
-  /** Takes in one command, in order; `source` is `lua` for what a script does. */
+  /** Reads the next command; `source` is `lua` for a command of a script. */
   see(at: number, command: readonly string[], source: string): void;
 }
 
@@ -33,7 +33,7 @@ const VERB_BY_SHA: ReadonlyMap<string, Verb> = new Map(
 );
 const READS = /^(hmget|hget|hexists|hkeys|hgetall|get|exists|llen|hlen|lindex|lrange|pttl|time|zscore)$/i;
 
-/** A watch; `epochOf` says which epoch an agent has now: the greatest so far, for here Redis never forgets a claim. */
+/** Returns a watch. `epochOf` returns an agent's current epoch, i.e. the greatest so far: Redis loses no claim in these tests. */
 export function watchStaleAsks(prefix: string, epochOf: (uid: string) => number | undefined): StaleWatch {
   const asks: StaleAsk[] = [];
   let pending: StaleAsk | undefined;
@@ -54,7 +54,7 @@ export function watchStaleAsks(prefix: string, epochOf: (uid: string) => number 
   };
 }
 
-/** The verb in `eval[sha] <script> <number of keys> <record> … <arguments>`; settling by authority has no epoch. */
+/** Parses the verb in `eval[sha] <script> <number of keys> <record> … <arguments>`. Only a worker's `settle` has an epoch. */
 function readAsk(prefix: string, [how = "", script = "", keys, record = "", ...rest]: readonly string[]) {
   const verb = /^evalsha$/i.test(how)
     ? VERB_BY_SHA.get(script)
@@ -71,7 +71,7 @@ function readAsk(prefix: string, [how = "", script = "", keys, record = "", ...r
   return { uid: record.split(":agent:")[1] ?? "", verb, epoch: Number(argument("epoch")) };
 }
 
-/** The first line of a script's own file names it; MONITOR spells line ends as escapes. */
+/** Finds the verb by the first line of its script. MONITOR escapes line ends. */
 function named(source: string): Verb | undefined {
   return VERBS.find((verb) => source.includes(`\\n-- ${verb}: `));
 }

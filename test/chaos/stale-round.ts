@@ -1,6 +1,7 @@
 /**
- * One round of the stale worker: a process is stopped past its leases with writes of its on the way to Redis, others take
- * over, its writes arrive, it wakes up. Says what Redis answered and what the woken process began.
+ * Performs one round of the stale worker: a process is stopped until its leases have expired, while its writes are on the way
+ * to Redis. Another worker takes over, the writes arrive, and the process continues. Reports how Redis treated the writes, and
+ * the work that the process then began.
  */
 
 import { writeFile } from "node:fs/promises";
@@ -15,18 +16,18 @@ import { type Agent, SHORT_TIMING, type Stage, type WorkerProcess } from "../sta
 import type { Chronicle } from "./chronicle.ts";
 import { namedCalls } from "./oracle-turns.ts";
 
-/** Long enough to have writes on the way before the worker itself finds its lease in doubt. */
+/** Timing with a lease long enough to have writes on the way before the worker itself doubts its lease. */
 export const STALE_TIMING: Timing = { ...SHORT_TIMING, leaseMs: 5_000, renewMs: 500, leaseMarginMs: 500 };
 
 /**
- * What a stopped process is in the middle of, one agent each: the short work is done when it is stopped, and not committed.
- * It ends when it is told to: the tool by its gate, the call by the line to the model.
+ * Work of the process when it is stopped, one agent each. The short work is done by then, but not committed. The test ends the
+ * short tool by its gate file, and the short call by the proxy to the model.
  */
 const LONG_WORK = ["a long tool", "a call that stalls"];
 const SHORT_TOOL = "a short tool";
 const SHORT_CALL = "a short call";
 const LONG_MS = 300_000;
-/** A tool or call that the lease has left behind is dead within this time. */
+/** Time (ms) within which a worker must abort a tool or call whose lease is lost. */
 export const KILLED_WITHIN_MS = 2_000;
 
 const GATE = "gate";
@@ -35,7 +36,7 @@ const tool = (wait: { ms: number } | { gate: string }) => ({
 });
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
-/** Plays the four kinds of work; a stalled call stalls the first time only. */
+/** The model's script for the four kinds of work; a stalled call stalls only the first time. */
 export const STALE_SCENARIO: Scenario = [
   { match: { user: "a long tool" }, turns: [tool({ ms: LONG_MS }), done] },
   { match: { user: SHORT_TOOL }, turns: [tool({ gate: GATE }), done] },
@@ -46,38 +47,38 @@ export const STALE_SCENARIO: Scenario = [
   { match: { user: SHORT_CALL }, turns: [done] },
 ];
 
-/** What a round needs. */
+/** The parts of a round. */
 export interface StaleScene {
   installation: Stage;
   chronicle: Chronicle;
   victim: WorkerProcess;
-  /** Between the victim and Redis. */
+  /** Proxy between the victim and Redis. */
   line: TcpProxy;
-  /** Between the victim and the model. */
+  /** Proxy between the victim and the model. */
   modelLine: TcpProxy;
   journal: string;
 }
 
-/** Verbs that commit: `settle` carries the last answer of a run. */
+/** Verbs that commit; `settle` contains the last answer of a run. */
 const COMMITS: ReadonlySet<string> = new Set(["append", "settle"]);
 
-/** What came of a round; each should be 0 or as large as said. */
+/** Counts of a round. Each must be 0 unless its comment says otherwise. */
 export interface StaleRound {
   /** Commits of the victim that reached Redis after the takeover and changed nothing: at least 2. */
   refusedCommits: number;
-  /** All its stale writes, renewals included. */
+  /** All refused stale verbs, renewals included; includes `refusedCommits`. */
   refused: number;
-  /** Stale writes that changed something. */
+  /** Stale verbs that changed data. */
   accepted: number;
   /** Tools and model calls that the victim began after the takeover. */
   begun: number;
-  /** Agents whose record, log or channel was not the same before and after the victim woke up. */
+  /** Agents whose record, log or channel changed after the victim's writes arrived and it continued. */
   changed: number;
-  /** How long after waking the running tool and the running call were dead, ms. */
+  /** Time (ms) from the victim's continuation until its running tool and call were aborted; below `KILLED_WITHIN_MS`. */
   killedMs: number;
 }
 
-/** Performs round number `round`; the victim is whole again at its end. */
+/** Performs round number `round`; at its end the victim works normally again. */
 export async function staleRound(scene: StaleScene, round: number): Promise<StaleRound> {
   const { installation, chronicle, victim, line, modelLine } = scene;
   const { offline } = installation;
@@ -96,7 +97,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   line.pause();
   modelLine.resume();
   await openGate(scene, short);
-  // The result of the short tool and the answer of the short call: commits that only the line knows of.
+  // The result of the short tool and the answer of the short call: two commits held back in the proxy.
   const onTheWay = () => line.held.includes("/result") && line.held.includes('{"v":1,"model":');
   await until(onTheWay, { what: "two commits on their way to Redis" });
   victim.freeze();
@@ -150,7 +151,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   };
 }
 
-/** Lets the short tool of the agent end. */
+/** Ends the short tool of the agent. */
 async function openGate({ installation }: StaleScene, { tenant, parentId, agentId }: Agent): Promise<void> {
   const directory = join(installation.workspaceRoot, tenant, parentId, "agents", agentId, "workspace");
   await writeFile(join(directory, GATE), "");
@@ -162,12 +163,12 @@ async function journalOf({ journal }: StaleScene, agents: readonly Agent[]) {
 
 async function snapshot({ redis, keys, entries }: Stage, agent: Agent): Promise<string> {
   const { record, log } = keys.agent(agent);
-  // Redis lists the same fields in another order once it has packed a hash anew.
+  // Redis may list the same fields in another order after it has re-encoded a hash.
   const fields = async (key: string) => Object.entries(await redis.hgetall(key)).sort();
   return JSON.stringify([await fields(record), await fields(log), await entries(agent)]);
 }
 
-/** The victim takes and finishes other work. */
+/** Checks that the victim takes and finishes other work. */
 async function provesWhole({ installation, victim }: StaleScene, round: number): Promise<void> {
   const agent = await installation.task(`${SHORT_CALL}, after round ${round}`, { keep_alive: true });
   await installation.reply(agent);

@@ -1,25 +1,25 @@
 /**
- * What the sub-agents of a chaos run are asked to do. The seed decides everything: how many turns, which tools side by
- * side, how long each takes, and so what an undisturbed run leaves behind. Pure.
+ * Generates the tasks ("stories") of a chaos run's sub-agents. The seed decides the number of turns, the parallel tool calls and
+ * their durations, and so the effects of an undisturbed run. Pure.
  */
 import type { Scenario } from "../../src/offline/server.ts";
 import { type Seeded, seeded } from "../helpers/seeded.ts";
 
-/** One agent's life: a prompt for each of its runs, and what they come to. */
+/** The prompts of one agent's runs, and their expected effects. */
 export interface Story {
   number: number;
-  /** One prompt a run; with more than one the agent is kept alive in between and destroyed at the end. */
+  /** One prompt per run. With more than one, the agent is kept alive between runs and destroyed at the end. */
   prompts: readonly string[];
-  /** Turns of each run. */
+  /** Number of turns of each run. */
   turns: readonly number[];
-  /** Lines that the tool `note` (not idempotent) is told to write, all different. */
+  /** Lines that the tool `note` (not idempotent) must write, all different. */
   notes: readonly string[];
-  /** Lines that the tool `look` (idempotent) is told to write, all different. */
+  /** Lines that the tool `look` (idempotent) must write, all different. */
   looks: readonly string[];
   script: Script;
 }
 
-/** How long things take: ranges from which the seed draws, ms where it is time. */
+/** Ranges from which the seed draws; times in ms. */
 export interface Tempo {
   latencyMs: readonly [from: number, to: number];
   toolMs: readonly [from: number, to: number];
@@ -29,14 +29,14 @@ export interface Tempo {
 type Script = Exclude<Scenario, readonly unknown[]>;
 type Turn = Script["turns"][number];
 
-/** Of this many agents one is kept alive for a second run. */
+/** One of this many agents is kept alive for a second run. */
 const KEPT_EVERY = 5;
 const MOST_TOOLS_AT_ONCE = 3;
 
-/** The id of the tool call that is told to write `line`. */
+/** Returns the id of the tool call that writes `line`. */
 export const callOf = (line: string): string => `toolu_${line.replaceAll(" ", "_")}`;
 
-/** Stories with `runs` runs in all. */
+/** Returns stories with `runs` runs in total. */
 export function tellStories(seed: number, runs: number, tempo: Tempo): Story[] {
   const chance = seeded(seed);
   const stories: Story[] = [];
@@ -49,12 +49,12 @@ export function tellStories(seed: number, runs: number, tempo: Tempo): Story[] {
   return stories;
 }
 
-/** The tools that the story needs, for an agent that names them. */
+/** Returns the tools that the story needs, for an agent that names its tools. */
 export function toolsNamedBy({ notes }: Story): readonly string[] {
   return notes.length > 0 ? ["note", "look"] : ["look"];
 }
 
-/** What the offline model plays; `hurried` leaves out every wait, and changes nothing else. */
+/** Returns the offline model's script. `hurried` sets every model latency to 0 and changes nothing else. */
 export function scenarioOf(stories: readonly Story[], { hurried = false } = {}): Scenario {
   const scripts = stories.map((story) => story.script);
   if (!hurried) return scripts;
@@ -78,7 +78,7 @@ function tell(number: number, parts: number, chance: Seeded, tempo: Tempo): Stor
     const busy = chance.between(...tempo.turns) - 1;
     const working = Array.from({ length: busy }, (): Turn => {
       const others = chance.between(0, MOST_TOOLS_AT_ONCE - 1);
-      // The last call is one that always comes to the same result: the report quotes it.
+      // The last call is idempotent, so that it always has the same result, which the report quotes.
       const calls = [...Array.from({ length: others }, () => write(chance.next() < 0.3)), write(true)];
       return { content: calls, latencyMs: chance.between(...tempo.latencyMs) };
     });

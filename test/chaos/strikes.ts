@@ -1,16 +1,16 @@
 /**
- * Performs the planned faults on the fleet and on Redis, aimed at workers that are busy, and writes down what each hit.
+ * Performs the planned faults on busy workers and on Redis, and records the runs that each hit.
  *
- * Owns: the list of faults that struck. Its neighbour `fault-schedule.ts` says which come and when.
+ * Owns: the list of faults that struck. `fault-schedule.ts` decides which faults come and when.
  *
- * 1. A worker is struck only while another is up, who can take over.
+ * 1. A worker is struck only while another worker is up and can take over.
  * 2. A stop or a partition lasts until every run it hit has been taken over by another worker or is over.
- * 3. What a fault hit is read from Redis after it struck: runs whose holder is the victim then.
- * 4. Nobody is struck who holds a run of which two holders have died already before they got on with it: such a run is
- *    given up by design after the third, and that is another test's.
+ * 3. The runs that a worker's fault hit are read from Redis after it struck: the runs that the victim then holds.
+ * 4. A worker is spared if it holds a run whose two previous holders died without progress: by design such a run is given up
+ *    after the third death, which another test covers.
  * 5. Redis dies in the middle of its work, and alone: every lasting fault is over by then.
- * 6. Its clock jumps for all that stands there at once, whatever else is going on.
- * 7. A fault that hit no run strikes again, {@link ATTEMPTS} times in all: the plan may have no other of its kind.
+ * 6. Redis' clock jumps for all stored times at once, even while other faults last.
+ * 7. A fault that hit no run strikes again, {@link ATTEMPTS} times in all, because the plan may have no other of its kind.
  */
 
 import type { Proxy as TcpProxy } from "../helpers/proxy.ts";
@@ -25,34 +25,34 @@ export interface Fault {
   kind: StrikeKind;
   /** Epoch ms. */
   at: number;
-  /** When it was over, epoch ms; of a kill, when the process was gone. */
+  /** Epoch ms of its end; for a kill, when the process was gone. */
   endedAt: number;
-  /** How far Redis' clock jumped, ms: forth, or back where it is less than 0. */
+  /** Jump of Redis' clock, ms: forward, or back if negative. */
   jumpMs?: number;
-  /** Who was struck; Redis has no seat. */
+  /** The struck worker; absent for a fault of Redis. */
   victim?: { seat: number; worker: string; pid: number };
-  /** The active runs it hit: uid and the epoch under which it was held. */
+  /** The active runs it hit: uid and the epoch of the claim. */
   hit: { uid: string; epoch: number }[];
-  /** It hit none, and another has struck in its place. */
+  /** True if it hit no run and another fault has replaced it. */
   isRepeated?: boolean;
 }
 
-/** What faults act on. */
+/** The parts on which faults act. */
 export interface Scene {
   fleet: Fleet;
-  /** Of all parents. */
+  /** The proxy of all parents. */
   parentsProxy: TcpProxy;
   server: RedisServer;
-  /** Sets Redis' clock forth by so many ms, or back where it is less than 0. */
+  /** Moves Redis' clock forward by `byMs` ms, or back if negative. */
   setClockForth(byMs: number): Promise<void>;
   chronicle: Chronicle;
   pace: Pace;
   leaseMs: number;
-  /** True when there is no more work to disturb. */
+  /** Returns true if no work is left to disturb. */
   isOver(): boolean;
 }
 
-/** Longest time that it may take others to take over what a stopped or cut-off worker held, beyond the lease. */
+/** Time (ms) beyond the lease within which others must take over the runs of a stopped or cut-off worker. */
 const TAKEOVER_MS = 60_000;
 
 /** Strikes as planned; resolves to the faults that struck, in order, when the last one is over. */
@@ -67,7 +67,7 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
     if (!struck) break;
     const { over } = struck;
     lasting.add(over);
-    // One that failed stays: whoever waits for them all is told.
+    // A failed one stays in the set, so that `Promise.all` rejects.
     over.then(
       () => lasting.delete(over),
       () => {},
@@ -78,10 +78,10 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
   return faults;
 }
 
-/** How often a fault strikes at most until it hits a run: who was busy when chosen may be idle by the time it strikes. */
+/** Maximum number of strikes until a fault hits a run: a worker that was busy when chosen may be idle when struck. */
 const ATTEMPTS = 3;
 
-/** Strikes a busy worker, or Redis; undefined when the work is over. */
+/** Strikes a busy worker, or Redis; undefined if the work is over. */
 async function strikeBusy(
   scene: Scene,
   planned: PlannedStrike,
@@ -99,8 +99,8 @@ async function strikeBusy(
 }
 
 /**
- * A busy seat, as soon as enough of them are up; undefined when the work is over. Busy is who has got on with some run:
- * chasing whoever has just taken one up would be a different fault, a run that nobody lives to begin.
+ * Waits until enough seats are up and returns a busy one; undefined if the work is over. A worker is busy if it has committed a
+ * step of a run. To strike workers right after a claim would be a different fault: a run that no worker survives to begin.
  */
 async function chooseBusy(
   { fleet, chronicle, pace, isOver }: Scene,
@@ -131,7 +131,7 @@ async function chooseBusy(
 const DEATHS_TO_SPARE = 2;
 const isSpared = ({ steps, barrenDeaths }: Holding) => steps === 0 && barrenDeaths >= DEATHS_TO_SPARE;
 
-/** A fault of which is known what it hit; `over` resolves when it has ended. */
+/** A fault whose hits are known; `over` resolves when it has ended. */
 interface Strike {
   fault: Fault;
   over: Promise<void>;
@@ -172,7 +172,7 @@ async function disturb({ chronicle }: Scene, { worker, proxy }: Seat, fault: Fau
   fault.hit = held(chronicle, worker.id);
 }
 
-/** Ends a stop or a partition, when others have taken over what it hit. */
+/** Ends a stop or a partition when others have taken over the runs it hit. */
 async function heal({ chronicle, leaseMs }: Scene, seat: Seat, fault: Fault): Promise<void> {
   const { worker, proxy } = seat;
   const overAtMs = performance.now() + leaseMs;

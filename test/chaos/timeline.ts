@@ -1,4 +1,4 @@
-/** The story of one agent in time order: claims, commits, model calls, tools, entries, and the faults around them. Pure. */
+/** The events of one agent in time order: claims, commits, model calls, tools, entries, and concurrent faults. Pure. */
 import type { Happening } from "./chronicle.ts";
 import type { Evidence } from "./evidence.ts";
 import { namedCalls } from "./oracle-turns.ts";
@@ -9,7 +9,7 @@ interface Moment {
   text: string;
 }
 
-/** Everything that is known about `uid`, one line a moment; times are ms since its first. */
+/** Returns all known events of `uid`, one per line; times are ms since the first. */
 export function timelineOf(uid: string, evidence: Evidence): string[] {
   const own = [
     ...evidence.happenings.filter((one) => one.uid === uid).map(ofRedis),

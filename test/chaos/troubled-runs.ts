@@ -1,6 +1,6 @@
 /**
- * Runs, and producers' calls, on a stage whose Redis a test can trouble: everything goes through a proxy, while the test
- * looks past it. Timing is that of production.
+ * Starts runs and producer calls on a stage with a proxied Redis that a test can disturb; the test itself bypasses the proxy.
+ * Uses production's timing.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect } from "vitest";
@@ -12,9 +12,9 @@ import { HOLDS_NOTHING_BACK } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type ProxiedStage } from "../stage/stage.ts";
 
-/** Before the first byte of each model answer. */
+/** Delay (ms) before the first byte of each model answer. */
 const LATENCY_MS = 250;
-/** Model calls of one run. */
+/** Number of model calls per run. */
 const TURNS = 6;
 const AGENTS = 8;
 const SAMPLE_EVERY_MS = 20;
@@ -30,7 +30,7 @@ const scenarioOf = (turns: number) => ({
   ],
 });
 
-/** A stage with a proxied Redis of its own and runs of `TURNS` turns; `keeping`: how Redis keeps what it is told. */
+/** Opens a stage with its own proxied Redis and runs of `turns` turns. `keeping`: Redis' arguments for persistence. */
 export function openTroubledStage({
   latencyMs = LATENCY_MS,
   turns = TURNS,
@@ -40,13 +40,13 @@ export function openTroubledStage({
   return openStage({ redis: "own", redisArguments: keeping, proxied: true, scenario, latencyMs });
 }
 
-/** Runs going on. */
+/** Runs in progress. */
 interface Batch {
-  /** Resolves when every run has its reply; checks that each succeeded, once, and that no committed turn was bought again. */
+  /** Waits for all replies; checks that each run succeeded once and that no committed turn was bought again. */
   succeedsOnce(withinMs: number): Promise<{ calls: number }>;
 }
 
-/** Starts runs of a parent of their own and waits until `atATime` of them have bought a turn; none is over by then. */
+/** Starts runs of a new parent, waits until `atATime` of them have bought a turn, and checks that none is over. */
 export async function startBatch(stage: ProxiedStage, parentId: string, atATime = AGENTS): Promise<Batch> {
   const { offline, observer, keys } = stage;
   const parent = stage.parent(parentId);
@@ -104,14 +104,14 @@ export async function startBatch(stage: ProxiedStage, parentId: string, atATime 
         expect(began_at, `turn ${turn} was committed and is bought again`).toBeLessThanOrEqual(committed);
       }
       expect(turns.size).toBe(AGENTS * TURNS);
-      // The log of an agent is gone with its end, and with it the last turns nobody had a look at.
+      // An agent's log is deleted at its end, so its last turns may not have been sampled.
       expect(committedAt.size).toBeGreaterThanOrEqual(AGENTS * (TURNS - 2));
       return { calls: calls.length };
     },
   };
 }
 
-/** When each turn was first seen in a log, ms of `Date.now`, by `<uid> <turn>`; looks as long as the test goes on. */
+/** Samples the logs until the test ends. Returns when each turn was first seen (ms of `Date.now`), by `<uid> <turn>`. */
 function sampleLogs({ observer, keys }: ProxiedStage, parentId: string, uids: string[]): Map<string, number> {
   const committedAt = new Map<string, number>();
   let stopped = false;
@@ -138,18 +138,18 @@ function sampleLogs({ observer, keys }: ProxiedStage, parentId: string, uids: st
   return committedAt;
 }
 
-/** What a producer's call came to. */
+/** A producer's call and its result. */
 export interface Attempt {
   key: string;
-  /** On the clock of `performance`. */
+  /** Time of `performance.now()`. */
   startedMs: number;
-  /** Less the longest time in which this process was kept from running. */
+  /** Duration minus the longest block of this process's event loop. */
   tookMs: number;
   /** `done`, or the code of the error. */
   outcome: string;
 }
 
-/** Spawns on and on until `stop`, one at a time, each with a key of its own; ended at once where it worked. */
+/** Spawns agents one after the other until `stop`, each with its own request key. */
 export function keepSpawning(parent: Parent): { attempts: readonly Attempt[]; stop(): Promise<Attempt[]> } {
   const attempts: Attempt[] = [];
   const delays = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
@@ -185,7 +185,7 @@ export function keepSpawning(parent: Parent): { attempts: readonly Attempt[]; st
   };
 }
 
-/** A refused spawn left nothing, one that was answered is there, and nobody waited for long. */
+/** Checks that a refused spawn left nothing, that a successful one exists, and that no call took long. */
 export async function holdsForProducers(
   { observer, keys }: ProxiedStage,
   parentId: string,

@@ -1,8 +1,8 @@
-/** `subagent-queue api` as processes of their own, as they are run in production, on the Redis of a stage. */
+/** Starts `subagent-queue api` as its own process, as in production, on the Redis of a stage. */
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
 import type { Stage } from "../stage/stage.ts";
 
-/** Machines may be busy. */
+/** Startup timeout (ms), long because the machine may be busy. */
 const STARTS_WITHIN_MS = 60_000;
 
 /** An API process. */
@@ -11,7 +11,7 @@ export interface CommandLineApi extends NodeProcess {
   readonly url: string;
 }
 
-/** Starts the built `subagent-queue api`; killed with the test. `port` default 0: any free one. */
+/** Starts the built `subagent-queue api`; the test's end kills it. `port` default 0: any free port. */
 export async function startCommandLineApi(
   { url: redisUrl, prefix, workspaceRoot }: Pick<Stage, "url" | "prefix" | "workspaceRoot">,
   { port = 0, args = [] }: { port?: number; args?: readonly string[] } = {},
@@ -21,7 +21,7 @@ export async function startCommandLineApi(
       REDIS_URL: redisUrl,
       SUBAGENT_PREFIX: prefix,
       SUBAGENT_WORKSPACES: workspaceRoot,
-      // The workers of a stage say no model.
+      // The workers of a stage announce no model.
       SUBAGENT_MODEL: "offline-1",
       SUBAGENT_LOG_LEVEL: "error",
     },

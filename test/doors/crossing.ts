@@ -1,4 +1,4 @@
-/** Five doors by which a program gives work to a sub-agent, and five by which another one sees it, answers it and takes its reply. */
+/** Five interfaces ("doors") to spawn a sub-agent, and five to observe it, answer its question and read its reply. */
 import { Client as LangGraphClient } from "@langchain/langgraph-sdk";
 import { AGENT_PROTOCOL_PATH } from "../../src/service/agent-protocol/router.ts";
 import { replyIdOf } from "../../src/shared/protocol/keys.ts";
@@ -8,7 +8,7 @@ import { spawnBuilt } from "../helpers/processes.ts";
 import { until } from "../helpers/until.ts";
 import type { Stage } from "../stage/stage.ts";
 
-/** What a sub-agent is told that asks which colour. */
+/** Prompt of a sub-agent that asks which colour to use. */
 export const ASKING = "Ask for a colour, then paint.";
 const PLAIN = "Paint it.";
 const ASK_TOOL = "ask_parent";
@@ -21,15 +21,15 @@ export interface Doors {
   api: string;
 }
 
-/** Gives work to a sub-agent of a parent; resolves to its agent id, which the name makes where the door takes one. */
+/** Gives a task to a new sub-agent of a parent; resolves to its agent id, derived from `name` if the door accepts a name. */
 export type SpawnDoor = (doors: Doors, parentId: string, name: string) => Promise<string>;
 
-/** How a sub-agent of a parent is seen, answered, acked and destroyed. */
+/** Operations on an existing sub-agent of a parent. */
 export interface ReadDoor {
-  /** Resolves once it is seen with an open question. */
+  /** Resolves when the agent shows an open question. */
   seesQuestion(doors: Doors, parentId: string, agentId: string): Promise<unknown>;
   answers(doors: Doors, parentId: string, agentId: string, text: string): Promise<unknown>;
-  /** Waits for the reply and takes it out of the channel; resolves to what it says. */
+  /** Waits for the reply and acks it if the door can; resolves to its text. */
   takes(doors: Doors, parentId: string, agentId: string): Promise<string>;
   destroys(doors: Doors, parentId: string, agentId: string): Promise<unknown>;
 }
@@ -37,7 +37,7 @@ export interface ReadDoor {
 const agents = ({ api }: Doors, parentId: string) => `${api}/v1/parents/${parentId}/agents`;
 const mcp = ({ api }: Doors, parentId: string) => `${api}/mcp?parent=${parentId}`;
 
-/** By name. The Agent Protocol has no way to allow questions: its sub-agents do not ask. */
+/** Spawn doors by name. The Agent Protocol has no way to allow questions, so its sub-agents do not ask. */
 export const SPAWN_DOORS: Readonly<Record<string, { spawn: SpawnDoor; asks: boolean }>> = {
   typescript: {
     asks: true,
@@ -89,7 +89,7 @@ export const SPAWN_DOORS: Readonly<Record<string, { spawn: SpawnDoor; asks: bool
   },
 };
 
-/** By name. */
+/** Read doors by name. */
 export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
   typescript: {
     seesQuestion: ({ stage }, parentId, agentId) =>
@@ -151,7 +151,7 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
       await askMcp(mcp(doors, parentId), "tasks/cancel", { taskId });
     },
   },
-  // A process each: it is asked once there is something to see.
+  // Each call starts a process, so the command runs only after the state has been reached.
   command_line: {
     async seesQuestion(doors, parentId, agentId) {
       await until(async () => (await doors.stage.parent(parentId).get(agentId)).status === "waiting");
@@ -170,7 +170,7 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
   },
 };
 
-/** Behind which uid an agent id stands; null: there is none yet. */
+/** Returns the uid of an agent id; null if there is none yet. */
 function uidOf(stage: Stage, parentId: string, agentId: string): Promise<string | null> {
   return stage.redis.hget(stage.keys.parent({ tenant: TENANT, parentId }).registry, agentId);
 }

@@ -1,10 +1,10 @@
 /**
- * The tools that the official conformance suite of MCP calls, in front of a real `/mcp`: each stands for a call of ours.
+ * Serves the tools that the official MCP conformance suite calls. Each translates to a tool call on a real `/mcp`.
  *
- * 1. Names and arguments of `tools/call` are translated, and what a tool of ours could not know is answered here: the
- *    list of tools, and the first round of a tool that asks before it begins. Everything else, errors and headers
- *    included, goes through as it is.
- * 2. No tool of ours needs a client that follows tasks; one that does is stood for by `tasks/get`, which needs it too.
+ * 1. Names and arguments of `tools/call` are translated. Only two answers come from here, because our tools cannot give
+ *    them: the list of tools, and the first round of a tool that asks before it begins. Other answers pass unchanged.
+ * 2. None of our tools requires a client that follows tasks. The suite's tool that does is replaced by `tasks/get`, which
+ *    requires it too.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { z } from "zod";
@@ -34,7 +34,7 @@ type Message = z.infer<typeof Message>;
 const ask = (question: string) => ({ type: "tool_use" as const, name: "ask_parent", input: { question } });
 const text = (said: string) => ({ type: "text" as const, text: said });
 
-/** What the model says to the prompts that the tools make. */
+/** The model's answers to the prompts of the tools. */
 export const FIXTURE_SCENARIO: Scenario = [
   { match: { user: "fail" }, turns: [{ content: [], stop_reason: "refusal", latencyMs: 500 }] },
   {
@@ -54,7 +54,7 @@ export const FIXTURE_SCENARIO: Scenario = [
   { turns: [{ content: [text("Hello!")] }] },
 ];
 
-/** A call of ours. */
+/** A `tools/call` of the real `/mcp`. */
 interface OwnCall {
   name: "task" | "agent";
   arguments: Record<string, unknown>;
@@ -71,15 +71,15 @@ const OWN_CALLS: Readonly<Record<string, (input: Record<string, unknown>) => Own
   test_tool_with_task: ({ name }) => ({ name: "task", arguments: { prompt: `Hello, ${name}!` } }),
 };
 
-/** What becomes of the stand-ins. */
+/** Options of {@link startFixtureTools}. */
 export interface FixtureOptions {
-  /** Address of the real `/mcp`, with its parent. */
+  /** URL of the real `/mcp`, with its `parent` parameter. */
   target: URL;
-  /** Resolves once a task has ended, and its reply is no longer kept. */
+  /** Waits until the task has ended, and deletes its reply. */
   loseReply(taskId: string): Promise<void>;
 }
 
-/** Starts the stand-ins; resolves to their address. Closed with the test. */
+/** Starts the server; resolves to its URL. The test's end closes it. */
 export async function startFixtureTools(options: FixtureOptions): Promise<string> {
   const server = createServer((request, response) => {
     serve(options, request, response).catch((error: unknown) => response.destroy(error as Error));

@@ -1,10 +1,10 @@
-/** Programs of others that only the long forms run; `npm run test:doors` installs them, pinned, outside of the lock file. */
+/** Third-party programs of the long tests. `npm run test:doors` installs them at pinned versions, outside of the lock file. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 const PLACE = join(import.meta.dirname, "..", "..", "node_modules", ".cache", "doors", "node_modules");
 
-/** The path of a file of `@modelcontextprotocol`'s packages. */
+/** Returns the path of a file in `@modelcontextprotocol`'s packages. Throws if it is not installed. */
 export function toolPath(name: string): string {
   const path = join(PLACE, "@modelcontextprotocol", name);
   if (existsSync(path)) return path;

@@ -1,4 +1,4 @@
-/** One program for each door: gives one task to a sub-agent, and has its reply. The recipes run as they stand. */
+/** One program per interface: it gives a task to a sub-agent and reads the reply. The recipes of `examples` run unchanged. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -16,23 +16,23 @@ import { AGENT_PROTOCOL_PATH } from "../../src/service/agent-protocol/router.ts"
 import { until } from "../helpers/until.ts";
 import type { Stage } from "../stage/stage.ts";
 
-/** What the model of these programs' sub-agents says. */
+/** The answer of the model to these programs' sub-agents. */
 export const SAID = "hello from a sub-agent";
 
-/** What a program got, and when (epoch ms). */
+/** The reply that a program received, and its time (epoch ms). */
 export interface ProgramReply {
   said: string;
   atMs: number;
 }
 
-/** A program that is given the address of an API. Rejects when that is killed meanwhile, and the program uses it. */
+/** A program that gets the URL of an API. Rejects if it uses the API and the API is killed meanwhile. */
 export type Program = (api: string) => Promise<ProgramReply>;
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const RECIPES = join(ROOT, "examples", "recipes");
 const MAIN = join(ROOT, "dist", "cli", "main.js");
 
-/** By name. `stage` has the prefix `saq`, as the recipes have; `token`: an API key of the tenant `default`. */
+/** Returns the programs by name. `stage` must have the recipes' prefix `saq`; `token`: an API key of tenant `default`. */
 export function programsOf(stage: Stage, token: string): Readonly<Record<string, Program>> {
   const env = { REDIS: stage.url.replace("redis://", ""), REDIS_URL: stage.url, KEY: token };
   const recipe =
@@ -84,13 +84,13 @@ async function runRecipe(
   return { said, atMs };
 }
 
-/** What the step of the GitHub workflow gives to its shell. */
+/** Returns the shell script of the GitHub workflow's step. */
 function workflowStep(): string {
   const { jobs } = parse(readFileSync(join(RECIPES, "workflow.yml"), "utf8"));
   return String(jobs.review.steps[0].run);
 }
 
-/** The command of the crontab, and a program that waits at the channel of its parent. */
+/** Runs the command of the crontab while this process waits for the reply in the parent's channel. */
 async function runCron(stage: Stage, env: Record<string, string>): Promise<ProgramReply> {
   const line = /^\d.*$/m.exec(readFileSync(join(RECIPES, "crontab"), "utf8"))?.[0] ?? "";
   const [program, ...words] = line.split(/\s+/).slice(5);
@@ -104,7 +104,7 @@ async function runCron(stage: Stage, env: Record<string, string>): Promise<Progr
   return arrived;
 }
 
-/** An agent whose model answers at once; its first word comes after one more call of that model. */
+/** Runs the ai-sdk recipe. Its own model answers at once, first with a tool call, then with the tool's result. */
 async function runAiSdk(env: Record<string, string>): Promise<ProgramReply> {
   const model = createOfflineModel({
     scenario: {
@@ -152,7 +152,7 @@ async function runDeepagents(api: string, token: string): Promise<ProgramReply> 
   const state = { asyncTasks: {} };
   const use = async (name: string, args: object): Promise<string> => {
     const tool = tools.find((each) => each.name === name);
-    // Each tool takes its own arguments; each is given its own.
+    // The tools have different argument types, so the type of `args` is not checked.
     const runnable: { invoke(call: object, config: object): Promise<unknown> } = tool as never;
     const answer = await runnable.invoke({ type: "tool_call", id: "call", name, args }, { state });
     const { update } = answer as { update?: typeof state & { messages: { content: string }[] } };
@@ -162,7 +162,7 @@ async function runDeepagents(api: string, token: string): Promise<ProgramReply> 
   };
   await use("start_async_task", { agentName: "researcher", description: "Say hello" });
   const [taskId = ""] = Object.keys(state.asyncTasks);
-  // A check that fails is an answer, too: its API has gone.
+  // A failed check ends the wait too: the API is gone.
   const look = async () => {
     const said = await use("check_async_task", { taskId }).catch(String);
     return !said.includes('"running"') && !said.includes('"pending"') && { said, atMs: Date.now() };

@@ -1,15 +1,15 @@
-/** An API on a stage, and requests to it as any program makes them. */
+/** Starts an API on a stage, and sends it HTTP requests as any program does. */
 import { type ApiOptions, createApi } from "../../src/service/api/api.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** A started API; `ask` sends a request below its address and reads the answer as JSON where it is. */
+/** A started API. `ask` sends a request to a path below its URL, and parses a JSON answer. */
 export interface TestApi {
   readonly url: string;
   ask(method: string, path: string, options?: AskOptions): Promise<Answer>;
 }
 
 export interface AskOptions {
-  /** Sent as JSON; a text as it is. */
+  /** Sent as JSON; a string is sent unchanged. */
   body?: unknown;
   headers?: Record<string, string>;
   /** Sent as `Authorization: Bearer`. */
@@ -24,7 +24,7 @@ export interface Answer {
   body: any;
 }
 
-/** Starts an API, stopped with the test. */
+/** Starts an API; the test's end stops it. */
 export async function startApi(options: ApiOptions): Promise<TestApi> {
   const api = createApi(options);
   closeAtEnd(() => api.stop());
@@ -32,7 +32,7 @@ export async function startApi(options: ApiOptions): Promise<TestApi> {
   return { url: api.url, ask: (method, path, more) => ask(api.url + path, method, more) };
 }
 
-/** One request and its answer. */
+/** Sends one request and returns its answer. */
 export async function ask(
   url: string,
   method: string,
@@ -61,7 +61,7 @@ export interface SentEvent {
   data: any;
 }
 
-/** The events of a stream, as a client reads them; ends with the stream or with `signal`. */
+/** Reads the events of a stream as a client does. Ends with the stream; rejects when `signal` is aborted. */
 export async function* readEvents(url: string, options: AskOptions = {}): AsyncGenerator<SentEvent> {
   const { headers = {}, token, signal } = options;
   const response = await fetch(url, {

@@ -1,6 +1,6 @@
 /**
- * A real browser for tests: Chromium from the machine (`CHROMIUM_BIN`, else /usr/bin/chromium), a fresh profile, no
- * traffic of its own. Closed, profile and all, at the end of the test (or file).
+ * Opens the machine's Chromium (`CHROMIUM_BIN`, else /usr/bin/chromium) with a fresh profile and no background traffic.
+ * The end of the test (or file) closes it and removes the profile.
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -23,11 +23,11 @@ const QUIET = [
 /** Whether this machine has the browser. */
 export const hasBrowser = existsSync(EXECUTABLE);
 
-/** What a page did that a page of ours must not do. */
+/** Errors and requests of a page that our pages must not have. */
 export interface Misconduct {
-  /** Errors on the console, uncaught exceptions, failed requests and error answers. */
+  /** Console errors, uncaught exceptions, failed requests and responses with an error status. */
   complaints: string[];
-  /** URLs that do not lead to loopback. */
+  /** Requested HTTP URLs outside of loopback. */
   foreign: string[];
 }
 
@@ -62,7 +62,7 @@ function watch(context: BrowserContext, page: Page): Misconduct {
       foreign.push(request.url());
   });
   context.on("requestfailed", (request) => {
-    // Leaving a page cancels what it was still asking for.
+    // The browser aborts pending requests when a page is left.
     const why = request.failure()?.errorText ?? "";
     if (why !== "net::ERR_ABORTED") complaints.push(`${request.url()}: ${why}`);
   });

@@ -1,12 +1,12 @@
 /**
- * A TypeScript program as something that Node can start: the sources put together by esbuild. To compile each source anew in
- * each process, as a loader does, costs a worker 2.4 s of CPU instead of 0.5 s.
+ * Bundles a TypeScript program with esbuild, so that Node can start it. A loader that compiles each source in each process
+ * costs a worker 2.4 s of CPU instead of 0.5 s.
  *
- * 1. A program is made from the sources as they are now: a changed one makes it anew, an unchanged one is found again by all
- *    processes and all later runs.
- * 2. A module goes on to find what lies beside its source: `import.meta` names the source.
- * 3. The packages that cost most to load are put together once for all programs, in one script that V8 compiles once
- *    (`fixtures/load-packages.cjs`); the others are loaded as they are installed.
+ * 1. A bundle is always made of the current sources: a changed source rebuilds it, otherwise all processes and all later
+ *    runs reuse it.
+ * 2. A module still finds files beside its source: `import.meta` refers to the source.
+ * 3. The packages that are slowest to load are bundled once for all programs, into one script that V8 compiles once
+ *    (`fixtures/load-packages.cjs`). All other packages are loaded from where they are installed.
  */
 import { createHash } from "node:crypto";
 import {
@@ -25,11 +25,11 @@ import { pathToFileURL } from "node:url";
 import { type BuildOptions, build, type OutputFile, type Plugin } from "esbuild";
 
 const repositoryRoot = join(import.meta.dirname, "..", "..");
-/** Below `node_modules`, so that packages are found from here. */
+/** The cache folder, below `node_modules` so that bundles can resolve packages. */
 const folder = join(repositoryRoot, "node_modules", ".cache", "test-programs");
 const loader = join(import.meta.dirname, "fixtures", "load-packages.cjs");
 
-/** The packages that a program reads as one script, compiled before: a half of what it costs to start a worker. */
+/** The packages that programs load as one precompiled script. Loading them is half the cost of starting a worker. */
 const HEAVY = [
   "@anthropic-ai/sdk",
   "@cfworker/json-schema",
@@ -53,7 +53,7 @@ const HEAVY = [
   "zod",
 ];
 
-/** What was written down about a program when it was made. */
+/** The stored record of a bundle. */
 interface Made {
   program: string;
   /** Digest of each source, by its path. */
@@ -61,8 +61,8 @@ interface Made {
 }
 
 /**
- * The path of the bundle of `entry`, a `.ts` file or one of `dist`; relative ones count from the root. It is made now unless it was made of these
- * very sources before.
+ * Returns the path of the bundle of `entry`, a `.ts` file or a file of `dist`; relative paths start at the root. Builds the
+ * bundle unless one of the same sources exists.
  */
 export async function bundled(entry: string): Promise<string> {
   const path = resolve(repositoryRoot, entry);
@@ -78,7 +78,7 @@ async function bundle(entry: string, packages: string, record: string): Promise<
   const { outputFiles, metafile } = await build({
     ...OPTIONS,
     entryPoints: [entry],
-    // What is built goes by the name that it has where it is installed.
+    // A built program sees the path of its installed entry in `process.argv`.
     ...(extname(entry) === ".js" && { banner: { js: `process.argv[1] = ${JSON.stringify(entry)};` } }),
     packages: "external",
     absWorkingDir: repositoryRoot,
@@ -103,7 +103,7 @@ async function bundle(entry: string, packages: string, record: string): Promise<
 
 const OPTIONS = {
   bundle: true,
-  // What a program loads late stays apart.
+  // Modules that a program imports dynamically stay separate files.
   splitting: true,
   platform: "node",
   format: "esm",
@@ -112,7 +112,7 @@ const OPTIONS = {
   write: false,
 } satisfies BuildOptions;
 
-/** The folder in which each of the heavy packages is a module, made once for what is installed now. */
+/** Returns a folder with a module for each heavy package. Builds it unless it exists for the installed packages. */
 export async function heavyPackages(): Promise<string> {
   const made = [import.meta.filename, loader, join(repositoryRoot, "package-lock.json")].map((file) =>
     readFileSync(file),
@@ -142,16 +142,16 @@ export async function heavyPackages(): Promise<string> {
 
 const moduleOf = (name: string) => `${name.replaceAll(/\W/g, "-")}.mjs`;
 
-/** The module by which a program has one of the heavy packages, with the names and the default that it has where it is installed. */
+/** Returns the source of the module that exports a heavy package, with the same names and default as the installed one. */
 async function shimOf(name: string): Promise<string> {
   const { default: whole, ...rest }: Record<string, unknown> = await import(name);
   const names = Object.keys(rest).filter((key) => key !== "module.exports");
   return [
     'import loaded from "./load.cjs";',
     `const all = loaded.packages["${name}"]();`,
-    // Names may be words like `enum`.
+    // Exported names may be reserved words such as `enum`.
     ...names.map((key, index) => `const e${index} = all["${key}"]; export { e${index} as ${key} };`),
-    // The default of a CommonJS module is all of it.
+    // The default export of a CommonJS module is the whole module.
     ...(whole === undefined
       ? []
       : [`export default ${"__esModule" in rest} || !all.__esModule ? all : all.default;`]),
@@ -172,7 +172,7 @@ function heavyFrom(packages: string): Plugin {
 const isUnchanged = ([path, before]: readonly [string, string]) =>
   existsSync(path) && digestOf(path) === before;
 
-/** Digests of files as they were last seen: most programs are started more than once. */
+/** Cache of file digests: most programs are started more than once. */
 const seen = new Map<string, { stamp: string; digest: string }>();
 
 function digestOf(path: string): string {
@@ -187,7 +187,7 @@ function digestOf(path: string): string {
 
 const digest = (what: string | Buffer) => createHash("sha256").update(what).digest("hex").slice(0, 16);
 
-/** All at once: another process may make the same program. */
+/** Writes the files into a temporary folder and renames it, because another process may build the same program. */
 function write(files: readonly Pick<OutputFile, "path" | "contents">[], place: string): void {
   mkdirSync(folder, { recursive: true });
   const unfinished = mkdtempSync(`${place}.`);

@@ -2,12 +2,12 @@ import fc from "fast-check";
 
 const [FIRST_SURROGATE, SURROGATES] = [0xd800, 0x800];
 
-/** So many cases of a property: `FC_TIMES` times the usual ones, as `npm run test:nightly` sets it. */
+/** Returns the number of cases of a property: `usual` times `FC_TIMES` (default 1), which `npm run test:nightly` sets. */
 export function cases(usual: number): number {
   return usual * Number(process.env.FC_TIMES ?? 1);
 }
 
-/** Any character but half a one. `fc.string({ unit: "binary" })` draws the same, and first makes a table of all million of them. */
+/** Any character except a lone surrogate. `fc.string({ unit: "binary" })` draws the same, but builds a table of a million. */
 export const anyCharacter: fc.Arbitrary<string> = fc
   .integer({ min: 0, max: 0x10_ffff - SURROGATES })
   .map((n) => String.fromCodePoint(n < FIRST_SURROGATE ? n : n + SURROGATES));

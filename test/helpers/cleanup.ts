@@ -1,27 +1,27 @@
 /**
- * Decides when what a helper opened is closed again.
+ * Decides when a resource that a helper opened is closed again.
  *
- * Owns: the list of closers that belong to the running test file. Its neighbour `test/setup/leak-check.ts` runs
- * that list after the file's own hooks and before it looks for leaks.
+ * Owns: the list of closers that belong to the running test file. `test/setup/leak-check.ts` runs that list after the
+ * file's own hooks and before it checks for leaks.
  *
- * 1. Opened inside a test: closed when that test is over, passed or failed.
- * 2. Opened anywhere else (a hook, the top of a file): closed when the file is over.
+ * 1. A resource opened inside a test is closed at the end of the test, passed or failed.
+ * 2. A resource opened anywhere else (a hook, the top of a file) is closed at the end of the file.
  * 3. Closers run newest first, each of them even if another one failed.
  */
 import { onTestFinished, TestRunner } from "vitest";
 
-/** Closes something; must be safe to call when it is closed already. */
+/** Closes a resource; must be safe to call when it is already closed. */
 export type Closer = () => Promise<void> | void;
 
 const closersOfThisFile: Closer[] = [];
 
-/** Has `close` called at the end of the running test, or of the file when no test is running. */
+/** Registers `close` for the end of the running test, or of the file if no test is running. */
 export function closeAtEnd(close: Closer): void {
   if (TestRunner.getCurrentTest() === undefined) closersOfThisFile.push(close);
   else onTestFinished(async () => close());
 }
 
-/** Runs the file's closers, newest first, and empties the list. Rejects with all failures together. */
+/** Runs the file's closers, newest first, and empties the list. Rejects with an AggregateError of all failures. */
 export async function closeAll(): Promise<void> {
   const failures: unknown[] = [];
   for (let close = closersOfThisFile.pop(); close !== undefined; close = closersOfThisFile.pop()) {

@@ -1,20 +1,20 @@
-/** A six-node cluster for all tests of a file, sound again after each, and what is opened on it. */
+/** Provides a six-node cluster for all tests of a file, repaired after each test, and clients on it. */
 import { afterEach, beforeAll } from "vitest";
 import { SHORT_TIMING, type Stage } from "../stage/stage.ts";
 import type { RedisCluster } from "./cluster.ts";
 import { started, testClient } from "./parents.ts";
 import { startPrivateCluster } from "./redis.ts";
 
-/** After a failover work goes on by itself within this time, ms. */
+/** Time (ms) within which work must resume by itself after a failover. */
 export const RESUMES_WITHIN_MS = 30_000;
 
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
 });
-/** Two tool calls and an answer. */
+/** The model calls two tools, then answers. */
 const scenario = { turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }] };
 
-/** Registers the hooks of the file; the cluster can be used within tests. */
+/** Registers hooks in the test file. The cluster can only be used inside tests. */
 export function useCluster() {
   let cluster: RedisCluster;
   beforeAll(async () => {
@@ -31,7 +31,7 @@ export function useCluster() {
   };
 }
 
-/** Whole ms since `sinceMs` of `performance.now()`. */
+/** Returns the ms since `sinceMs`, a value of `performance.now()`, rounded. */
 export function elapsed(sinceMs: number): number {
   return Math.round(performance.now() - sinceMs);
 }

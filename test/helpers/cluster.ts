@@ -1,27 +1,27 @@
 /**
- * A Redis Cluster for tests: three masters with a replica each, real processes on 127.0.0.1. Knows nothing of vitest, so
+ * Starts a Redis Cluster for tests: three masters with a replica each, real processes on 127.0.0.1. Does not use vitest, so
  * that the global setup can use it too.
  *
- * Owns: six servers and how they find each other. Its neighbour `redis-server.ts` owns each process.
+ * Owns: six servers and how they find each other. `redis-server.ts` owns each process.
  *
- * 1. `startCluster` resolves when every node calls the cluster sound and every replica has its master's data.
- * 2. A node that was killed keeps its place, port and data; started again it is a replica of its successor.
+ * 1. `startCluster` resolves when every node reports the cluster as ok and every replica has its master's data.
+ * 2. A killed node keeps its node id, port and data. After a restart it is a replica of its successor.
  */
 import { Redis } from "ioredis";
 import { freePort, type RedisServer, startRedisServer } from "./redis-server.ts";
 import { until } from "./until.ts";
 
-/** How long a node may be silent before the others call it failed, ms. */
+/** Time (ms) after which the other nodes consider a silent node failed. */
 export const NODE_TIMEOUT_MS = 2_000;
 const MASTERS = 3;
 const SLOTS = 16_384;
 const FORMS_WITHIN_MS = 30_000;
 
-/** One of the six. */
+/** A node of the cluster. */
 export interface ClusterServer extends RedisServer {
-  /** Between `freeze` and `thaw`. */
+  /** Returns true between `freeze` and `thaw`. */
   isFrozen(): boolean;
-  /** Asks this node, over a connection that lasts as long as the question. */
+  /** Sends one command to this node over a new connection, and closes it. */
   ask(...command: string[]): Promise<string>;
 }
 
@@ -30,20 +30,20 @@ export interface RedisCluster {
   /** `redis+cluster://127.0.0.1:PORT,…` with all nodes. */
   readonly url: string;
   readonly servers: readonly ClusterServer[];
-  /** The node that serves a key now, asked of the nodes that live, and its replica. */
+  /** Asks a live node which master serves a key now, and which replica follows it. */
   holderOf(key: string): Promise<{ master: ClusterServer; replica: ClusterServer | undefined }>;
-  /** Resolves to the new master when another node than `before` serves the key, and every live node says so. */
+  /** Resolves to the new master as soon as all live nodes agree that a node other than `before` serves the key. */
   takenOver(key: string, before: ClusterServer): Promise<ClusterServer>;
   /**
-   * Starts and thaws whoever is down; resolves when every node calls the cluster sound, every replica follows its master, and
-   * each has its data in its append-only file: one that still writes its first refuses to exit.
+   * Starts and thaws all nodes that are down. Resolves when every node reports the cluster as ok, every replica follows its
+   * master, and no node rewrites its append-only file: a node that still writes its first one refuses to exit.
    */
   repair(): Promise<void>;
-  /** Ends all nodes and removes their directories. Idempotent. */
+  /** Kills all nodes and removes their directories. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** Starts a cluster and leaves its end to the caller. `extra` are more `redis-server` arguments for each node. */
+/** Starts a cluster; the caller must stop it. `extra`: additional `redis-server` arguments of each node. */
 export async function startCluster(extra: readonly string[] = []): Promise<RedisCluster> {
   const starting = await Promise.allSettled(Array.from({ length: 2 * MASTERS }, () => startNode(extra)));
   const nodes = starting.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
@@ -170,7 +170,7 @@ function followers(seen: readonly SeenNode[]): number {
   return new Set(seen.flatMap(({ master }) => (master === "-" ? [] : [master]))).size;
 }
 
-/** Resolves when the replica has everything that the master was told before this call. */
+/** Resolves when the replica has all writes that the master received before this call. */
 export async function caughtUp(master: ClusterServer, replica: ClusterServer): Promise<void> {
   const offsetOf = async (server: ClusterServer) =>
     Number(/^master_repl_offset:(\d+)/m.exec(await server.ask("INFO", "replication"))?.[1]);
@@ -195,12 +195,12 @@ interface SeenNode {
   id: string;
   port: number;
   flags: string[];
-  /** Id of its master, `-` for a master. */
+  /** Node id of its master; `-` if the node is a master. */
   master: string;
   holds(slot: number): boolean;
 }
 
-/** The nodes as one of them sees them. */
+/** Returns all nodes as `server` reports them (`CLUSTER NODES`). */
 async function nodesSeenBy(server: ClusterServer): Promise<SeenNode[]> {
   const lines = (await server.ask("CLUSTER", "NODES")).trim().split("\n");
   return lines.map((line) => {

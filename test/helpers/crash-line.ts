@@ -1,13 +1,12 @@
 /**
- * A line to Redis that goes dead exactly before or after one command: what a crash at that moment looks like to Redis.
- * The process at the other end lives on, unheard, until its test kills it.
+ * A TCP proxy to Redis that goes dead exactly before or after one command. To Redis this looks like a crash of the client at
+ * that moment. The client's process lives on without a connection until its test kills it.
  *
- * Owns: the connections that go through it. Its neighbour `proxy.ts` has the faults that need no understanding.
+ * Owns: the connections through it. `proxy.ts` has the faults that need no parsing of commands.
  *
- * 1. A command is stopped whole: `before`, Redis gets no byte of it; `after`, Redis has performed it and its answer, like
- *    every later one, reaches nobody.
- * 2. Nothing passes a line that has gone dead any more, in either direction, over whatever connection: a client that finds
- *    the silence too long and comes back is as unheard as before.
+ * 1. A command is never split. `before`: Redis gets no byte of it. `after`: Redis performs it, but the client receives
+ *    neither its answer nor any later one.
+ * 2. A dead line forwards nothing in either direction on any connection, so a client that reconnects is not heard either.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -16,17 +15,17 @@ import { closeAtEnd } from "./cleanup.ts";
 import { latch } from "./latch.ts";
 import { commandReader } from "./redis-commands.ts";
 
-/** What becomes of a command. */
+/** The decision about a command: forward it, or go dead before or after it. */
 export type Fate = "passes" | "before" | "after";
 
 /** See the module's header. */
 export interface CrashLine {
   readonly url: string;
-  /** Resolves when the line has gone dead and, with `after`, Redis has performed the command. */
+  /** Resolves when the line is dead and, with `after`, Redis has performed the command. */
   readonly dead: Promise<void>;
 }
 
-/** Opens a line to `targetPort`; `decide` is asked once for each command, in order. Closed with the test. */
+/** Opens a line to `targetPort`. Calls `decide` once per command, in order. The test's end closes the line. */
 export async function openCrashLine(
   targetPort: number,
   decide: (words: readonly string[]) => Fate,
@@ -52,7 +51,7 @@ export async function openCrashLine(
   return { url: `redis://127.0.0.1:${address.port}`, dead: dead.opened };
 }
 
-/** What the connections of a line have in common. */
+/** State shared by the connections of a line. */
 interface Line {
   isDead: boolean;
 }
@@ -67,7 +66,7 @@ function join(
   const read = commandReader();
   let isLast = false;
   let heard = "";
-  // Redis performs commands in their order: when it echoes this word, the command before it is done.
+  // Redis performs commands in order: when it echoes this word, the command before it is done.
   const word = randomBytes(12).toString("hex");
   client.on("data", (chunk: Buffer) => {
     if (line.isDead) return;

@@ -1,4 +1,4 @@
-/** The doctor inside a test: looks at an installation, and repairs it, less patiently than the command does. */
+/** Runs the doctor inside a test: examines and repairs an installation, with shorter waits than the command. */
 import { hostname } from "node:os";
 import { diagnose } from "../../src/cli/doctor/checks.ts";
 import { type ExamineOptions, examine, openToExamine } from "../../src/cli/doctor/examine.ts";
@@ -14,20 +14,20 @@ import { closeAtEnd } from "./cleanup.ts";
 import { redisUrl } from "./redis.ts";
 
 const IMPATIENT = { graceMs: 400, secondCheckMs: 100 };
-/** Most installations of the tests have no worker. */
+/** Findings to ignore, because most test installations have no worker. */
 const NO_WORKERS = ["no_workers", "work_without_workers"];
 
 export interface TestDoctor {
   look(): Promise<{ facts: Facts; findings: Finding[] }>;
-  /** The findings by check, but those about missing workers and about the settings of the tests' server. */
+  /** Returns the findings by check, without those about missing workers and the test server's settings. */
   findings(): Promise<Record<string, Finding>>;
-  /** What `--fix` does. */
+  /** Does the same as `--fix`. */
   fix(): Promise<void>;
-  /** What `--fix` does about what was found before; `around`: done in place of each move of a key, handed that move. */
+  /** Repairs facts found before, as `--fix` does. `around` replaces each rename of a key and gets the rename as argument. */
   repair(found: Facts, around?: (move: () => Promise<unknown>) => Promise<unknown>): Promise<void>;
 }
 
-/** Opens a doctor for an installation; closed with the test. */
+/** Opens a doctor for an installation; the test's end closes it. */
 export async function doctorFor(
   { prefix, workspaceRoot }: Stage,
   { timing = SHORT_TIMING, ...options }: Partial<ExamineOptions> & { timing?: Timing } = {},

@@ -2,7 +2,7 @@ import { type EmbeddedRedis, startEmbeddedRedis } from "../../src/cli/local/embe
 import { systemClock } from "../../src/shared/clock.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** Starts an embedded server of the test's own, stopped with it. `preload`: a module for its process to load first. */
+/** Starts the test's own embedded server; the test's end stops it. `preload`: a module that its process loads first. */
 export async function startTestEmbedded(preload?: string): Promise<EmbeddedRedis> {
   const loaders = preload === undefined ? ["tsx"] : ["tsx", preload];
   const nodeArguments = loaders.flatMap((loader) => ["--import", loader]);

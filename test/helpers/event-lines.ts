@@ -1,21 +1,21 @@
-/** Lines of events as the verbs write them, as many as a test needs: a verb writes one at a time. */
+/** Writes many event lines in the format of the verbs, which write only one at a time. */
 import { agentOf, type Keys, type ParentAddress } from "../../src/shared/protocol/keys.ts";
 import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 
-/** The number of the first line: before everything that a verb writes, and not too old to be kept. */
+/** Number of the first line: earlier than any line of a verb, but not old enough to be trimmed. */
 const OLDEST_MS = Date.now() - 3_600_000;
 
-/** Which lines are written. */
+/** Options of {@link writeLines}. */
 export interface LinesToWrite {
-  /** Agents that work side by side: each writes a line in its turn. */
+  /** Agents that run concurrently: they write lines in turn. */
   uids: readonly string[];
-  /** Lines of each. */
+  /** Number of lines per agent. */
   each: number;
-  /** Lines that were written before. */
+  /** Number of lines already written; default 0. */
   behind?: number;
 }
 
-/** Writes them; resolves to their numbers, oldest first. The nth line of an agent tells of its turn n. */
+/** Writes the lines; resolves to their numbers, oldest first. The nth line of an agent reports its turn n. */
 export async function writeLines(
   redis: RedisClient,
   keys: Keys,

@@ -1,14 +1,14 @@
 import type { Clock } from "../../src/shared/clock.ts";
 
-/** A clock that stands still until the test moves it. */
+/** A clock that only the test advances. */
 export interface HandClock extends Clock {
-  /** Moves time on; everything that becomes due is called, in order. */
+  /** Advances the time and calls the timers that become due, in order. */
   advance(ms: number): void;
   /** Timers that have neither fired nor been cancelled. */
   readonly pending: number;
 }
 
-/** A clock at 0. */
+/** Returns a clock at 0. */
 export function handClock(): HandClock {
   let now = 0;
   const timers = new Set<{ at: number; callback: () => void }>();

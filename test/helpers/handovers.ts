@@ -1,29 +1,29 @@
 /**
- * What Redis itself saw of hand-overs: who gave an agent back, who took it next and when, and which terminal entries were
- * written. Taken from MONITOR, so by the server's clock and beside all that the product says of itself.
+ * Records hand-overs as Redis executes them: when a worker releases an agent, when the next one claims it, and the entries
+ * written for the parent. The source is MONITOR, so times are the server's and independent of the product's own reports.
  */
 import { closeAtEnd } from "./cleanup.ts";
 import { openMonitor } from "./monitor.ts";
 
-/** One agent that waited for a worker. Times are the server's, epoch ms. */
+/** A period in which an agent waited for a worker. Times are the server's, epoch ms. */
 export interface HandOver {
   uid: string;
-  /** Whether a worker gave it back; else it was queued by a message. */
+  /** Whether a worker released it; otherwise a message queued it. */
   released: boolean;
   queuedAtMs: number;
-  /** Undefined as long as nobody took it. */
+  /** Undefined until a worker claims it. */
   claimedAtMs?: number;
 }
 
-/** See the module's sentence. */
+/** See the module's header. */
 export interface HandOvers {
   /** In the order in which the agents were queued. */
   readonly all: readonly HandOver[];
-  /** uid → entries that reached the parent, interim words left out. */
+  /** uid → number of entries in the parent's channel, without progress messages. */
   readonly entries: ReadonlyMap<string, number>;
-  /** How long those that were given back (or all) waited, ms; those that wait still have waited until `nowMs`. */
+  /** Returns the waiting times (ms) of the released agents or of all. For agents that still wait, they end at `nowMs`. */
   waits(which: "released" | "all", nowMs: number): number[];
-  /** Resolves when everything that Redis did before this call stands here. */
+  /** Resolves when everything that Redis did before this call is recorded. */
   caughtUp(): Promise<void>;
 }
 

@@ -1,17 +1,17 @@
-/** Holds back the ends of the HTTP answers that a server of this process gives: each has been made, and has not left. */
+/** Holds back HTTP answers of a server in this process: the handler has produced them, but they are not sent. */
 import { ServerResponse } from "node:http";
 import { vi } from "vitest";
 import { closeAtEnd } from "./cleanup.ts";
 
 /** See the module's header. */
 export interface HeldAnswers {
-  /** How many are held. */
+  /** Number of answers held back. */
   readonly count: number;
-  /** Cuts their connections, as a client does that goes away; later answers leave as usual. */
+  /** Destroys their connections, as if the client had disconnected. Later answers are sent as usual. */
   cutOff(): void;
 }
 
-/** Holds what the server on the port of `url` answers from now on. */
+/** Holds back all answers of the server on the port of `url` from now on. */
 export function holdAnswers(url: string): HeldAnswers {
   const port = Number(new URL(url).port);
   const held: ServerResponse[] = [];

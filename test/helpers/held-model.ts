@@ -1,10 +1,10 @@
-/** The offline model behind a worker of this process, whose calls wait until the test lets them out. */
+/** The offline model for a worker in this process; each call waits for a promise of the test. */
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import type { Model, ModelRequest } from "../../src/worker/model/model.ts";
 import type { Stage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** A model that awaits `before` ahead of every call; stopped with the test. */
+/** Returns a model that awaits `before` ahead of every call. The test's end stops it. */
 export function heldModel(
   { offline }: Stage,
   before: (request: ModelRequest) => Promise<unknown> | undefined,

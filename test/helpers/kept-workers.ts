@@ -1,27 +1,29 @@
-/** Worker processes that are kept alive, whatever they die of, as a supervisor does. */
+/** Restarts worker processes whenever they die, as a supervisor does. */
 
 import type { Agent, Stage, WorkerProcess, WorkerProcessOptions } from "../stage/stage.ts";
 import { type Latch, latch } from "./latch.ts";
 
-/** Which runs a process held when it died. */
+/** The death of a worker process. */
 export interface Death {
   worker: string;
+  /** Uids of the agents whose run it held. */
   held: string[];
-  /** How it ended, and its last lines. */
+  /** Its exit code or signal. */
   how: unknown;
+  /** Its last eight lines. */
   said: string[];
 }
 
-/** See the module's sentence. */
+/** See the module's header. */
 export interface KeptWorkers {
   readonly deaths: readonly Death[];
-  /** Resolves when every one of them takes wakes for the first time. */
+  /** Resolves when all of them have started to take wakes for the first time. */
   readonly up: Promise<void>;
-  /** Drains the workers that live. */
+  /** Drains the live workers. */
   stop(): Promise<void>;
 }
 
-/** Keeps `count` worker processes alive, and notes down which of `agents` they died with. */
+/** Keeps `count` worker processes alive, and records which of `agents` each held when it died. */
 export function keepWorkers(
   installation: Stage,
   count: number,

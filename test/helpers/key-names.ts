@@ -1,9 +1,9 @@
-/** The members of `keys`, of a parent or an agent, by name; one that takes a part of its name is a function of that. */
+/** Returns the keys of a parent or an agent by name; a key whose name has a variable part is a function of that part. */
 export function keyMembers(keys: object): Record<string, string | ((part: string) => string)> {
   return { ...keys };
 }
 
-/** Every name that `keys` spell; those that take a part of it with `part`. */
+/** Returns all names of `keys`, with `part` for each variable part. */
 export function keyNames(keys: object, part: string): string[] {
   return Object.values(keyMembers(keys)).map((name) => (typeof name === "string" ? name : name(part)));
 }

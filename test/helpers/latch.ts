@@ -1,11 +1,11 @@
-/** A gate for tests: one side waits for `opened`, the other calls `open()`; no sleeping in between. */
+/** A one-time signal for tests: one side awaits `opened`, the other calls `open()`. */
 import { type Clock, systemClock } from "../../src/shared/clock.ts";
 
 export interface Latch<T> {
   /** Resolves with the first value given to `open`. */
   readonly opened: Promise<T>;
   readonly isOpen: boolean;
-  /** Opens the gate; every call after the first changes nothing. */
+  /** Opens the latch; only the first call has an effect. */
   open(value: T): void;
 }
 
@@ -28,7 +28,7 @@ export function latch<T = void>(): Latch<T> {
   };
 }
 
-/** A clock that opens `begun` when somebody begins to wait for `ms`. */
+/** Returns a clock that opens `begun` when a caller starts a wait of exactly `ms`. */
 export function beginning(ms: number, begun: Latch<void>): Clock {
   return {
     ...systemClock,

@@ -1,6 +1,6 @@
 /**
- * A worker that is given four secrets, and a model, tools, hooks, MCP servers and a provider that say all of them, in all
- * spellings, wherever they can say something. What came out is kept by the way that it took.
+ * Runs a worker with four secrets. Its model, tools, hooks, MCP servers and provider send all of them, in all spellings, in
+ * every field they can fill. The scene records all output by channel.
  */
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ import { listenUntilEnd } from "./listen.ts";
 import { testParent } from "./parents.ts";
 import { startPrivateRedis } from "./redis.ts";
 
-/** What must not come out. */
+/** The secrets that must not appear in any output. */
 export const SECRETS = {
   provider: "sk-ant-api03-Zx81nQ42kLm90pRt",
   redis: "re/dis@p:ss+w0rd=77",
@@ -28,7 +28,7 @@ export const SECRETS = {
   mcpVariable: 'env"Tok3n+88cc99dd00',
 } as const;
 
-/** Each of them, in each spelling. */
+/** Each secret in each spelling, with a name of the spelling. */
 const SPELLED: readonly (readonly [string, string])[] = Object.entries(SECRETS).flatMap(([name, value]) => [
   [name, value],
   [`${name} in JSON`, JSON.stringify(value).slice(1, -1)],
@@ -38,11 +38,11 @@ const SPELLED: readonly (readonly [string, string])[] = Object.entries(SECRETS).
   [`${name} in hexadecimal digits`, Buffer.from(value).toString("hex")],
 ]);
 
-/** All of them, as a model or a tool says them. */
+/** All spellings in one text, which the model and the tools return. */
 export const LEAK = SPELLED.map(([, spelling]) => spelling).join("\n");
 const KEY = SECRETS.provider;
 
-/** Which secrets `text` shows, also within JSON; each with what stands around it. */
+/** Returns the secrets that `text` contains, also inside JSON, each with the text around it. */
 export function shownIn(text: string): string[] {
   return SPELLED.flatMap(([name, spelling]) => {
     const at = text.indexOf(spelling);
@@ -59,7 +59,7 @@ const use = (name: string, input: Record<string, unknown> = {}, id?: string) => 
 const says = (text: string) => ({ type: "text" as const, text });
 const SAID = JSON.stringify({ found: LEAK });
 
-/** What the model does, by a word of its prompt. */
+/** The model's turns, chosen by words of the prompt. */
 const SCENARIO = [
   {
     match: { user: "say everything" },
@@ -148,7 +148,7 @@ function mcpServers() {
   return read.servers;
 }
 
-/** The real model, which tells what it sends. */
+/** Returns the real model port, which passes the body of each request to `hear`. */
 function listeningModel(baseUrl: string, hear: (body: string) => void): Model {
   const real = createAnthropicModel({ apiKey: KEY, baseUrl });
   closeAtEnd(() => real.stop());
@@ -162,19 +162,19 @@ function listeningModel(baseUrl: string, hear: (body: string) => void): Model {
   };
 }
 
-/** What was said, and where. */
+/** The scene after all runs, with its recorded output. */
 export interface LeakyScene {
   stage: Stage;
-  /** The address of Redis with its login. */
+  /** URL of Redis with user and password. */
   url: string;
   parent: Parent;
   /** The agents, in the order in which they ended. */
   agents: readonly string[];
-  /** Everything that has come out, by its way. */
+  /** All output, by channel: published, requests, logs, webhooks, metrics. */
   out: Map<string, string[]>;
 }
 
-/** Opens the scene and lets everything be said; all runs have ended, and nothing is acked. */
+/** Opens the scene and waits until all runs have ended. Acks no reply. */
 export async function openLeakyScene(): Promise<LeakyScene> {
   const out = new Map<string, string[]>();
   const hear = (way: string) => (text: string) => void out.set(way, [...(out.get(way) ?? []), text]);
@@ -194,7 +194,7 @@ export async function openLeakyScene(): Promise<LeakyScene> {
     logger: createLogger({ level: "trace", destination: { write: hear("logs") } }),
   });
   const parent = testParent(stage.client({ workspaceRoot: stage.workspaceRoot }), { transcript_ms: 600_000 });
-  // Somebody watches, so that text is streamed as well.
+  // A subscriber listens to the events, so that text is streamed too.
   const watching = parent.events()[Symbol.asyncIterator]();
   const watched = watching.next();
   await startReceiver(stage, hear("webhooks"));
@@ -204,7 +204,7 @@ export async function openLeakyScene(): Promise<LeakyScene> {
   return { stage, url, parent, agents, out };
 }
 
-/** Another parent, whose replies are pushed. */
+/** Starts an agent of another parent, whose replies are pushed to a webhook. */
 async function startReceiver(stage: Stage, hear: (text: string) => void): Promise<void> {
   const receiver = createServer((request, response) => {
     hear(JSON.stringify(request.headers));

@@ -1,10 +1,10 @@
-/** The picture of the README: what one sub-agent did, from its events, as an SVG of arrows between four lanes. Pure. */
+/** Draws the README's picture: the events of one sub-agent as an SVG with arrows between four lanes. Pure. */
 import type { NumberedEvent } from "../../src/producer/events.ts";
 
 const LANES = { parent: 80, redis: 330, worker: 600, outside: 850 } as const;
 type Lane = keyof typeof LANES;
 
-/** One arrow. */
+/** One arrow of the picture. */
 export interface Step {
   from: Lane;
   to: Lane;
@@ -19,7 +19,7 @@ const TITLES: Record<Lane, string> = {
 };
 const [TOP, ROW, WIDTH] = [70, 34, 940];
 
-/** The arrows of a run, between the parent's first call and its ack. */
+/** Returns the arrows of a run, from the parent's first call to its ack. */
 export function stepsOf(events: readonly NumberedEvent[]): Step[] {
   return [
     { from: "parent", to: "redis", text: "spawn, send" },
@@ -48,7 +48,7 @@ function stepOf(event: NumberedEvent): Step[] {
   }
 }
 
-/** The picture; follows the reader's light or dark desktop. */
+/** Returns the SVG, which adapts to a light or dark colour scheme. */
 export function drawLife(steps: readonly Step[]): string {
   const height = TOP + ROW * steps.length + 20;
   const lanes = Object.entries(LANES).map(

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Server } from "node:http";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** Has `server` listen on a free port of 127.0.0.1 until the test ends. Resolves with its origin, e.g. `http://127.0.0.1:40123`. */
+/** Makes `server` listen on a free port of 127.0.0.1 until the test ends. Resolves to its origin: `http://127.0.0.1:40123`. */
 export async function listenUntilEnd(server: Server): Promise<string> {
   closeAtEnd(() => {
     server.close();

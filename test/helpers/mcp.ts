@@ -1,4 +1,4 @@
-/** Requests of MCP's newest revision, as a client that follows tasks sends them; and servers that answer as a test wants. */
+/** Sends requests of MCP's newest revision as a client that follows tasks, and starts MCP servers with given answers. */
 import { createServer, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { listenUntilEnd } from "./listen.ts";
@@ -7,13 +7,13 @@ const TASKS = "io.modelcontextprotocol/tasks";
 const META = "io.modelcontextprotocol/";
 const REVISION = "2026-07-28";
 
-/** A JSON-RPC answer. */
+/** A JSON-RPC response. */
 export interface McpAnswer {
   result?: Record<string, unknown>;
   error?: { code: number; message: string; data?: unknown };
 }
 
-/** How a request is sent. */
+/** Options of {@link askMcp}. */
 export interface McpRequestOptions {
   /** Default true. */
   followsTasks?: boolean;
@@ -22,7 +22,7 @@ export interface McpRequestOptions {
   signal?: AbortSignal;
 }
 
-/** One request. Rejects as `fetch` does. */
+/** Sends one request. Rejects as `fetch` does. */
 export async function askMcp(
   url: URL | string,
   method: string,
@@ -61,7 +61,7 @@ export async function askMcp(
   return JSON.parse(data) as McpAnswer;
 }
 
-/** A message that a server has got. */
+/** A message that a server has received. */
 export interface McpMessage {
   id?: number;
   method: string;
@@ -69,9 +69,9 @@ export interface McpMessage {
 }
 
 /**
- * What a server does with the messages of each method, with a client's answers to its own (`answer`) and with requests for a stream
- * (`GET`) or for the end of a session (`DELETE`), whose `params` are their headers: answers a result, throws an error, or takes the
- * response over and answers nothing.
+ * Handlers of a server by method. `answer` gets the client's answers to the server's own requests; `GET` (open a stream) and
+ * `DELETE` (end a session) get the HTTP headers as `params`. A handler returns a result, throws an error, or writes the
+ * response itself and returns undefined.
  */
 export type McpAnswers = Record<
   string,
@@ -84,7 +84,7 @@ const initialize = ({ params }: McpMessage) => ({
   serverInfo: { name: "test", version: "1" },
 });
 
-/** Starts an MCP server over streamable HTTP, until the test ends. `asked`: the methods of its messages so far. */
+/** Starts an MCP server over streamable HTTP until the test ends. `asked`: the methods of the messages received so far. */
 export async function startMcpServer(answers: McpAnswers): Promise<{ url: string; asked: string[] }> {
   const asked: string[] = [];
   const all: McpAnswers = { initialize, ...answers };

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { latch } from "./latch.ts";
 
-/** One command as Redis tells it; `source` is the address of its client, or `lua` for what a script does. */
+/** Called for each command that MONITOR reports. `source`: the client's address, or `lua` for a command of a script. */
 export type OnCommand = (seconds: string, command: string[], source: string) => void;
 
-/** A Redis that tells everything. */
+/** A MONITOR connection to a Redis. */
 export interface Monitor {
-  /** Resolves when everything that Redis did before this call was told. Rejects when it can tell nothing any more. */
+  /** Resolves when all commands before this call are reported. Rejects if the connection is closed. */
   caughtUp(): Promise<void>;
-  /** Resolves when the server is gone, or the monitor was stopped, and everything it has said was told. */
+  /** Resolves when the server is gone or the monitor is stopped, and all received commands are reported. */
   readonly ended: Promise<void>;
   stop(): void;
 }
@@ -18,8 +18,8 @@ export interface Monitor {
 const LINE = /^\+(\d+\.\d+) \[\d+ ([^\]]+)\] "(.*)"$/s;
 
 /**
- * Has a Redis tell everything it does, from the moment this resolves until `stop` or its death. A socket of our own: a
- * client that expects answers takes the first lines for some, when they come together with the OK.
+ * Reports all commands of a Redis from the moment this resolves until `stop` or the server's death. It uses a plain socket,
+ * because a Redis client would parse the first lines as answers if they arrive together with the OK.
  */
 export async function openMonitor(url: string, onCommand: OnCommand): Promise<Monitor> {
   const socket = await open(url);
@@ -50,7 +50,7 @@ export async function openMonitor(url: string, onCommand: OnCommand): Promise<Mo
   return {
     ended: ended.opened,
     stop: () => socket.destroy(),
-    // Redis performs one command after the other: when it tells of this one, it has told of all before it.
+    // Redis performs commands in order: when it reports this one, it has reported all before it.
     async caughtUp() {
       const word = randomBytes(12).toString("hex");
       const heard = latch();

@@ -1,4 +1,4 @@
-/** A parent with the real worker behind it, and a model that plays the parent: a Messages loop of the smallest kind. */
+/** Opens a parent with a real worker, and runs a minimal Messages loop in which a model uses the parent's tools. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Client } from "../../src/producer/client.ts";
 import { answerToolUse, type ParentTool, type ToolResult } from "../../src/producer/model-tools.ts";
@@ -7,7 +7,7 @@ import type { WorkerOptions } from "../../src/worker/worker-options.ts";
 import { openStage, type Stage, type StageOptions } from "../stage/stage.ts";
 import { testClient, testParent } from "./parents.ts";
 
-/** What a scene is made of. */
+/** Options of a scene. */
 export interface SceneOptions extends StageOptions {
   parent?: Partial<ParentOptions>;
   worker?: Partial<WorkerOptions>;
@@ -17,11 +17,11 @@ export interface ParentScene {
   readonly installation: Stage;
   readonly client: Client;
   readonly parent: Parent;
-  /** The SDK's client on the same offline model: the parent's own. */
+  /** The SDK's client for the parent's own model calls, on the same offline model. */
   readonly anthropic: Anthropic;
 }
 
-/** Opens an installation with a started worker and a parent; everything ends with the test. */
+/** Opens an installation with a started worker and a parent; the test's end closes all of it. */
 export async function openParentScene(options: SceneOptions = {}): Promise<ParentScene> {
   const installation = await openStage(options);
   await installation.startWorker(options.worker);
@@ -31,7 +31,7 @@ export async function openParentScene(options: SceneOptions = {}): Promise<Paren
   return { installation, client, parent: testParent(client, options.parent), anthropic };
 }
 
-/** What a conversation has come to. */
+/** The state of a conversation after its last answer. */
 export interface Conversation {
   messages: Anthropic.MessageParam[];
   /** Every tool result, in order. */
@@ -40,7 +40,7 @@ export interface Conversation {
   text: string;
 }
 
-/** Goes on with a conversation until its model asks for no more tools. */
+/** Continues a conversation until its model calls no more tools. */
 export async function converse(
   { anthropic }: ParentScene,
   tools: ParentTool[],

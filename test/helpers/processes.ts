@@ -1,10 +1,10 @@
 /**
- * Node child processes for tests: the built package or a TypeScript file, started, watched, stopped, killed.
+ * Starts, watches, stops and kills Node child processes for tests: the built package or a TypeScript file.
  *
- * Owns: the processes it spawned and nothing else; signals go to those processes by their id, never to a name.
+ * Owns: the processes it spawned and no others; it sends signals by process id, never by name.
  *
- * 1. A child ends with its test (or file), and when this process is killed.
- * 2. `closed` resolves after the last line was captured, so what a child said is complete by then.
+ * 1. A child is killed at the end of its test (or file), and when this process is killed.
+ * 2. `closed` resolves after the last line is captured, so the child's output is complete by then.
  */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,19 +19,19 @@ import { until } from "./until.ts";
 /** The repository's root. */
 const repositoryRoot = join(import.meta.dirname, "..", "..");
 
-/** What to start. */
+/** Options of a child process. */
 export interface NodeOptions {
-  /** Options of Node and V8, in front of the entry. */
+  /** Options of Node and V8, before the entry. */
   nodeOptions?: readonly string[];
   /** Arguments after the entry. */
   args?: readonly string[];
-  /** Variables on top of ours; `undefined` takes one away. */
+  /** Environment variables in addition to this process's; `undefined` removes one. */
   env?: Readonly<Record<string, string | undefined>>;
   /** Default: the repository's root. */
   cwd?: string;
 }
 
-/** How a process ended: one of the two is null. */
+/** Exit code or signal of a process: one of the two is null. */
 export interface Ending {
   code: number | null;
   signal: NodeJS.Signals | null;
@@ -40,23 +40,23 @@ export interface Ending {
 /** A child process. */
 export interface NodeProcess {
   readonly pid: number;
-  /** Lines so far, without their line ends. */
+  /** Lines so far, without line ends. */
   readonly stdout: readonly string[];
   readonly stderr: readonly string[];
-  /** Resolves when the process has ended and all its output was read. */
+  /** Resolves when the process has ended and all its output is read. */
   readonly closed: Promise<Ending>;
   readonly isRunning: boolean;
-  /** The first line of either stream that matches, also one that is long past. Rejects when the process ends first. */
+  /** Resolves to the first matching line of either stream, past lines included. Rejects if the process ends before. */
   waitForLine(pattern: RegExp | string, options?: { timeoutMs?: number }): Promise<string>;
-  /** SIGSTOP: frozen, its sockets stay open. */
+  /** Sends SIGSTOP: the process freezes, its sockets stay open. */
   freeze(): void;
-  /** SIGCONT. */
+  /** Sends SIGCONT. */
   thaw(): void;
   /** Sends a signal (default SIGKILL) and resolves when the process is gone. Idempotent. */
   kill(signal?: NodeJS.Signals): Promise<Ending>;
 }
 
-/** Starts `node entry`; an entry that ends in `.ts` is bundled first. Relative entries count from the root. */
+/** Starts `node entry`, and bundles an entry that ends in `.ts` first. Relative paths start at the root. */
 export async function spawnNode(entry: string, options: NodeOptions = {}): Promise<NodeProcess> {
   const program = entry.endsWith(".ts") ? await bundled(entry) : resolve(repositoryRoot, entry);
   const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program, ...(options.args ?? [])], {
@@ -72,7 +72,7 @@ export async function spawnNode(entry: string, options: NodeOptions = {}): Promi
 
 const MAIN = "dist/cli/main.js";
 
-/** Starts the built command line with these arguments, put together as a TypeScript program is; `npm run build` comes first. */
+/** Starts the built command line, bundled like a TypeScript program. Needs `npm run build` first. */
 export async function spawnBuilt(
   args: readonly string[],
   options: Omit<NodeOptions, "args"> = {},
@@ -80,7 +80,7 @@ export async function spawnBuilt(
   return spawnNode(await bundled(MAIN), { ...options, args });
 }
 
-/** The same as it is installed, file by file: three times as dear. */
+/** Starts the built command line from its separate files, as installed. Costs three times as much. */
 export function spawnInstalled(
   args: readonly string[],
   options: Omit<NodeOptions, "args"> = {},
@@ -125,7 +125,7 @@ function watch(child: ChildProcessByStdio<null, Readable, Readable>): NodeProces
     thaw: () => void child.kill("SIGCONT"),
     async kill(signal = "SIGKILL") {
       child.kill(signal);
-      // A frozen process gets every signal but SIGKILL only when it goes on.
+      // A frozen process receives signals other than SIGKILL only after SIGCONT.
       if (signal !== "SIGKILL") child.kill("SIGCONT");
       return closed;
     },

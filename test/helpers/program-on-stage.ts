@@ -1,16 +1,16 @@
-/** The program on the installation of a stage, away from the variables of this process. */
+/** Runs the CLI program on the installation of a stage, without this process's environment variables. */
 import type { Stage } from "../stage/stage.ts";
 import { runHere } from "./program.ts";
 
 const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
-/** Takes every variable away that the program reads. */
+/** Removes all environment variables that the program reads. */
 export const CLEAN = Object.fromEntries(
   Object.keys(process.env)
     .filter((name) => VARIABLE.test(name))
     .map((name) => [name, undefined]),
 );
 
-/** Where the program runs on an installation, as the parent of its first agents. */
+/** Returns the context of a program on an installation: it acts as the parent of the first agents. */
 export function placeOn({ url, prefix, workspaceRoot }: Stage) {
   const env = {
     ...CLEAN,
@@ -23,7 +23,7 @@ export function placeOn({ url, prefix, workspaceRoot }: Stage) {
   return { cwd: process.cwd(), env };
 }
 
-/** The program there. */
+/** Returns a function that runs the program on the stage with the given arguments. */
 export function programOn(stage: Stage) {
   return (...args: string[]) => runHere(args, placeOn(stage));
 }

@@ -1,7 +1,7 @@
 /**
- * The command line's program inside the test's own process: the verbs, sentences, exit codes and the two steps of Ctrl-C of a
- * real command without the start of one, which costs half a second of CPU. Logs, and what outlives a command, are a real
- * process' (`spawnBuilt`).
+ * Runs the command line's program inside the test's process, with the verbs, sentences, exit codes and two-step Ctrl-C of a
+ * real command. This saves the start of a process, which costs 0.5 s of CPU. To test logs, or effects that outlive a command,
+ * use a real process (`spawnBuilt`).
  */
 import { Readable } from "node:stream";
 import type { ProgramContext as CliContext } from "../../src/cli/command.ts";
@@ -14,38 +14,38 @@ import { packageVersion } from "../../src/shared/version.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";
 
-/** What a command has said, line by line, and its exit code. */
+/** A command's output lines and exit code. */
 export interface Said {
   code: number;
   stdout: string[];
   stderr: string[];
 }
 
-/** Where a command runs, and as what. */
+/** Working directory, environment and streams of a command. */
 interface ProgramContext {
   cwd: string;
-  /** Variables on top of ours, `undefined` takes one away. */
+  /** Environment variables in addition to this process's; `undefined` removes one. */
   env: Readonly<Record<string, string | undefined>>;
-  /** What a shell would call to have this program. */
+  /** Shell command of this program; default: `npx subagent-queue`. */
   command?: string;
-  /** Default: the machine's. */
+  /** Default: the system clock. */
   clock?: Clock;
-  /** Standard input; default: nothing comes. */
+  /** Standard input; default: empty. */
   input?: CliContext["input"];
-  /** Standard output, then not recorded; default: one whose reader stays. */
+  /** Replaces standard output, which is then not recorded; default: a recorded stream that is never closed. */
   stdout?: OutputStream;
 }
 
-/** A command that is under way in this process. */
+/** A command that runs in this process. */
 export interface CommandHere {
-  /** Lines so far, without their line ends. */
+  /** Lines so far, without line ends. */
   readonly stdout: readonly string[];
   readonly stderr: readonly string[];
-  /** Resolves when the command is over. */
+  /** Resolves when the command has ended. */
   readonly closed: Promise<Said>;
-  /** The first line of either stream that matches, also one that is long past. Rejects when the command ends first. */
+  /** Resolves to the first matching line of either stream, past lines included. Rejects if the command ends before. */
   waitForLine(pattern: RegExp | string): Promise<string>;
-  /** Does what the signal does to a command, whose process lives on; resolves when the command is over. */
+  /** Stops the command as the signal would, without ending this process. Resolves when the command has ended. */
   kill(signal: "SIGINT" | "SIGTERM"): Promise<Said>;
 }
 
@@ -54,7 +54,7 @@ export function runHere(args: readonly string[], context: ProgramContext): Promi
   return carryOut(args, context).closed;
 }
 
-/** Starts a command that stays up; it is told to stop at the end of its test (or file). */
+/** Starts a long-running command; the end of the test (or file) stops it. */
 export function startHere(args: readonly string[], context: ProgramContext): CommandHere {
   const command = carryOut(args, context);
   closeAtEnd(async () => void (await command.kill("SIGTERM")));

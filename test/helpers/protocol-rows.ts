@@ -1,12 +1,12 @@
-/** The keys' table of `docs/protocol.md`, as tests hold it against the code and against what a Redis does. */
+/** Parses the table of keys in `docs/protocol.md`, which tests compare with the code and with a Redis. */
 import { readFileSync } from "node:fs";
 
 const DOC = readFileSync(new URL("../../docs/protocol.md", import.meta.url), "utf8");
 
-/** A row of the keys' table. The cells are as they stand there; names of scripts and durations stand in backticks. */
+/** A row of the table of keys. Its cells are unchanged: names of scripts and durations are in backticks. */
 export interface ProtocolRow {
   name: string;
-  /** Fits every key of the row under the prefix. */
+  /** Matches every key of the row under the prefix. */
   spelling: RegExp;
   type: string;
   stays: string;
@@ -14,7 +14,7 @@ export interface ProtocolRow {
   readBy: string;
 }
 
-/** The rows of the keys' table under `prefix`; a key belongs to the first one that fits. */
+/** Returns the rows of the table of keys under `prefix`; a key belongs to the first matching row. */
 export function protocolRows(prefix: string): ProtocolRow[] {
   const section = DOC.split(/^## /m).find((part) => part.startsWith("Keys\n")) ?? "";
   const lines = section.split("\n").filter((line) => line.startsWith("| `"));
@@ -33,12 +33,12 @@ export function protocolRows(prefix: string): ProtocolRow[] {
 function spellingOf(key: string, prefix: string): RegExp {
   const words = key.replace("saq", prefix).replace("<limiter>", "<>").split(/<\w+>/);
   const exact = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace("<>", ".+");
-  // The library behind it adds a part of its own.
+  // The rate-limit library appends its own part to this key.
   const ending = key.endsWith(":request-rate") ? ":.+" : "";
   return new RegExp(`^${words.map(exact).join("[^:{}]+")}${ending}$`);
 }
 
-/** What stands in backticks in a cell. */
+/** Returns the texts in backticks of a cell. */
 export function codeIn(cell: string): string[] {
   return [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
 }

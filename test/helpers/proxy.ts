@@ -1,9 +1,9 @@
 /**
- * A TCP proxy in front of a port of 127.0.0.1, with the faults that real networks have.
+ * A TCP proxy in front of a port of 127.0.0.1, with the faults of real networks.
  *
- * Owns: every connection that goes through it. Its neighbour is the server behind it, which it never touches.
+ * Owns: every connection through it. It never touches the server behind it.
  *
- * 1. Bytes arrive in order and whole until a fault says otherwise; latency delays and never reorders.
+ * 1. Bytes arrive complete and in order unless a fault is active; latency delays and never reorders.
  * 2. A connection that lost bytes is never used again: it is cut, at once or when the black hole ends.
  * 3. Every fault is counted, so that a test can assert that it really happened.
  */
@@ -20,7 +20,7 @@ export interface ProxyCounts {
   cut: number;
   /** Connections refused. */
   refused: number;
-  /** Replies that the server sent and the client never got. */
+  /** Replies that the server sent and the client never received. */
   swallowed: number;
 }
 
@@ -30,31 +30,31 @@ export interface Proxy {
   readonly counts: Readonly<ProxyCounts>;
   /** Connections open at this moment. */
   readonly open: number;
-  /** Replies handed to the sockets of clients so far. */
+  /** Replies written to the clients' sockets so far. */
   readonly passed: number;
-  /** What a pause holds back at this moment, on its way to the server. */
+  /** Bytes to the server that a pause holds back at this moment. */
   readonly held: string;
-  /** Holds all bytes in both directions back; `resume` delivers them. */
+  /** Holds back all bytes in both directions; `resume` delivers them. */
   pause(): void;
-  /** Ends a pause and delivers what was held back. */
+  /** Ends a pause and delivers the bytes held back. */
   resume(): void;
-  /** Loses all bytes in both directions; connections stay open and new ones are accepted. */
+  /** Drops all bytes in both directions; connections stay open and new ones are accepted. */
   blackhole(): void;
-  /** Resets every connection, and each new one as soon as it comes. */
+  /** Resets every connection, and each new one at once. */
   refuse(): void;
-  /** Ends a black hole or a refusal: connections that lost bytes are cut, the others live on. */
+  /** Ends a black hole or a refusal: cuts connections that lost bytes and keeps the others. */
   heal(): void;
-  /** Every connection open now loses all bytes from here on and stays open, as to a host that is gone. New ones are whole. */
+  /** Drops all further bytes of the connections open now and keeps them open, as if the host were gone. New ones work. */
   strand(): void;
   /** Resets every connection at once. New ones are accepted. */
   cutAll(): void;
   /**
-   * Loses every nth reply and cuts its connection: the command ran, its answer never came. A reply is what one read
-   * from the server returned, so pipelined replies may be lost together. Replies are counted over all connections,
-   * those of the handshake included, counted from this call on: n below 5 keeps some clients from ever connecting. `undefined` ends the fault.
+   * Drops every nth reply and cuts its connection: the command ran, but its answer never arrives. A reply is the result of
+   * one read from the server, so pipelined replies may be lost together. Replies are counted from this call on, over all
+   * connections and with handshakes: n below 5 prevents some clients from connecting. `undefined` ends the fault.
    */
   swallowEveryNthReply(n: number | undefined): void;
-  /** The same for the nth reply from now on alone; resolves when it is lost. */
+  /** Drops only the nth reply from now on and cuts its connection; resolves when it is lost. */
   swallowNthReply(n: number): Promise<void>;
   /** Delays bytes by `ms` in each direction; 0 ends it. */
   setLatency(ms: number): void;
@@ -62,7 +62,7 @@ export interface Proxy {
   stop(): Promise<void>;
 }
 
-/** Starts a proxy in front of `targetPort`; it stops at the end of the test (or of the file). */
+/** Starts a proxy in front of `targetPort`; the end of the test (or file) stops it. */
 export async function startProxy(targetPort: number): Promise<Proxy> {
   const counts: ProxyCounts = { accepted: 0, cut: 0, refused: 0, swallowed: 0 };
   const links = new Set<Link>();
@@ -162,7 +162,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
       if (!server.listening) return;
       const closed = once(server, "close");
       server.close();
-      // Halves whose client has left are let go of.
+      // Releases stranded connections, some of whose clients may have left.
       for (const old of stranded) switchTo("open", old);
       proxy.cutAll();
       await closed;
@@ -172,7 +172,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
   return proxy;
 }
 
-/** One client's connection and its twin to the server. */
+/** A client's connection and the matching connection to the server. */
 interface Link {
   hasLostBytes(): boolean;
   heldRequests(): string;
@@ -181,9 +181,9 @@ interface Link {
 
 interface LinkEvents {
   closed(): void;
-  /** Told of each reply that is on its way to the client. */
+  /** Called for each reply that is passed to the client. */
   passed(): void;
-  /** Asked for each reply; true means that it was lost and the link is cut. */
+  /** Called for each reply; returns true if the reply is lost and the link is cut. */
   swallows(): boolean;
 }
 
@@ -194,13 +194,13 @@ function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEv
   const reset = () => {
     requests.stop();
     replies.stop();
-    // A socket that is being shut down refuses a reset and would stay open for ever.
+    // A socket that is shutting down refuses a reset and would stay open forever.
     if (client.writableEnded) client.destroy();
     else client.resetAndDestroy();
     upstream.destroy();
   };
   for (const socket of [client, upstream]) {
-    // A broken half ends the link; which half broke, and how, is nothing the tests ask for.
+    // An error of one side ends the link. Tests do not need to know which side, or which error.
     socket.on("error", () => {});
     socket.on("close", () => {
       events.closed();

@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 
 /**
- * Kills `pid` with SIGKILL when this process is gone, however it went: a small shell holds the read end of a pipe
- * whose write end only we have. `directory`, when given, is removed as well.
- * Returns the release: after it has resolved nothing will be killed.
+ * Kills `pid` with SIGKILL when this process ends in any way: a small shell holds the read end of a pipe, and only this
+ * process has the write end. Also removes `directory` if given.
+ * Returns a function that releases the process: after it resolves, `pid` is no longer killed.
  */
 export function killWhenWeAreGone(pid: number, directory = ""): () => Promise<void> {
   const script = 'trap "" INT TERM HUP; read -r _; kill -9 "$1"; if [ -n "$2" ]; then rm -rf -- "$2"; fi';
@@ -13,7 +13,7 @@ export function killWhenWeAreGone(pid: number, directory = ""): () => Promise<vo
     env: {},
     detached: true,
   });
-  // Our end of the pipe may break when the shell is killed by the release; that is no event for a test.
+  // The pipe may break when the release kills the shell; tests can ignore that.
   shell.stdin.on("error", () => {});
   const gone = once(shell, "close");
   return async () => {

@@ -1,17 +1,17 @@
-/** The real model port, and what each call said before its messages: which model, what instructions, which tools. */
+/** Wraps the real model port, and records the model, instructions and tools of each call. */
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../src/worker/model/model.ts";
 import { requestBody } from "../../src/worker/model/request.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** The head of one request. */
+/** The recorded parts of one request. */
 export interface RequestHead {
   model: string;
   system: string;
   tools: string[];
   /** The messages, as JSON. */
   messages: string;
-  /** What the bytes of the body say under `output_config`, and the header `anthropic-beta`. */
+  /** `output_config` of the body, and below it the header `anthropic-beta`. */
   outputConfig: unknown;
   beta: string | undefined;
 }
@@ -23,7 +23,7 @@ interface Sent {
   tools?: { name: string }[];
 }
 
-/** A model that calls `baseUrl` and keeps the head of every request. */
+/** Returns a model that calls `baseUrl` and records the head of every request. */
 export function recordingModel(baseUrl: string): { model: Model; heads: RequestHead[] } {
   const real = createAnthropicModel({ apiKey: "offline", baseUrl });
   closeAtEnd(() => real.stop());

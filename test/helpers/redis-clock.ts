@@ -1,17 +1,16 @@
 /**
- * Sets the clock of a Redis forth or back for one installation, without touching the clock: all times and all TTLs that stand
- * there move the other way, in one script. Scripts compare what `TIME` says with such times alone, and BullMQ's locks and what
- * stays for a while are TTLs; so to both it is as if the clock had jumped between two commands. The times that MONITOR tells
- * stay comparable with those of other processes.
+ * Simulates a jump of Redis' clock for one installation: one script moves all stored times and TTLs in the opposite direction.
+ * Lua scripts compare `TIME` only with stored times, and BullMQ's locks and temporary keys are TTLs. For both, the effect is
+ * that of a clock that jumped between two commands. MONITOR's times stay comparable with those of other processes.
  *
- * What stays as it is: BullMQ's delayed jobs, whose times come from the clocks of processes and are compared with those; the ids of
- * streams, which a clock that was set back does not take back; and times that matter after days. No model provider is limited
- * where this is used, so no limiter has times of its own. A time that a process holds when the clock jumps is not moved: what a
- * sweeper sends so late is refused, for the score that it has seen is another.
+ * These times are not moved: BullMQ's delayed jobs, whose times come from and are compared with the clocks of processes; ids of
+ * streams, which a clock set back does not lower; and times that matter only after days. The tests that use this have no limited
+ * provider, so there are no times of a limiter. A time that a process holds in memory is not moved either: if a sweeper sends
+ * an old score, its verb is refused, because the score has changed.
  */
 import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 
-/** The fields of an agent's record that are times of Redis. */
+/** Fields of an agent's record that are times of Redis. */
 export const RECORD_TIMES: readonly string[] = [
   "deadline",
   "lease_until",
@@ -44,7 +43,7 @@ for _, member in ipairs(redis.call('ZRANGE', deadlines, 0, -1)) do redis.call('Z
 move_fields(hint_grace, redis.call('HKEYS', hint_grace))
 `;
 
-/** Sets the clock of the installation's Redis forth by so many ms, or back where it is less than 0. */
+/** Moves the clock of the installation's Redis forward by `byMs` ms, or back if `byMs` is negative. */
 export async function setClockForth(
   {
     redis,

@@ -1,6 +1,6 @@
-/** Cuts a stream of bytes from a Redis client into commands. Pure, but for the bytes that are not a whole command yet. */
+/** Splits the bytes from a Redis client into commands. Its only state is the bytes of an incomplete command. */
 
-/** One command and the bytes it came as. */
+/** A command and its bytes. */
 export interface RawCommand {
   words: string[];
   bytes: Buffer;
@@ -8,7 +8,7 @@ export interface RawCommand {
 
 const CRLF = Buffer.from("\r\n");
 
-/** Takes in bytes, hands out the commands that are complete. Throws on anything but arrays of bulk strings. */
+/** Returns a function that takes bytes and returns the complete commands. It throws on input other than arrays of bulk strings. */
 export function commandReader(): (chunk: Buffer) => RawCommand[] {
   let pending: Buffer = Buffer.alloc(0);
   return (chunk) => {

@@ -1,9 +1,9 @@
 /**
- * The `redis-server` processes of the tests. Knows nothing of vitest, so that the global setup can use it too.
+ * Starts the `redis-server` processes of the tests. Does not use vitest, so that the global setup can use it too.
  *
- * Owns: start, kill and removal of one server. Its neighbour `redis.ts` hands servers to tests and ends them.
+ * Owns: start, kill and removal of one server. `redis.ts` gives servers to tests and stops them.
  *
- * 1. AOF (everysec), no snapshots and `noeviction`, as production demands.
+ * 1. A server has AOF (everysec), no snapshots and `noeviction`, as production requires.
  * 2. A server keeps its directory and port over `kill()` and `start()`, so that a client finds it again.
  * 3. No server outlives the process that started it, not even after SIGKILL.
  */
@@ -24,33 +24,33 @@ const HINT =
   "The tests need a real Redis (7.0 or newer): `apt-get install redis-server`, or name a binary in REDIS_SERVER_BIN.";
 
 /**
- * Arguments of a server that is to have all it has answered for when it comes back from a SIGKILL. With `everysec` it holds
- * writes back, answered though they are, for as long as the disk takes for the sync before.
+ * Arguments of a server that loses no acknowledged write after a SIGKILL. With `everysec` it delays writes to its file, even
+ * acknowledged ones, while the disk still runs the previous sync.
  */
 export const HOLDS_NOTHING_BACK: readonly string[] = ["--appendfsync", "no"];
 
-/** A running or killed `redis-server` with a port and a directory of its own. */
+/** A running or killed `redis-server` with its own port and directory. */
 export interface RedisServer {
   readonly url: string;
   readonly port: number;
   readonly socketPath: string;
-  /** Where the append-only file lives. */
+  /** The directory of the append-only file. */
   readonly directory: string;
   /** Process id, or undefined while the server is down. */
   readonly pid: number | undefined;
-  /** Starts it again after `kill`, on the same port and data. Idempotent. */
+  /** Starts it again after `kill`, with the same port and data. Idempotent. */
   start(): Promise<void>;
-  /** Ends it; resolves when the process is gone. Default SIGKILL (no farewell, no last fsync). Idempotent. */
+  /** Ends it; resolves when the process is gone. Default SIGKILL (no clean shutdown, no last fsync). Idempotent. */
   kill(signal?: "SIGKILL" | "SIGTERM"): Promise<void>;
-  /** Freezes it (SIGSTOP): connections stay open, nothing answers. */
+  /** Freezes it (SIGSTOP): connections stay open, and it does not answer. */
   freeze(): void;
   /** Ends a freeze. */
   thaw(): void;
-  /** Ends it and removes its directory. Idempotent. */
+  /** Kills it and removes its directory. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** Starts a server and leaves its end to the caller. `extra` are more `redis-server` arguments. */
+/** Starts a server; the caller must stop it. `extra`: additional `redis-server` arguments. */
 export async function startRedisServer(extra: readonly string[] = []): Promise<RedisServer> {
   const directory = await mkdtemp(join(tmpdir(), "redis-"));
   const port = await freePort();
@@ -89,7 +89,7 @@ export async function startRedisServer(extra: readonly string[] = []): Promise<R
   return server;
 }
 
-/** The bus of a cluster's node: left alone it takes the port 10,000 higher, where connections have theirs. */
+/** Returns the bus port of a cluster node as arguments. Redis' default, port + 10,000, may be the port of a connection. */
 async function busOf(extra: readonly string[]): Promise<string[]> {
   const isNode = extra.includes("--cluster-enabled") && !extra.includes("--cluster-port");
   return isNode ? ["--cluster-port", String(await freePort())] : [];
@@ -112,12 +112,12 @@ async function launch(
   const settings = ["--bind", "127.0.0.1", "--port", String(port), "--unixsocket", socketPath];
   const keeping = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""];
   const rest = ["--maxmemory-policy", "noeviction", "--dir", directory, "--daemonize", "no"];
-  // Its standard output, not --logfile: complaints about the arguments are written before a log file is opened.
+  // Uses stdout, not --logfile: Redis reports wrong arguments before it opens a log file.
   const log = await open(logPath, "a");
   const child = spawn(binary, [...settings, ...keeping, ...rest, ...extra], {
     stdio: ["ignore", log.fd, log.fd],
   });
-  // A missing binary reports `error` and never `spawn`; `once` rejects then.
+  // A missing binary emits `error` instead of `spawn`; `once` then rejects.
   const spawned = once(child, "spawn").catch((failure: unknown) => {
     throw new Error(`cannot start "${binary}" (${String(failure)}).\n${HINT}`, { cause: failure });
   });
@@ -140,21 +140,21 @@ async function end({ child, closed, release }: RunningServer, signal: NodeJS.Sig
   // A frozen process ignores SIGTERM until it is thawed.
   if (signal !== "SIGKILL") child.kill("SIGCONT");
   child.kill(signal);
-  // SIGTERM is a wish: Redis refuses it while its data stands in no append-only file yet.
+  // Redis refuses SIGTERM until its data is in an append-only file.
   await until(() => hasEnded(child), { what: `redis-server to end on ${signal}` });
   await closed;
   await release();
 }
 
 /**
- * In production nothing else fights for the cores of Redis: where this user may, its server goes before tests that do. One that
- * got no time at all would be taken for one that is away.
+ * Gives the server a higher priority than the tests if this user may. In production no other process competes for Redis' cores,
+ * and a server without CPU time would look unreachable.
  */
 function preferOverTests({ pid = 0 }: ChildProcess): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_HIGH);
   } catch {
-    // Only root may.
+    // Only root may raise a priority.
   }
 }
 
@@ -162,7 +162,7 @@ function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
 }
 
-/** Whether the server answers PONG; it says LOADING while it reads its append-only file. */
+/** Returns whether the server answers PONG; it answers LOADING while it reads its append-only file. */
 async function answersPing(port: number): Promise<boolean> {
   const socket = connect(port, "127.0.0.1");
   try {
@@ -175,9 +175,9 @@ async function answersPing(port: number): Promise<boolean> {
 }
 
 /**
- * A port of 127.0.0.1 that nothing uses at this moment and that this process gets once, below those that systems give to
- * outgoing connections (from 32768 on Linux): of those any client may take one before the server that was to have it has
- * started, or while it is down. Two processes begin far from each other.
+ * Returns a port of 127.0.0.1 that is free now; this process gets each port only once per 20,000 calls. It is below the ports of
+ * outgoing connections (from 32768 on Linux), because a client could take one of those before the server has started, or
+ * while it is down. The process id decides where the search begins, so that two processes begin far apart.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

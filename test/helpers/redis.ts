@@ -1,6 +1,6 @@
 /**
- * Redis for tests: names on the one server that the whole run shares, and servers of a test's own.
- * A test that stops, starves or reconfigures Redis uses `startPrivateRedis()` and leaves the shared one alone.
+ * Redis for tests: unique prefixes on the server that the whole run shares, and private servers.
+ * A test that stops, starves or reconfigures Redis must use `startPrivateRedis()`.
  */
 import { randomBytes } from "node:crypto";
 import { Cluster, type Redis } from "ioredis";
@@ -14,36 +14,36 @@ export { HOLDS_NOTHING_BACK } from "./redis-server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** `redis://127.0.0.1:PORT` of the shared server, or in the project `cluster` the URL of the shared cluster. */
+    /** `redis://127.0.0.1:PORT` of the shared server, or the URL of the shared cluster in the project `on-cluster`. */
     redisUrl: string;
-    /** Path of the shared server's unix socket; absent when that is the embedded server, which has none. */
+    /** Path of the shared server's unix socket; absent for a cluster and for the embedded server, which has none. */
     redisSocket?: string;
   }
 }
 
-/** URL of the server shared by all test files: never FLUSHALL, CONFIG SET or kill it; use `uniquePrefix()`. */
+/** Returns the URL of the server shared by all test files. Never FLUSHALL, CONFIG SET or kill it; use `uniquePrefix()`. */
 export function redisUrl(): string {
   return inject("redisUrl");
 }
 
-/** Unix socket of the shared server; the same rules. A file that runs on the embedded server uses `redisUrl()`. */
+/** Returns the unix socket of the shared server; the same rules hold. Throws if the server has none: use `redisUrl()`. */
 export function redisSocket(): string {
   const path = inject("redisSocket");
   if (path === undefined) throw new Error("the embedded server has no unix socket; use redisUrl()");
   return path;
 }
 
-/** A name no other test uses, fit for key prefixes, tenants and queue names: `t` and 12 hex digits. */
+/** Returns a unique name for key prefixes, tenants and queue names: `t` and 12 hex digits. */
 export function uniquePrefix(): string {
   return `t${randomBytes(6).toString("hex")}`;
 }
 
-/** The connections to all servers that a client talks to. */
+/** Returns the connections to all servers of a client. */
 export function serversOf(redis: RedisClient): Redis[] {
   return redis instanceof Cluster ? redis.nodes() : [redis];
 }
 
-/** Has all servers that a client talks to do the same; waits until it knows them. */
+/** Runs `work` on each server of a client, after the client knows all nodes. */
 export async function onEachServer(
   redis: RedisClient,
   work: (server: Redis) => Promise<unknown>,
@@ -54,17 +54,17 @@ export async function onEachServer(
 
 const mastersOf = (redis: RedisClient) => (redis instanceof Cluster ? redis.nodes("master") : [redis]);
 
-/** The URLs of a server, or of all masters of a cluster. */
+/** Returns the URL of the server, or of all masters of a cluster. */
 export function masterUrls(redis: RedisClient): string[] {
   return mastersOf(redis).map(({ options: { host, port } }) => `redis://${host}:${port}`);
 }
 
-/** The keys that match, of a server or of all masters of a cluster. */
+/** Returns the keys that match `pattern` on the server, or on all masters of a cluster. */
 export async function keysLike(redis: RedisClient, pattern: string): Promise<string[]> {
   return (await Promise.all(mastersOf(redis).map((server) => server.keys(pattern)))).flat();
 }
 
-/** Starts a server of the test's own, stopped and removed at the end of the test (or of the file). */
+/** Starts a private server; the end of the test (or file) stops and removes it. */
 export async function startPrivateRedis(
   options: { arguments?: readonly string[] } = {},
 ): Promise<RedisServer> {
@@ -73,7 +73,7 @@ export async function startPrivateRedis(
   return server;
 }
 
-/** Starts a cluster of the test's own that may be killed, stopped and removed at the end of the test (or of the file). */
+/** Starts a private cluster whose nodes may be killed; the end of the test (or file) stops and removes it. */
 export async function startPrivateCluster(): Promise<RedisCluster> {
   const cluster = await startCluster(HOLDS_NOTHING_BACK);
   closeAtEnd(() => cluster.stop());

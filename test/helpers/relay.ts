@@ -1,14 +1,14 @@
 /**
- * One direction of one proxied connection.
+ * Relays one direction of a proxied connection.
  *
- * Owns: the bytes between `source` and `target` that are on their way. Its neighbour `proxy.ts` owns the sockets.
+ * Owns: the bytes in transit from `source` to `target`. `proxy.ts` owns the sockets.
  *
- * 1. Bytes leave in the order in which they came, each not before its arrival plus the latency of that moment.
- * 2. While the gate is `held` nothing leaves, the end of the connection included; while it is `lost` bytes vanish.
+ * 1. Bytes leave in the order of their arrival, each no earlier than its arrival plus the latency at that time.
+ * 2. While the gate is `held`, no byte leaves, nor the end of the connection; while it is `lost`, bytes are dropped.
  */
 import type { Socket } from "node:net";
 
-/** What a proxy's faults have in common for all of its connections. */
+/** State of a proxy's faults, shared by its connections. */
 export interface Gate {
   mode: "open" | "held" | "lost";
   latencyMs: number;
@@ -19,11 +19,11 @@ export interface Gate {
 /** Control over one direction. */
 export interface Relay {
   hasLostBytes(): boolean;
-  /** What has come and not left. */
+  /** Returns the bytes that have arrived and not left. */
   held(): string;
-  /** The source has ended: the target is ended as soon as everything has left. */
+  /** Called when the source has ended: ends the target as soon as all bytes have left. */
   finish(): void;
-  /** Forgets everything, at once. Idempotent. */
+  /** Drops all bytes at once. Idempotent. */
   stop(): void;
 }
 
@@ -33,8 +33,8 @@ interface Delayed {
 }
 
 /**
- * Passes bytes from `source` to `target`; `swallows` is asked once for each chunk, true means it is not passed on.
- * `passed` is told of each chunk that was.
+ * Passes bytes from `source` to `target`. Calls `swallows` once per chunk; a chunk is dropped if it returns true.
+ * Calls `passed` for each chunk that was passed on.
  */
 export function relay(
   source: Socket,
@@ -79,7 +79,7 @@ export function relay(
         return;
       }
       queue.shift();
-      // What comes for a target that is gone is read all the same: a paused source would never see its own end.
+      // The source is read even if the target is gone: a paused source would never see its own end.
       if (!target.destroyed && !target.write(next.chunk)) waitForRoom();
       passed();
     }

@@ -1,4 +1,4 @@
-/** What a worker process lends to its runs, made for one run that a test performs itself: no pool, no sweeper, no renewals by others. */
+/** Creates the run context of a worker process for a run that the test executes itself, without pool and sweeper. */
 import { type Clock, CoarseTimers, systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import { createBudgetBook } from "../../src/shared/redis/budget.ts";
@@ -19,12 +19,12 @@ import type { Tool } from "../../src/worker/tools/tool.ts";
 import type { Stage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** A clock that the test may set forward without any timer firing. */
+/** A clock that the test can set forward without firing timers. */
 export interface SkippingClock extends Clock {
   skip(ms: number): void;
 }
 
-/** The time of this machine, and what was skipped. */
+/** Returns the system clock, whose monotonic time includes the skipped ms. */
 export function skippingClock(): SkippingClock {
   let skippedMs = 0;
   return {
@@ -36,7 +36,7 @@ export function skippingClock(): SkippingClock {
   };
 }
 
-/** A process' knowledge of its provider that has read nothing yet: it asks before each call. `more`: of the limiter. */
+/** Returns a provider limit that has read nothing yet, so it asks Redis before a call. `more` overrides the limiter's methods. */
 export function providerLimitOf(
   { redis, keys, store }: Stage,
   clock: Clock,
@@ -52,7 +52,7 @@ export function providerLimitOf(
   });
 }
 
-/** The kinds of a worker that has these tools. */
+/** Returns the cache of specs of a worker that has these tools. */
 export function kindsWith(tools: readonly Tool[]): SpecCache {
   return new SpecCache({
     toolbox: createToolbox(tools),
@@ -64,7 +64,7 @@ export function kindsWith(tools: readonly Tool[]): SpecCache {
   });
 }
 
-/** The context of one run of the installation's agents; `more` takes the place of what stands here. */
+/** Returns the context for one run of an agent of the installation. `more` overrides its members. */
 export function runContextOf(installation: Stage, more: Partial<RunContext> = {}): RunContext {
   const { redis, keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
   const { clock = systemClock, draining = new AbortController().signal } = more;

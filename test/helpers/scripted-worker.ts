@@ -1,4 +1,4 @@
-/** A worker for tests of the parent's side: drives the store's verbs directly, with what the test tells it to say. */
+/** A worker for tests of the parent's side: it calls the verbs directly, with the results that the test gives. */
 import { type Keys, keysUnder, type ParentAddress } from "../../src/shared/protocol/keys.ts";
 import { TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import { partsOf, type ReplyBody } from "../../src/shared/protocol/reply.ts";
@@ -7,34 +7,34 @@ import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";
 
-/** What a scripted run comes to. */
+/** The result of a scripted run. */
 export interface Script {
-  /** The reply's summary; default: the messages that were read, joined. */
+  /** The reply's summary; default: the run's messages, joined by line feeds. */
   summary?: string;
   fullText?: string;
-  /** The agent stays, idle. */
+  /** Whether the agent becomes idle instead of ended; default false. */
   keepAlive?: boolean;
-  /** A word for the parent before the end. */
+  /** A progress message to the parent before the end. */
   interim?: string;
-  /** The ring of its end is lost: no doorbell tells of the reply. */
+  /** Whether the doorbell of the reply is lost; default false. */
   unheard?: boolean;
 }
 
-/** See the file's sentence. */
+/** See the module's header. */
 export interface ScriptedWorker {
   readonly redis: RedisClient;
   readonly store: AgentStore;
-  /** The uid behind an agent id. */
+  /** Returns the uid of an agent id, as soon as it is registered. */
   uidOf(agentId: string): Promise<string>;
-  /** Waits until the agent is queued, then claims it; answers its epoch. */
+  /** Waits until the agent is queued, claims it and consumes its messages; `texts`: their texts. */
   claim(agentId: string): Promise<{ uid: string; epoch: number; texts: string[] }>;
-  /** Waits until the agent is queued, runs it to its reply, and answers the messages it read. */
+  /** Waits until the agent is queued, runs it to its reply, and returns the texts of its messages. */
   run(agentId: string, script?: Script): Promise<string[]>;
-  /** The ids of the agents that are queued now. */
+  /** Returns the ids of the agents that are queued now. */
   queued(): Promise<string[]>;
 }
 
-/** Counters and text of a reply that cost nothing. */
+/** Returns the body of a reply that cost nothing. */
 export function bodyOf(summary: string): ReplyBody {
   return {
     summary,
@@ -55,7 +55,7 @@ export function bodyOf(summary: string): ReplyBody {
   };
 }
 
-/** A scripted worker for one parent's agents; its connection is closed when the test is over. */
+/** Returns a scripted worker for one parent's agents. The test's end closes its connection. */
 export function scriptedWorker(
   url: string,
   prefix: string,
@@ -148,7 +148,7 @@ export function scriptedWorker(
   return worker;
 }
 
-/** The same keys, but what rings at a parent's door rings where nobody listens. */
+/** Returns the same keys, except that a parent's doorbell channel is one without listeners. */
 function withoutDoorbells(keys: Keys): Keys {
   const parent: Keys["parent"] = (of) =>
     Object.defineProperty(keys.parent(of), "doorbell", { value: `${keys.parent(of).doorbell}:unheard` });

@@ -1,14 +1,14 @@
 import { onTestFinished } from "vitest";
 
 const STEP_MS = 10;
-/** A process that stood still for longer could neither send nor hear meanwhile: no more of it counts. */
+/** Limit (ms) of one counted step: a process that was stopped for longer could neither send nor receive meanwhile. */
 const MOST_COUNTED_MS = 100;
-/** Turns of the event loop that what was due within the second may still take: it looks once more before it gives up. */
+/** Turns of the event loop granted after the second, so that work that was due within it can still finish. */
 const TURNS = 10;
 
 /**
- * Time as this process lives it, from now on. A machine may let a process stand still; what others do for it in that time
- * it sees only afterwards.
+ * Measures the time from now in which this process really runs. The machine may stop a process for a while; it sees the
+ * effects of other processes only afterwards.
  */
 export function livedTime(): { readonly ms: number } {
   const lived = { ms: 0 };
@@ -23,8 +23,8 @@ export function livedTime(): { readonly ms: number } {
 }
 
 /**
- * A second of {@link livedTime}. A process that stood still finds its timers due all at once and takes them in their order:
- * what was to happen earlier has happened when this one is over.
+ * Starts a second of {@link livedTime}. A process that was stopped finds all its timers due at once and runs them in order, so
+ * all earlier timers have run when this second is over.
  */
 export function aSecond(): { isOver(): boolean } {
   const lived = livedTime();

@@ -1,16 +1,16 @@
-/** Chance that a seed determines: the same seed, asked the same questions in the same order, answers alike. */
+/** A seeded random generator: the same seed and the same calls in the same order give the same results. */
 export interface Seeded {
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number;
-  /** A whole number in [from, to]. */
+  /** Returns an integer in [from, to]. */
   between(from: number, to: number): number;
-  /** One of the items; throws when there is none. */
+  /** Returns one of the items; throws if there are none. */
   pick<T>(items: readonly T[]): T;
-  /** The items in another order. */
+  /** Returns the items in random order. */
   shuffled<T>(items: readonly T[]): T[];
 }
 
-/** Chance from `seed` (mulberry32). */
+/** Returns a generator for `seed` (mulberry32). */
 export function seeded(seed: number): Seeded {
   let state = seed;
   const next = () => {

@@ -1,4 +1,4 @@
-/** What a Redis is seen to do at the keys under a prefix: by which scripts, by whom besides, and how long they are told to stay. */
+/** Records which scripts and connections read and write the keys under a prefix of a Redis, and the TTLs they set. */
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import { luaSource, Script, type VerbName } from "../../src/shared/redis/scripts.ts";
@@ -6,7 +6,7 @@ import { VERBS } from "../../src/shared/redis/verbs.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { openMonitor } from "./monitor.ts";
 
-/** Commands that write, and the type of the key that they make; null: of whatever type. */
+/** Commands that write, each with the type of key it creates; null: any type. */
 const WRITES: Readonly<Record<string, string | null>> = {
   set: "string",
   hset: "hash",
@@ -36,32 +36,32 @@ const READS = new Set(
     " ",
   ),
 );
-/** Their keys are all words of theirs. */
+/** Commands whose arguments are all keys. */
 const OF_MANY = new Set(["del", "rename", "exists", "mget", "subscribe"]);
 
-/** Who uses a key: scripts by their names, and what came from outside of Lua by the names of its connections. */
+/** Users of a key: names of scripts, and names of the connections that use it outside of Lua. */
 export interface Users {
   verbs: Set<string>;
   others: Set<string>;
 }
 
-/** What was seen at one key. */
+/** The recorded uses of one key. */
 export interface SeenKey {
   types: Set<string>;
   writers: Users;
   readers: Users;
-  /** Times to live that it was given, ms. */
+  /** TTLs that were set, ms. */
   ttlsMs: Set<number>;
 }
 
-/** See the file's sentence. */
+/** See the module's header. */
 export interface SeenKeys {
   readonly keys: ReadonlyMap<string, SeenKey>;
-  /** Scripts that ran. */
+  /** Names of the scripts that ran. */
   readonly ran: ReadonlySet<string>;
-  /** The connections that have come since the last call are `name`'s. What they did before counts as well. */
+  /** Gives the connections opened since the last call this name, also for their commands so far. */
   name(name: string): Promise<void>;
-  /** Resolves when everything that was done before was seen. */
+  /** Resolves when all commands before this call are recorded. */
   caughtUp(): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export async function watchKeys(url: string, prefix: string, observer: Redis): P
   const keys = new Map<string, SeenKey>();
   const ran = new Set<string>();
   const connections = new Map<string, string>();
-  /** Users whose connection had no name yet. */
+  /** Sets of users that a connection must be added to once it has a name. */
   const unnamed = new Map<string, Set<Set<string>>>();
   let verb: string | undefined;
   const note = ({ verbs, others }: Users, source: string) => {
@@ -121,7 +121,7 @@ function nothingSeen(): SeenKey {
   return { types: new Set(), writers: users(), readers: users(), ttlsMs: new Set() };
 }
 
-/** The time to live that a command gives its key, ms. */
+/** Returns the TTL (ms) that a command gives its key; undefined if it gives none. */
 function ttlIn(name: string, words: readonly string[]): number | undefined {
   if (name === "pexpire") return Number(words[1]);
   if (name === "expire") return Number(words[1]) * 1_000;

@@ -1,18 +1,18 @@
-/** For how long the event loop of this process is busy with one thing. */
+/** Measures how long single tasks block the event loop of this process. */
 import { readFileSync } from "node:fs";
 
 const EVERY_MS = 10;
 
-/** Looks at the event loop until it is stopped. */
+/** A running measurement. */
 interface SilenceLooks {
-  /** Looks now, too. */
+  /** Measures now, in addition to the interval. */
   look(): void;
   stop(): void;
 }
 
 /**
- * Has each silence told, ms. What counts is the time for which the main thread had a processor: beside the load of other
- * processes it also waits for one, or for a thread of V8 that does.
+ * Calls `told` with each blocked period (ms). Only the main thread's CPU time counts: under load of other processes it also
+ * waits for a CPU, or for a thread of V8 that waits for one.
  */
 export function lookForSilence(told: (ms: number) => void): SilenceLooks {
   let lastMs = busyMs();
@@ -25,7 +25,7 @@ export function lookForSilence(told: (ms: number) => void): SilenceLooks {
   return { look, stop: () => clearInterval(ticker) };
 }
 
-/** How long the main thread has had a processor, ms; all the time, where the system does not tell. */
+/** Returns the CPU time of the main thread, ms; on a system without /proc, the elapsed time. */
 function busyMs(): number {
   try {
     const [ranNs] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ");

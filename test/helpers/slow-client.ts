@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** A client that sends `text` to the server at `url` and nothing after it; it reads what comes. */
+/** Opens a client that sends `text` to the server at `url` and then nothing more. It reads and discards the answer. */
 export async function slowClient(url: string, text: string): Promise<Socket> {
   const { port, hostname } = new URL(url);
   const socket = connect(Number(port), hostname);

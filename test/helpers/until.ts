@@ -1,24 +1,24 @@
 import { inspect } from "node:util";
 
-// Taken at load, so that a test which installs fake timers does not stop the waiting.
+// Read at load time, so that a test with fake timers does not block the wait.
 const { setTimeout: realSetTimeout } = globalThis;
 const { performance: realPerformance } = globalThis;
 
 const PATIENCE_MS = Number(process.env.SUBAGENT_TEST_PATIENCE_MS ?? 120_000);
 
-/** How long and how often `until` looks. */
+/** Timeout and interval of `until`. */
 export interface UntilOptions {
-  /** Default 120,000, or SUBAGENT_TEST_PATIENCE_MS: it ends what hangs, also on a busy machine. */
+  /** Default 120,000, or SUBAGENT_TEST_PATIENCE_MS: it ends a test that hangs, even on a busy machine. */
   timeoutMs?: number;
-  /** Pause between two looks; default 10, and with time a tenth of what has passed, at most 50: looks cost CPU. */
+  /** Pause (ms) between two probes, which cost CPU. Default: a tenth of the elapsed time, at least 10 and at most 50. */
   everyMs?: number;
-  /** What is awaited, for the error's sentence. */
+  /** Description of the condition for the error message; default: the source of `probe`. */
   what?: string;
 }
 
 /**
- * Calls `probe` until it returns something truthy, and resolves with that value.
- * A probe that throws counts as "not yet". Rejects after `timeoutMs`, showing the last value or error.
+ * Calls `probe` until it returns a truthy value, and resolves to that value.
+ * A probe that throws counts as "not yet". Rejects after `timeoutMs` with the last value or error in the message.
  */
 export async function until<T>(
   probe: () => Promise<T> | T,

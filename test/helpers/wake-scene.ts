@@ -1,13 +1,13 @@
 /**
- * A wake queue with jobs of every state, made by the real thing: agents spawned and sent to, a worker with the
- * offline model. The prompts carry {@link SECRET}, so that a test can look for it where no prompt may stand.
+ * Fills a wake queue with jobs of every state through real agents and a worker with the offline model. The prompts contain
+ * {@link SECRET}, so that a test can search for it where no prompt may appear.
  */
 import { openWakeQueueForReading } from "../../src/shared/redis/wake-queue.ts";
 import { openStage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";
 
-/** Stands in every prompt, name apart, and in every reply of the scene. */
+/** Text in every prompt and every reply of the scene, but in no agent's name. */
 export const SECRET = "canary-9f2c41d7";
 const LONG_MS = 3_600_000;
 const scenario = [
@@ -27,7 +27,7 @@ export interface WakeScene {
   delayed: string;
 }
 
-/** Puts the jobs there, under this prefix, and keeps the active one going until the end of the test (or file). */
+/** Creates the jobs under this prefix. The active job runs until the end of the test (or file). */
 export async function stageWakes(prefix: string): Promise<WakeScene> {
   const stage = await openStage({ prefix, scenario });
   const reading = await openWakeQueueForReading(stage.redis, stage.keys);
@@ -40,7 +40,7 @@ export async function stageWakes(prefix: string): Promise<WakeScene> {
   const reaches = (id: string, state: string) =>
     until(async () => (await reading.getJobState(id)) === state, { what: `job ${id} is ${state}` });
 
-  // One run at a time, so that the stalled one keeps the next waiting.
+  // One run at a time, so that the stalled run makes the next one wait.
   await stage.startWorker({ concurrency: 1 });
   closeAtEnd(() => stage.offline.stop());
   const completed = [

@@ -1,16 +1,16 @@
-/** When Redis was told to write the entries of the agents' logs. */
+/** Records when Redis writes the entries of the agents' logs. */
 import { closeAtEnd } from "./cleanup.ts";
 import { type Monitor, openMonitor } from "./monitor.ts";
 
 /** See {@link watchLogs}. */
 export interface WatchedLogs {
-  /** When each log entry was written for the first time, epoch ms, by `<log key> <entry>`. */
+  /** Time (epoch ms) of the first write of each log entry, by `<log key> <entry>`. */
   readonly written: ReadonlyMap<string, number>;
-  /** Resolves when all that the servers which are still there did before this call stands in `written`. */
+  /** Resolves when all earlier writes of the live servers are in `written`. */
   caughtUp(): Promise<void>;
 }
 
-/** Looks on at all servers of these ports: a replica tells what its master wrote. One that dies is no longer watched. */
+/** Watches the servers on these ports. A replica also reports its master's writes. A server that dies is no longer watched. */
 export async function watchLogs(ports: readonly number[]): Promise<WatchedLogs> {
   const written = new Map<string, number>();
   const watching = new Set<Monitor>();

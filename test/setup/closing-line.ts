@@ -6,10 +6,10 @@ import { NEED_A_SERVER } from "./server-binary.ts";
 const HOW_TO_GET_ONE = "install redis-server, or name a binary in REDIS_SERVER_BIN.";
 
 /**
- * Prints the run's counts as its last line: `N passed, N failed`, and `, N skipped` when there are any; a file
- * that was left out because the machine has no Redis server counts as one skipped.
- * A file that failed without a failing test (it could not be loaded, a hook failed, it leaked) and an error outside
- * of any test count as one failure each, so the line never says `0 failed` about a failed run.
+ * Prints the run's counts as its last line: `N passed, N failed`, and `, N skipped` if there are any. A file that is
+ * left out because the machine has no Redis server counts as one skipped.
+ * A file that failed without a failing test (it could not be loaded, a hook failed, it leaked) counts as one failure.
+ * So does an error outside of any test. The line therefore never says `0 failed` about a failed run.
  */
 export default class ClosingLine implements Reporter {
   #leavesOut = false;

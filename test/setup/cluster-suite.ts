@@ -1,6 +1,6 @@
-/** The test files that run once more on a real Redis Cluster of six nodes: everything that a cluster could change. */
+/** Lists the test files that also run on a real Redis Cluster of six nodes, because a cluster could change their result. */
 
-/** Run by `npm run test:servers`: the verbs, the parent's calls on top of them, and workers from end to end. */
+/** Files that `npm run test:servers` runs: the verbs, the parent's calls that use them, and workers end to end. */
 export const CLUSTER_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",
   "test/integration/producer/{managing,replies,spawn,task,waiting}.test.ts",
@@ -8,10 +8,10 @@ export const CLUSTER_SUBSET: readonly string[] = [
   "test/integration/worker/{conversation,destroy}.test.ts",
 ];
 
-/** Files with clusters of their own that take their time: not in `npm test`. */
+/** Slow files that start their own clusters; `npm test` leaves them out. */
 export const CLUSTER_LONG: readonly string[] = ["test/integration/cluster-silence.test.ts"];
 
-/** Run by `npm run test:cluster`. */
+/** Files that `npm run test:cluster` runs. */
 export const CLUSTER_SUITE: readonly string[] = [
   ...CLUSTER_LONG,
   "test/integration/{origins,producer,service,verbs,worker}/**/*.test.ts",
@@ -22,7 +22,7 @@ const OWN_SERVERS =
 
 const ONE_SERVER = "stops what stands between a door and its one server";
 
-/** Files of the suite that would show nothing on the shared cluster, and why. */
+/** Files of the suite that would test nothing on the shared cluster, each with the reason. */
 export const NOT_ON_A_CLUSTER: Readonly<Record<string, string>> = {
   "test/integration/producer/connections.test.ts": OWN_SERVERS,
   "test/integration/producer/redis-away.test.ts": OWN_SERVERS,

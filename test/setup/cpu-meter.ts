@@ -1,25 +1,25 @@
 /**
- * Notes for each test file what it cost this process and the children it has waited for, for the report on the slowest.
- * Loaded before each test file, in the file's own process.
+ * Records the CPU time of each test file for the report on the slowest files. Vitest loads this before each test file, in
+ * the file's own process.
  */
 import { readFileSync } from "node:fs";
 import { afterAll } from "vitest";
 
 declare module "vitest" {
   interface TaskMeta {
-    /** CPU time of the file in ms: its own and that of the children that it waited for. */
+    /** CPU time of the file in ms, with that of the child processes it has waited for. */
     cpuMs?: number;
   }
 }
 
 const before = spentMs();
 
-// biome-ignore lint/correctness/noEmptyPattern: vitest reads the first parameter as a list of fixtures; it is none of them.
+// biome-ignore lint/correctness/noEmptyPattern: vitest reads the first parameter as a list of fixtures, and this hook uses none.
 afterAll(({}, suite) => {
   suite.file.meta.cpuMs = spentMs() - before;
 });
 
-/** CPU time so far in ms. The kernel alone knows what children cost; where it does not say, they count as nothing. */
+/** Returns the CPU time so far in ms. The children's part comes from /proc and is 0 on a system without it. */
 function spentMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000 + childrenMs();

@@ -1,8 +1,8 @@
 /**
- * The test files that run once more on the embedded server, the Redis of a machine that has none: every guard of the
- * verbs, some of the parent's calls on top of them, and an origin with a real worker. A file belongs here when it uses
- * `redisUrl()` and starts no server of its own. They run one after the other, for `doctor` walks through all keys, and the SCAN of
- * the embedded server misses some while others are deleted.
+ * The test files that also run on the embedded server, which is used on a machine without Redis: every guard of the verbs,
+ * some of the parent's calls that use them, and an origin with a real worker. A file belongs here if it uses `redisUrl()`
+ * and starts no server of its own. The files run one after the other, because `doctor` scans all keys, and the embedded
+ * server's SCAN misses keys while others are deleted.
  */
 export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/doctor.test.ts",
@@ -27,7 +27,7 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/wake-queue.test.ts",
 ];
 
-/** Run there by `npm run test:embedded` alone: calls and workers that ask Redis for the same as those above. */
+/** Files that only `npm run test:embedded` runs there: their calls and workers use the same Redis commands as those above. */
 export const EMBEDDED_LONG: readonly string[] = [
   "test/integration/producer/questions.test.ts",
   "test/integration/producer/task-all.test.ts",

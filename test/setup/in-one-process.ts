@@ -5,8 +5,8 @@ import { describe } from "vitest";
 const ROOT = join(import.meta.dirname, "..", "..");
 
 /**
- * Makes the test files that match one file with a part for each, in the order of their names. A project of its own has
- * processes of its own, and each loads all sources: one is enough for files that only wait for another Redis. A part alone:
+ * Combines the matching test files into one file with a `describe` for each, sorted by path. Each process of a project loads
+ * all sources, and one process is enough for files that mostly wait for another Redis. To run one file:
  * `npx vitest run --project on-cluster -t test/integration/verbs/send.test.ts`.
  */
 export function inOneProcess(globs: readonly string[]): void {

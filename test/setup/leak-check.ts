@@ -1,9 +1,9 @@
 /**
- * Fails a test file that leaves something running. Loaded before each test file, in the file's own process.
+ * Fails a test file that leaves a resource open. Vitest loads this before each test file, in the file's own process.
  *
- * 1. The baseline is taken before the file is loaded, so what its top level opens counts too.
- * 2. The check is the file's last hook: first its own hooks, then the closers of the helpers, then the look.
- * 3. What is on its way out gets up to 2 s, spent waiting for the condition and not a moment longer.
+ * 1. The baseline is taken before the file is loaded, so resources opened at its top level count too.
+ * 2. The check is the file's last hook: first its own hooks run, then the closers of the helpers, then the check.
+ * 3. Resources that are closing get up to 2 s. The wait ends as soon as they are closed.
  */
 import { afterAll } from "vitest";
 import { closeAll } from "../helpers/cleanup.ts";
@@ -14,7 +14,7 @@ const SETTLE_MS = 2_000;
 const POLL_MS = 10;
 const { setTimeout: realSetTimeout, performance: realPerformance } = globalThis;
 
-// Standard streams open lazily; opened by the first line a test prints they would look like a leak.
+// Standard streams open lazily: if a test's first output opened them, they would look like a leak.
 void process.stdout;
 void process.stderr;
 watchThreadsAndSockets();

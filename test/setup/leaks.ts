@@ -1,27 +1,27 @@
 /**
- * Sees what keeps a process alive: sockets, servers, timers, child processes, worker threads, watchers.
+ * Counts the resources that keep a process alive: sockets, servers, timers, child processes, worker threads, watchers.
  *
- * Owns: the list of worker threads started since `watchThreadsAndSockets()`. Its neighbour `leak-check.ts` decides when to look.
+ * Owns: the list of worker threads started since `watchThreadsAndSockets()`. `leak-check.ts` decides when to check.
  *
- * 1. Only what is referenced counts; an unreferenced handle does not hold the process and is not listed.
+ * 1. Only referenced handles count; an unreferenced handle does not keep the process alive and is not listed.
  * 2. Timers that a library leaves behind by design do not count; `timers.ts` lists them.
- * 3. One-off requests (a file read, a look-up) are not resources: they end by themselves.
+ * 3. One-off requests (a file read, a DNS lookup) are not resources: they end by themselves.
  */
 import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import { Worker } from "node:worker_threads";
 import { liveTimers } from "./timers.ts";
 
-/** How many of each kind are alive, by the name Node gives the kind (`TCPSocketWrap`, `Timeout`, ...). */
+/** Number of open resources of each kind, by Node's name of the kind (`TCPSocketWrap`, `Timeout`, ...). */
 export type Resources = ReadonlyMap<string, number>;
 
 const threads = new Set<Worker>();
 let isWatching = false;
 
-/** Where sockets to servers were made. */
+/** Errors whose stacks show where client sockets were created. */
 const socketsMadeAt = new WeakMap<object, Error>();
 
-/** Begins to count worker threads, which Node's own list leaves out, and to remember where sockets are made. Called again it does nothing. */
+/** Starts to count worker threads, which Node's list omits, and to record where sockets are created. Later calls do nothing. */
 export function watchThreadsAndSockets(): void {
   if (isWatching) return;
   isWatching = true;
@@ -38,7 +38,7 @@ export function watchThreadsAndSockets(): void {
   });
 }
 
-/** Counts what is alive now. */
+/** Counts the resources that are open now. */
 export function aliveResources(): Resources {
   const counts = new Map<string, number>();
   for (const kind of process.getActiveResourcesInfo()) {
@@ -51,7 +51,7 @@ export function aliveResources(): Resources {
   return counts;
 }
 
-/** What is alive beyond `baseline`, one entry such as `2 x Timeout` a kind; empty when nothing leaked. */
+/** Returns the resources beyond `baseline`, one entry such as `2 x Timeout` per kind; empty if nothing leaked. */
 export function leakedSince(baseline: Resources): string[] {
   return [...aliveResources()].flatMap(([kind, count]) => {
     const extra = count - (baseline.get(kind) ?? 0);
@@ -59,9 +59,9 @@ export function leakedSince(baseline: Resources): string[] {
   });
 }
 
-/** Everything that is alive, described for a person: addresses, process ids, where a timer was made. */
+/** Describes all open handles in readable form: addresses, process ids, where a timer was created. */
 export function describeAlive(): string[] {
-  // The one place that sees handles as objects is undocumented; without it only the counts are reported.
+  // Only this undocumented function returns handles as objects; without it only the counts are reported.
   const list: unknown = Reflect.get(process, "_getActiveHandles");
   const handles: unknown = typeof list === "function" ? list.call(process) : [];
   const timers = liveTimers().ours.map((stack) => `Timeout made${firstFrames(stack)}`);
@@ -87,7 +87,7 @@ function describe(handle: unknown): string {
   return kind;
 }
 
-/** The frames that lead to the call: behind the tracing itself, which is two lines, and behind those of `module`. */
+/** Returns the four frames that lead to the call, after the two lines of the tracing itself and the frames of `module`. */
 function firstFrames(stack: string, module?: string): string {
   const lines = stack.split("\n");
   const last = module === undefined ? -1 : lines.findLastIndex((line) => line.includes(module));

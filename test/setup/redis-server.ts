@@ -7,12 +7,12 @@ import { startRedisServer } from "../helpers/redis-server.ts";
 import { findServerBinary } from "./server-binary.ts";
 
 /**
- * Makes what the programs of the tests share, starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`, in the
- * project `on-cluster` six of them, but in the project of the embedded one, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
- * the one that users without any Redis get.
+ * Builds the packages that the tests' programs share, starts the project's Redis, provides its address to the test files, and
+ * returns a function that stops it. The server is a real `redis-server`, or six in the project `on-cluster`. It is the embedded
+ * server in the project of that name, with `SUBAGENT_TEST_REDIS=embedded`, and if the machine has no `redis-server`.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Here, once, and not by each process that comes to need them.
+  // Done once here, so that no test process has to build them.
   await heavyPackages();
   const wanted = project.name.endsWith("embedded") || process.env.SUBAGENT_TEST_REDIS === "embedded";
   if (wanted || findServerBinary() === undefined) {
@@ -21,7 +21,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     return () => embedded.stop();
   }
   if (project.name === "on-cluster") {
-    // Of all files at once: a node that a busy machine keeps waiting is not replaced, and loses nothing.
+    // All files share this cluster. Without failover, a node that is slow on a busy machine is not replaced and loses no data.
     const cluster = await startCluster(["--cluster-replica-no-failover", "yes"]);
     project.provide("redisUrl", cluster.url);
     return () => cluster.stop();

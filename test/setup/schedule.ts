@@ -1,14 +1,14 @@
 /**
- * In which order test files run. Most wait for leases, for processes and for Redis; some compute. Two of one kind at a
- * time leave a core idle or fight for it, so the kinds take turns, the long files of each kind first and the shortest at the end.
+ * Decides the order of the test files. Most wait for leases, processes and Redis; some compute. Two files of the same kind
+ * leave a core idle or compete for it, so the kinds alternate. The longest files of each kind come first.
  */
 import picomatch from "picomatch";
 import type { TestSpecification } from "vitest/node";
 import { BaseSequencer } from "vitest/node";
 
 /**
- * Files that need a process of their own, and why. The others share one, one after the other, so that the sources are loaded once:
- * they open nothing that outlives them, which the leak check holds.
+ * Files that need their own process, each with the reason. The others run one after the other in a shared process, so that the
+ * sources are loaded once. The leak check ensures that they leave nothing open.
  */
 export const SOLITARY: Readonly<Record<string, string>> = {
   "test/unit/worker/tools/search/matcher.test.ts": "counts the threads of its process",
@@ -28,7 +28,7 @@ const COMPUTING: readonly string[] = [
   "test/unit/**",
 ];
 
-/** Files that take longer than twelve seconds, the longest first: begun late, one of them would run alone at the end. */
+/** Files that take longer than 12 s, the longest first: if one started late, it would run alone at the end. */
 export const LONG: readonly string[] = [
   "test/chaos/short.test.ts",
   "test/e2e/agent-verbs.test.ts",
@@ -89,15 +89,15 @@ export const LONG: readonly string[] = [
   "test/deploy/compose.test.ts",
 ];
 
-/** Sorts what vitest would run next to what it leaves idle. */
+/** Vitest's sequencer with this order. */
 export default class Schedule extends BaseSequencer {
-  /** Files with a process of their own first, then project by project, the smallest first; see {@link inTurns}. */
+  /** Sorts projects with isolated files first, then the projects with the fewest files; within each see {@link inTurns}. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const filesOf = (project: TestSpecification["project"]) =>
       sorted.filter((file) => file.project === project);
-    // A process is used again for the next file of the same project alone: the projects follow one another. One long file
-    // for a Redis of another kind would run alone at the end.
+    // Vitest reuses a process only for files of the same project, so the projects run one after the other. The smallest come
+    // first, because one long file for another kind of Redis would run alone at the end.
     const projects = [...new Set(sorted.map(({ project }) => project))].sort(
       (a, b) => Number(b.config.isolate) - Number(a.config.isolate) || filesOf(a).length - filesOf(b).length,
     );
@@ -107,7 +107,7 @@ export default class Schedule extends BaseSequencer {
   }
 }
 
-/** The two kinds taking turns, the long files of each first; otherwise the order stays. `pathOf` is relative to the repository. */
+/** Alternates the two kinds, the long files of each first; otherwise keeps the order. `pathOf` is relative to the repository. */
 export function inTurns<File>(files: readonly File[], pathOf: (file: File) => string): File[] {
   const matches = picomatch([...COMPUTING]);
   const rankOf = (file: File) => {

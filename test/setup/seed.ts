@@ -1,6 +1,6 @@
 /**
- * Which cases the property tests try. They are the same in every run, so that what was green stays green and a red test is red
- * again; `FC_SEED=random`, which `npm run test:nightly` sets, tries others each time. A failure prints its seed.
+ * Sets the seed of the property tests. Every run tries the same cases, so that results are reproducible. `FC_SEED=random`,
+ * which `npm run test:nightly` sets, tries other cases each time. A failure prints its seed.
  */
 import fc from "fast-check";
 

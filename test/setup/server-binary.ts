@@ -1,8 +1,8 @@
-/** Whether this machine has a real Redis server for the tests, and which test files need one. */
+/** Finds the machine's Redis server binary for the tests, and lists the test files that need one. */
 import { accessSync, constants } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 
-/** The server's binary: `REDIS_SERVER_BIN`, else `redis-server` on the PATH; undefined when there is none. */
+/** Returns the path of the binary: `REDIS_SERVER_BIN`, else `redis-server` on the PATH; undefined if there is none. */
 export function findServerBinary(env: NodeJS.ProcessEnv = process.env): string | undefined {
   const name = env.REDIS_SERVER_BIN ?? "redis-server";
   const places = isAbsolute(name) ? [name] : (env.PATH ?? "").split(delimiter).map((dir) => join(dir, name));
@@ -17,8 +17,8 @@ export function findServerBinary(env: NodeJS.ProcessEnv = process.env): string |
 }
 
 /**
- * Files (globs) that start, stop or starve a server of their own, or run too long on the embedded one. Without a binary
- * they are left out and counted as skipped; all others then run on the embedded server.
+ * Files (globs) that start, stop or starve a server of their own, or take too long on the embedded one. Without a binary
+ * they are left out and counted as skipped; all other files then run on the embedded server.
  */
 export const NEED_A_SERVER: readonly string[] = [
   "test/integration/**/*.test.ts",

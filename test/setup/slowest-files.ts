@@ -1,10 +1,10 @@
 import type { Reporter, TestModule } from "vitest/node";
 
 const LISTED = 12;
-/** A run of less than this says nothing about what is slow. */
+/** Minimum total time of a run (ms); a shorter run prints no report. */
 const WORTH_MS = 60_000;
 
-/** Prints the files that took longest, with their CPU time: what waits can run beside what computes. */
+/** Prints the slowest files with their CPU time, which shows whether a file waits or computes. */
 export default class SlowestFiles implements Reporter {
   /** Called by vitest once, after everything has run. */
   onTestRunEnd(modules: readonly TestModule[]): void {

@@ -1,13 +1,13 @@
 /**
- * Remembers where timers were made, so that a leaked one can be named.
+ * Records where timers were created, so that a report of a leaked timer can show the place.
  *
- * Owns: the list of timers made through the global `setTimeout` and `setInterval` since `traceTimers()`.
+ * Owns: the list of timers created by the global `setTimeout` and `setInterval` since `traceTimers()`.
  *
  * 1. Timers behave as without tracing; the list holds them weakly and keeps no timer alive.
- * 2. Timers made through `node:timers` are not seen here; Node's own count still has them.
+ * 2. Timers created through `node:timers` are not traced; Node's own count includes them.
  */
 
-/** Timers that libraries leave behind and that end by themselves: not ours to stop, so not a leak. */
+/** Timers that libraries leave behind and that end by themselves. We cannot stop them, so they are no leak. */
 export const TOLERATED_TIMERS: readonly { madeIn: string; reason: string }[] = [
   {
     madeIn: "/node_modules/redis-parser/",
@@ -19,7 +19,7 @@ export const TOLERATED_TIMERS: readonly { madeIn: string; reason: string }[] = [
   },
 ];
 
-/** Vitest has a hundred frames kept of each error: too dear for each timer. */
+/** Stack frames recorded per timer. Vitest's limit of 100 would be too expensive here. */
 const FRAMES_KEPT = 12;
 
 interface TracedTimer {
@@ -31,7 +31,7 @@ let traced: TracedTimer[] = [];
 let pruneAtLength = 1_000;
 let isTracing = false;
 
-/** Replaces the two globals by traced ones, once in a process; files that share a process each call it. */
+/** Replaces the two globals with traced ones, once per process; each of several files in one process calls it. */
 export function traceTimers(): void {
   if (isTracing) return;
   isTracing = true;
@@ -51,7 +51,7 @@ export function traceTimers(): void {
   }
 }
 
-/** Stack traces of the timers that hold the process now: `ours` and those that are tolerated. */
+/** Returns the stack traces of our timers that keep the process alive now, and the number of tolerated ones. */
 export function liveTimers(): { ours: string[]; tolerated: number } {
   const stacks = traced.filter(isLive).map(({ madeAt }) => madeAt.stack ?? "");
   const ours = stacks.filter((stack) => !TOLERATED_TIMERS.some(({ madeIn }) => stack.includes(madeIn)));
@@ -71,7 +71,7 @@ function isLive({ timer }: TracedTimer): boolean {
   return isPending(held) && held.hasRef();
 }
 
-/** Not fired for the last time and not cleared; Node says so only in an undocumented field. */
+/** Returns whether the timer will fire again and is not cleared. Only an undocumented field of Node says so. */
 function isPending(timer: NodeJS.Timeout | undefined): timer is NodeJS.Timeout {
   return timer !== undefined && Reflect.get(timer, "_destroyed") !== true;
 }

@@ -1,7 +1,7 @@
-/** What stands in Redis, by kind of key, and which of it may stay when all work is over. */
+/** Counts the keys in Redis by kind, and decides which may remain when all work is over. */
 import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 
-/** Keys by kind. */
+/** Number of keys by kind. */
 export type Census = ReadonlyMap<string, number>;
 
 const PAGE = 1_000;
@@ -16,7 +16,7 @@ function kindOf(key: string): string {
   return /[}]:([\w-]+)/.exec(key)?.[1] ?? key;
 }
 
-/** Counts every key of the server, which must be the soak's own. */
+/** Counts every key of the server, which must belong to the soak alone. */
 export async function takeCensus(redis: RedisClient): Promise<Census> {
   const counts = new Map<string, number>();
   let cursor = "0";
@@ -28,19 +28,19 @@ export async function takeCensus(redis: RedisClient): Promise<Census> {
   return counts;
 }
 
-/** Sum of all kinds. */
+/** Returns the number of all keys. */
 export function total(census: Census): number {
   return [...census.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** Whose turn it is in the line: of the installation, and of its one tenant. Both go when the line stays empty. */
+/** Keys of the fair queue: one of the installation, and one of its only tenant, which expires 24 h after its last wake. */
 const FAIR = 2;
-/** The index of all parents, and that of their one tenant. */
+/** Keys of parent indexes: the index of all parents, and that of their only tenant. */
 const PARENTS = 2;
 
 /**
- * What may stay of the kinds that outlive the work by design. `replies` is then an empty stream; `history` holds the
- * parent's numbered events for 24 hours.
+ * Returns how many keys of a kind may remain, for the kinds that outlive the work by design. `replies` is then an empty
+ * stream; `history` holds the parent's numbered events for 24 hours.
  */
 function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quiet): number {
   if (["registry", "usage", "replies", "history", "timelines"].includes(kind)) return parents;
@@ -54,9 +54,9 @@ function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quie
 }
 
 /**
- * What there is when nothing is going on. `jobs`: those that the queue keeps of taken wakes; `looks`: the deadline set holds
- * nothing but agents that ended while they were idle, to be forgotten when their idle time would have been over; `promises`:
- * request keys of tasks, which are remembered as long as their replies may be asked for.
+ * Numbers of permitted keys when all work is over. `jobs`: jobs of taken wakes that the queue keeps. `looks`: whether the deadline
+ * set holds only agents that ended while they were idle, which leave it when their idle time would have been over. `promises`:
+ * request keys of tasks, which are kept as long as their replies may be requested.
  */
 export interface Quiet {
   parents: number;
@@ -66,7 +66,7 @@ export interface Quiet {
   promises: number;
 }
 
-/** What is left and should not be, as `kind: count`. */
+/** Returns the keys that must not remain, as `kind: count (limit)`. */
 export function leftovers(census: Census, quiet: Quiet): string[] {
   return [...census].flatMap(([kind, count]) => {
     const most = allowed(kind, quiet);

@@ -1,4 +1,4 @@
-/** The faults of a soak: what can happen to workers, connections and Redis, one at a time, drawn from a seed. */
+/** Performs the faults of a soak on workers, connections and Redis, one at a time, drawn from a seed. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
@@ -6,7 +6,7 @@ import type { Seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
 import type { Fleet, Watched } from "./fleet.ts";
 
-/** What can happen. */
+/** Names of the faults. */
 export const FAULTS = ["kill", "stop", "drain", "clients", "redis"] as const;
 /** See {@link FAULTS}. */
 export type Fault = (typeof FAULTS)[number];
@@ -16,11 +16,11 @@ export interface Strike {
   fault: Fault;
   /** Epoch ms. */
   at: number;
-  /** Runs that were going on where it struck. */
+  /** Number of runs in progress at the struck workers. */
   hit: number;
 }
 
-/** What faults need. */
+/** Options of the faults. */
 export interface FaultsOptions {
   fleet: Fleet;
   server: RedisServer;
@@ -31,7 +31,7 @@ export interface FaultsOptions {
 
 const LONGEST_OUTAGE_MS = 3_000;
 
-/** Brings the faults, in an order of their own round by round, each where a run goes on; resolves when its harm is repaired. */
+/** Returns a function that performs the next fault where a run is in progress, and resolves after the repair. Random order. */
 export function createFaults({ fleet, server, redis, chance, leaseMs }: FaultsOptions): {
   strike(): Promise<Strike>;
 } {
@@ -68,7 +68,7 @@ export function createFaults({ fleet, server, redis, chance, leaseMs }: FaultsOp
       const fault = coming.pop() ?? "kill";
       const victim = chance.pick(fleet.mortals);
       const places = fault === "clients" || fault === "redis" ? fleet.workers : [victim];
-      // Where nothing goes on a fault shows nothing; the work goes on until it has struck.
+      // A fault without active runs shows nothing, so it waits for one; the work continues until it has struck.
       const hit = await until(() => activeOf(places), { what: `a run where ${fault} strikes` });
       const strike = { fault, at: Date.now(), hit };
       await perform[fault](victim);

@@ -1,9 +1,9 @@
 /**
- * The processes of a soak: one worker that is never harmed, others that are, the parents, and one that does nothing.
+ * Runs the processes of a soak: one worker that no fault ends, others that faults may end, the parents, and an idle process.
  *
- * Owns: those processes. Its neighbour `faults.ts` decides what becomes of the mortal ones.
+ * Owns: those processes. `faults.ts` decides the faults of the mortal ones.
  *
- * 1. The steady worker lives from the beginning to the end: memory and descriptors are judged by it.
+ * 1. The steady worker lives from the beginning to the end, so that its memory and descriptors can be judged.
  * 2. A killed worker is replaced before the next fault.
  */
 import { readdirSync } from "node:fs";
@@ -23,7 +23,7 @@ export class Watched {
     this.process = running;
   }
 
-  /** What it said of itself last; undefined before the first time. */
+  /** Its last sample; undefined before the first one. */
   get newest(): OwnSample | undefined {
     const { stdout } = this.process;
     for (; this.#read < stdout.length; this.#read++) {
@@ -34,7 +34,7 @@ export class Watched {
     return this.#newest;
   }
 
-  /** Open descriptors; undefined once it is gone. */
+  /** Number of open descriptors; undefined when the process is gone. */
   get descriptors(): number | undefined {
     try {
       return readdirSync(`/proc/${this.process.pid}/fd`).length;
@@ -43,7 +43,7 @@ export class Watched {
     }
   }
 
-  /** Puts another process into its place. */
+  /** Replaces the process and forgets its samples. */
   replace(running: NodeProcess): void {
     this.process = running;
     this.#read = 0;
@@ -55,19 +55,19 @@ export class Watched {
 export interface Fleet {
   readonly steady: Watched;
   readonly mortals: readonly Watched[];
-  /** Loses memory on purpose; only for the test of the test. */
+  /** A worker that leaks memory on purpose, to test the soak itself. */
   readonly leaking: Watched | undefined;
   readonly parents: Watched;
   readonly idle: Watched;
-  /** Starts a worker in the place of one that is gone. */
+  /** Starts a worker to replace one that is gone. */
   refill(place: Watched): Promise<void>;
-  /** All workers, harmed or not. */
+  /** All workers: steady, mortal and leaking. */
   readonly workers: readonly Watched[];
-  /** Kills whatever runs still. */
+  /** Kills all processes. */
   stop(): Promise<void>;
 }
 
-/** What the processes are told, and how many mortal workers there are. */
+/** Settings of the processes, and the number of mortal workers. */
 export interface FleetOptions {
   worker: WorkerSettings;
   parents: ParentSettings;
@@ -85,7 +85,7 @@ async function start(entry: string, argument: unknown): Promise<NodeProcess> {
   return child;
 }
 
-/** Starts everything, the parents last. */
+/** Starts all processes, the parents last. */
 export async function startFleet({ worker, parents, mortals, leakBytesPerS }: FleetOptions): Promise<Fleet> {
   const startWorker = (more: Partial<WorkerSettings> = {}) => start("soak-worker", { ...worker, ...more });
   const watch = async (name: string, starting: Promise<NodeProcess>) => new Watched(name, await starting);

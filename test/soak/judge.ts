@@ -1,4 +1,4 @@
-/** From the samples of a soak to its verdicts. Pure. */
+/** Computes the verdicts of a soak from its samples. Pure. */
 
 /** A measurement. `x`: hours since the beginning. */
 export interface Point {
@@ -6,32 +6,32 @@ export interface Point {
   y: number;
 }
 
-/** A rate of change with the bounds between which it lies with 95 % confidence; per hour. */
+/** A rate of change per hour, with the bounds of its 95 % confidence interval. */
 export interface Slope {
   perHour: number;
   lower: number;
   upper: number;
 }
 
-/** What was judged, how, and on what grounds. */
+/** A verdict: its subject, result and figures. */
 export interface Verdict {
   what: string;
   verdict: "holds" | "fails" | "too short to judge";
   figure: string;
 }
 
-/** Points are gathered into so many medians first: neighbours in time are not independent. */
+/** Number of buckets whose medians replace the points, because neighbouring points are not independent. */
 const BUCKETS = 60;
 const Z_95 = 1.96;
-/** What share of the samples, high and low, is left out of the swing about a trend. */
+/** Share of the samples (0–1) left out at each end when the swing about a trend is measured. */
 const OUTLIERS = 0.05;
-/** A growth of this size is a leak, however short the time. */
+/** A growth of this size is a leak even in a short time. */
 const GROSS_GROWTH_MB = 48;
-/** Slopes over less than this are the warm-up's. */
+/** Minimum length of a window: a slope over less is that of the warm-up. */
 const SHORTEST_WINDOW_HOURS = 0.5;
 const FEWEST_POINTS = 8;
 
-/** The median; NaN of nothing. */
+/** Returns the median; NaN if there are no values. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -47,7 +47,7 @@ function buckets(points: readonly Point[]): Point[] {
   });
 }
 
-/** The median of all slopes between two points (Theil–Sen), and its bounds; undefined for fewer than three points. */
+/** Returns the median of all slopes between two points (Theil–Sen) with its bounds; undefined for fewer than three points. */
 export function robustSlope(points: readonly Point[]): Slope | undefined {
   const gathered = buckets(points);
   const n = gathered.length;
@@ -64,7 +64,7 @@ export function robustSlope(points: readonly Point[]): Slope | undefined {
   return { perHour: median(slopes), lower, upper };
 }
 
-/** How far 90 % of the points lie apart once the trend is taken out: what goes up and down by itself. */
+/** Returns the width of the range of 90 % of the points without the trend, i.e. the normal fluctuation. */
 function swingAbout(points: readonly Point[], { perHour }: Slope): number {
   const left = points.map(({ x, y }) => y - perHour * x).sort((a, b) => a - b);
   const at = (share: number) => left[Math.round(share * (left.length - 1))] ?? Number.NaN;
@@ -72,8 +72,8 @@ function swingAbout(points: readonly Point[], { perHour }: Slope): number {
 }
 
 /**
- * Whether memory stays within `limitPerHour` MB an hour after the warm-up. `y` in MB. Resident memory swings by tens of MB for
- * minutes at a time, as the engine gives pages back: a growth that is no larger than the swing is not called one.
+ * Judges whether memory grows by at most `limitPerHour` MB per hour after the warm-up. `y` in MB. Resident memory fluctuates by tens
+ * of MB over minutes as V8 returns pages, so a growth no larger than this swing is no failure.
  */
 export function judgeMemory(what: string, points: readonly Point[], limitPerHour: number): Verdict {
   const slope = robustSlope(points);
@@ -94,7 +94,7 @@ export function judgeMemory(what: string, points: readonly Point[], limitPerHour
   return { what, verdict: slope.upper <= limitPerHour ? "holds" : "too short to judge", figure };
 }
 
-/** Whether a number that goes up and down has stayed where it was: the medians of first and last quarter. */
+/** Judges whether a fluctuating number has stayed level, by the medians of the first and the last quarter. */
 export function judgeFlat(what: string, values: readonly number[], tolerance: number): Verdict {
   const quarter = Math.floor(values.length / 4);
   if (quarter < 2) return { what, verdict: "too short to judge", figure: `${values.length} samples` };
@@ -107,13 +107,13 @@ export function judgeFlat(what: string, values: readonly number[], tolerance: nu
   };
 }
 
-/** A process' lag in one window, beside the lag of a process that does nothing. */
+/** A process's event-loop lag in one window, with the lag of an idle process. */
 export interface LagWindow {
   lagMs: number;
   idleLagMs: number;
 }
 
-/** Whether the lag stays below `limitMs` in 99 of 100 windows in which the machine let even an idle process run. */
+/** Judges whether the lag stays below `limitMs` in 99 % of the windows in which an idle process lagged less than half of it. */
 export function judgeLag(what: string, windows: readonly LagWindow[], limitMs: number): Verdict {
   const quiet = windows.filter(({ idleLagMs }) => idleLagMs < limitMs / 2);
   const lags = quiet.map(({ lagMs }) => lagMs).sort((a, b) => a - b);

@@ -1,17 +1,17 @@
-/** What a process of the soak says about itself: one line `sample {…}` every so often, on stdout. */
+/** Prints a line `sample {…}` about the soak's process to stdout at an interval. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { z } from "zod";
 
-/** One sample. `liveBytes`: what a full collection leaves, buffers outside the heap included; lags without the timer's own period. */
+/** One sample. `liveBytes`: memory after a full collection, with buffers outside the heap. Lags exclude the timer's period. */
 export const OwnSample = z.object({
   at: z.number(),
   rssBytes: z.number(),
   liveBytes: z.number(),
   lagP99Ms: z.number(),
   lagMaxMs: z.number(),
-  /** Runs or scenes going on. */
+  /** Number of runs or scenes in progress. */
   active: z.number(),
 });
 /** See {@link OwnSample}. */
@@ -20,7 +20,7 @@ export type OwnSample = z.infer<typeof OwnSample>;
 const RESOLUTION_MS = 10;
 const NS_A_MS = 1e6;
 
-/** Starts to report; the timer keeps no process alive. */
+/** Starts to print samples; its timer does not keep the process alive. */
 export function startMeter(everyMs: number, active: () => number): void {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");
@@ -39,7 +39,7 @@ export function startMeter(everyMs: number, active: () => number): void {
       active: active(),
     };
     process.stdout.write(`sample ${JSON.stringify(sample)}\n`);
-    // The collection was ours: the next sample must not find it.
+    // The next sample must not include the lag of this collection.
     setTimeout(() => lag.reset(), 3 * RESOLUTION_MS).unref();
   };
   setInterval(report, everyMs).unref();

@@ -1,4 +1,4 @@
-/** Measurements over time as text and as SVG. Pure. */
+/** Plots measurements over time as text and as SVG. Pure. */
 import type { Point } from "./judge.ts";
 
 /** One line of a plot. */
@@ -32,7 +32,7 @@ function frameOf({ series }: Plot): Frame {
   return { untilX: untilX || 1, lowY: Math.min(low, high), highY: high > low ? high : low + 1 };
 }
 
-/** The plot in the terminal's cells, its faults marked below. */
+/** Returns the plot as text, with the faults marked below. */
 export function textPlot(plot: Plot): string {
   const { untilX, lowY, highY } = frameOf(plot);
   const rows = Array.from({ length: HEIGHT }, () => Array.from({ length: WIDTH }, () => " "));
@@ -63,7 +63,7 @@ export function textPlot(plot: Plot): string {
 const PANEL = { width: 900, height: 200, left: 70, top: 30, bottom: 30 };
 const COLOURS = ["#1f6feb", "#bf3989", "#1a7f37", "#9a6700"];
 
-/** All plots below each other, as a file for a browser. */
+/** Returns an SVG file with all plots below each other. */
 export function svgOf(plots: readonly Plot[]): string {
   const panels = plots.map(
     (plot, i) => `<g transform="translate(0 ${i * PANEL.height})">${panelOf(plot)}</g>`,

@@ -1,9 +1,9 @@
-/** What a soak looks like over time: one row a sample, as a line of a table, as points of plots, as grounds of verdicts. */
+/** The samples of a soak as rows, from which table lines, plots and verdicts are made. */
 import type { Watched } from "./fleet.ts";
 import { judgeFlat, judgeLag, judgeMemory, type Point, type Verdict } from "./judge.ts";
 import type { Plot } from "./plot.ts";
 
-/** One process at one time. */
+/** A sample of one process. */
 export interface ProcessRow {
   rssMb: number;
   liveMb: number;
@@ -12,7 +12,7 @@ export interface ProcessRow {
   active: number;
 }
 
-/** Everything at one time. `hours`: since the beginning; what Redis did not answer is absent. */
+/** A sample of the whole soak. `hours`: since the beginning; `keys` and `redisMb` are absent if Redis was unavailable. */
 export interface Row {
   hours: number;
   processes: ReadonlyMap<string, ProcessRow>;
@@ -22,14 +22,14 @@ export interface Row {
   strikes: number;
 }
 
-/** Bytes in a MB, everywhere here. */
+/** Bytes per MB. */
 export const MB = 1024 * 1024;
 const MEMORY_LIMIT_MB_AN_HOUR = 1;
 const LAG_LIMIT_MS = 100;
-/** Sockets that come and go with the load. */
+/** Tolerated growth of the number of descriptors: sockets that come and go with the load. */
 const DESCRIPTORS_TOLERANCE = 8;
 
-/** How a process is now; undefined before it has said anything, or when it is gone. */
+/** Returns the current sample of a process; undefined before its first sample, or when it is gone. */
 export function rowOf({ newest, descriptors }: Watched): ProcessRow | undefined {
   if (!newest || descriptors === undefined) return undefined;
   const { rssBytes, liveBytes, lagP99Ms, active } = newest;
@@ -53,10 +53,10 @@ const widths = COLUMNS.map((name) => Math.max(name.length, 8) + 1);
 const cells = (values: readonly string[]) =>
   values.map((value, i) => value.padStart(widths[i] ?? 9)).join("");
 
-/** The table's head. */
+/** The header line of the table. */
 export const TABLE_HEAD = cells(COLUMNS.map((name) => (name === "process" ? "process".padEnd(15) : name)));
 
-/** The row as lines of the table, one a process. */
+/** Returns the row as lines of the table, one per process. */
 export function tableLines({ hours, processes, idleLagMs, keys, redisMb, strikes }: Row): string[] {
   return [...processes].map(([name, one]) =>
     cells([
@@ -82,7 +82,7 @@ function pointsOf(rows: readonly Row[], name: string, figure: (row: ProcessRow) 
   });
 }
 
-/** The plots of a soak. */
+/** Returns the plots of a soak. */
 export function plotsOf(rows: readonly Row[], marks: readonly number[]): Plot[] {
   const names = [...new Set(rows.flatMap(({ processes }) => [...processes.keys()]))];
   const each = (title: string, figure: (row: ProcessRow) => number): Plot => ({
@@ -113,7 +113,7 @@ export function plotsOf(rows: readonly Row[], marks: readonly number[]): Plot[] 
   ];
 }
 
-/** What is judged of each process that lived all the time, from the end of the warm-up on. */
+/** Judges each process in the rows, from the end of the warm-up on. */
 export function judgeProcesses(rows: readonly Row[], warmUpHours: number): Verdict[] {
   const judged = rows.filter(({ hours }) => hours >= warmUpHours);
   const names = [...new Set(judged.flatMap(({ processes }) => [...processes.keys()]))];

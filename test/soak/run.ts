@@ -1,9 +1,9 @@
 /**
- * A soak from its first process to its verdicts: steady work, a fault every so often, and a look at everything in between.
+ * Runs a whole soak: steady work, faults at intervals, samples in between, and the verdicts at the end.
  *
- * 1. Work ends before the verdicts: every scene is over or counted as lost, Redis has been given the time in which what is
- *    kept for a while goes by itself, and the workers have stopped.
- * 2. All processes and files of it are gone when it resolves or rejects.
+ * 1. Work ends before the verdicts: every scene is over or counted as lost, temporary keys in Redis have had the time to expire,
+ *    and the workers have stopped.
+ * 2. All its processes and files are gone when it resolves or rejects.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,30 +24,30 @@ import { type Fleet, startFleet } from "./fleet.ts";
 import type { Verdict } from "./judge.ts";
 import { judgeProcesses, MB, type Row, rowOf } from "./rows.ts";
 
-/** What a soak is. */
+/** Options of a soak. */
 export interface SoakOptions {
   durationMs: number;
   faultEveryMs: number;
-  /** The work goes on until so many faults have struck, however long that takes. */
+  /** Minimum number of faults: the work continues until they have struck. */
   leastStrikes: number;
   sampleEveryMs: number;
   seed: number;
-  /** Workers besides the steady one. */
+  /** Number of workers besides the steady one. */
   mortals: number;
-  /** Pause between two scenes of a loop, on average; there are 16 loops. */
+  /** Average pause (ms) between two scenes of a loop; there are 16 loops. */
   paceMs: number;
-  /** What is kept for a day in production is kept so long here, so that it has gone by itself at the end. */
+  /** TTL (ms) of keys that production keeps for a day, so that they have expired at the end. */
   retentionMs: number;
   timing: Timing;
-  /** More than 0: one more worker, which loses so much memory. */
+  /** If more than 0, one more worker runs, which leaks this much memory. */
   leakBytesPerS: number;
-  /** Told each row as it comes. */
+  /** Called with each new row. */
   onRow(row: Row): void;
-  /** Told what is going on, for people. */
+  /** Called with a readable sentence at each phase. */
   onNews(sentence: string): void;
 }
 
-/** What a soak came to. */
+/** The result of a soak. */
 export interface SoakReport {
   rows: readonly Row[];
   strikes: readonly Strike[];
@@ -73,11 +73,11 @@ const HOUR_MS = 3_600_000;
 const PREFIX = "soak";
 const PARENTS = 4;
 const WARM_UP = 0.25;
-/** Share of the faults that must strike where runs are going on. */
+/** Share of the faults (0–1) that must strike while runs are in progress. */
 const AIMED = 0.5;
-/** The parents wait for their last scenes at most two minutes. */
+/** Time (ms) for the end of the parents, which wait up to two minutes for their last scenes. */
 const PARENTS_END_WITHIN_MS = 150_000;
-/** Idle time of the parents' agents, longer than any pause between two calls on a machine that is overloaded. */
+/** Idle time (ms) of the parents' agents, longer than any pause between two calls even on an overloaded machine. */
 const IDLE_MS = 60_000;
 const SLACK_MS = 15_000;
 
@@ -226,7 +226,7 @@ async function judgeKeys(redis: RedisClient, workers: number, retentionMs: numbe
     : { what, verdict: "fails", figure: left.join(", ") };
 }
 
-/** The keys that will go by themselves, but not within `ms`. */
+/** Counts the keys whose TTL is longer than `ms`. */
 async function countLongLived(redis: RedisClient, pattern: string, ms: number): Promise<number> {
   const left = await Promise.all((await redis.keys(pattern)).map((key) => redis.pttl(key)));
   return left.filter((each) => each > ms).length;
@@ -241,7 +241,7 @@ function judgeAccount({ wrong, ...counts }: Account): Verdict {
   return { what, verdict: nothing ? "too short to judge" : "holds", figure: done.join(", ") };
 }
 
-/** A soak that nothing disturbed shows nothing. */
+/** Judges whether enough faults struck while runs were in progress: a soak without faults shows nothing. */
 export function judgeStrikes(strikes: readonly Pick<Strike, "hit">[]): Verdict {
   const what = "faults struck where runs were going on";
   const hits = strikes.filter(({ hit }) => hit > 0).length;

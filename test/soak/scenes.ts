@@ -1,10 +1,10 @@
 /**
- * What the parents of a soak do over and over: each scene asks for work and accounts for every answer it must get.
+ * The scenes that the parents of a soak repeat: each requests work and checks every reply it must get.
  *
- * Owns: the account. Its neighbours: the product, through the calls of a parent and nothing else.
+ * Owns: the account. It uses the product only through the calls of a parent.
  *
- * 1. A call that Redis' absence spoilt is repeated with its key until it is answered; nothing else is forgiven.
- * 2. A scene is over when each of its runs, and the end of each of its agents, was told exactly once.
+ * 1. A call that fails because Redis is unavailable is repeated with its key until it is answered; any other error counts.
+ * 2. A scene is over when the parent has received each run's reply and each agent's end exactly once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Parent } from "../../src/producer/parent.ts";
@@ -13,52 +13,52 @@ import { newRequestKey } from "../../src/shared/protocol/ids.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import type { Seeded } from "../helpers/seeded.ts";
 
-/** What was asked for and what came. */
+/** Counts and errors of all scenes. */
 export interface Account {
-  /** Scenes begun and not over, by what they wait for. */
+  /** Scenes in progress → the event they wait for. */
   readonly open: Map<string, string>;
-  /** Reply ids of the entries whose ack may not have happened: each may show once more. */
+  /** Reply ids of entries whose ack may have failed: each may be delivered once more. */
   readonly unacked: Set<string>;
-  /** Entries that came to hand. */
+  /** Number of entries received. */
   entries: number;
   scenes: number;
   runs: number;
   destroyed: number;
   idled: number;
   refused: number;
-  /** Calls that were repeated because Redis was away. */
+  /** Number of calls repeated because Redis was unavailable. */
   repeated: number;
-  /** What may not be. */
+  /** Descriptions of broken guarantees. */
   readonly wrong: string[];
 }
 
-/** An account of nothing. */
+/** Returns an empty account. */
 export function newAccount(): Account {
   const counts = { entries: 0, scenes: 0, runs: 0, destroyed: 0, idled: 0, refused: 0, repeated: 0 };
   return { open: new Map(), unacked: new Set(), ...counts, wrong: [] };
 }
 
-/** One scene at work. */
+/** The context of one scene. */
 export interface Stage {
   parent: Parent;
   chance: Seeded;
   account: Account;
   /**
-   * Reply ids of the scene's own entries: nobody asks for its agents after it, and a copy that came later is left in the
-   * channel. So a soak's books do not grow with its length.
+   * Reply ids that this scene has received. Each scene has its own set, so that memory does not grow with the soak's length: no
+   * later scene waits for its agents, and a copy that arrives later stays in the channel.
    */
   readonly inHand: Set<string>;
-  /** Says what the scene waits for now. */
+  /** Sets the event that the scene waits for now. */
   waitsFor(what: string): void;
 }
 
 const AGAIN_MS = 200;
 const SPOILT: readonly ErrorCode[] = ["redis_unavailable", "outcome_unknown"];
-/** Idle time of agents that are left to end by themselves. */
+/** Idle time (ms) of agents that are left alone until they end. */
 const IDLE_MS = 2_000;
 const PARENT_HAS_ROOM_FOR = 10;
 
-/** Repeats a call that Redis' absence spoilt. */
+/** Repeats a call while it fails because Redis is unavailable. */
 async function surely<T>({ account }: Stage, call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -97,7 +97,7 @@ async function send(stage: Stage, agentId: string, text: string): Promise<void> 
   stage.waitsFor(`the answer of ${agentId} to "${text}"`);
 }
 
-/** The next entry about an agent that was not in hand before. */
+/** Waits for the next entry about an agent that the scene has not received before. */
 async function nextEntry(stage: Stage, agentId: string): Promise<Reply> {
   const { account, inHand, parent } = stage;
   for (;;) {
@@ -107,7 +107,7 @@ async function nextEntry(stage: Stage, agentId: string): Promise<Reply> {
   }
 }
 
-/** Ends an agent at once, and hears how it ended. */
+/** Destroys an agent and waits for the entry about its end. */
 async function destroy(stage: Stage, agentId: string): Promise<void> {
   stage.waitsFor(`the end of ${agentId}`);
   const { ended_reason } = await surely(stage, () => stage.parent.destroy(agentId));
@@ -135,7 +135,7 @@ async function conversation(stage: Stage): Promise<void> {
   await destroy(stage, agentId);
 }
 
-/** False when the agent's idle time was over before the message came, as may be on a machine that is overloaded. */
+/** Returns false if the agent's idle time was over before the message arrived, which can happen on an overloaded machine. */
 async function reached(sending: Promise<void>): Promise<boolean> {
   try {
     await sending;
@@ -166,7 +166,7 @@ async function cutShort(stage: Stage): Promise<void> {
   await destroy(stage, agentId);
 }
 
-/** Needs a parent of its own: fills it to the brim. */
+/** Fills a parent's quota; needs its own parent. */
 async function greed(stage: Stage): Promise<void> {
   const agents: string[] = [];
   for (let i = 0; i < PARENT_HAS_ROOM_FOR; i++) agents.push(await spawn(stage, "crowd"));
@@ -180,5 +180,5 @@ async function greed(stage: Stage): Promise<void> {
   await Promise.all(agents.map((agentId) => destroy(stage, agentId)));
 }
 
-/** The scenes; `greed` is played by a parent of its own. */
+/** The scenes by name; a separate parent plays `greed`. */
 export const SCENES = { task, conversation, leftAlone, cutShort, greed } as const;

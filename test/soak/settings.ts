@@ -1,4 +1,4 @@
-/** What the processes of a soak are told. Types only. */
+/** Settings of the processes of a soak. Types only. */
 import type { Timing } from "../../src/shared/protocol/limits.ts";
 
 interface Common {
@@ -8,7 +8,7 @@ interface Common {
   sampleEveryMs: number;
 }
 
-/** For `fixtures/soak-worker.ts`. */
+/** Settings of `fixtures/soak-worker.ts`. */
 export interface WorkerSettings extends Common {
   modelUrl: string;
   workspaceRoot: string;
@@ -16,7 +16,7 @@ export interface WorkerSettings extends Common {
   leakBytesPerS: number;
 }
 
-/** For `fixtures/soak-parent.ts`. `paceMs`: pause between two scenes of one of its loops, on average; `idleMs`: of its agents. */
+/** Settings of `fixtures/soak-parent.ts`. `paceMs`: average pause between two scenes of a loop; `idleMs`: of its agents. */
 export interface ParentSettings extends Common {
   seed: number;
   paceMs: number;

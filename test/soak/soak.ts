@@ -1,4 +1,5 @@
-// Prints a table over time, plots and verdicts; writes `soak.svg`, `soak.txt` and `soak.json` into --out. Exits with 1 when a verdict fails.
+// Prints a table over time, plots and verdicts, and writes `soak.svg`, `soak.txt` and `soak.json` into --out. Exits with code 1
+// if a verdict fails.
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";

@@ -1,6 +1,6 @@
 /**
- * A whole installation for worker tests: a prefix on a real Redis, the offline model over HTTP, workers in this process
- * or in processes of their own, and a parent that spawns and sends through the store, as producers do.
+ * Opens a whole installation for worker tests: a prefix on a real Redis, the offline model over HTTP, workers in this process
+ * or in their own, and a parent that spawns and sends through the agent store, as producers do.
  */
 
 import { randomBytes } from "node:crypto";
@@ -29,7 +29,7 @@ import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
-/** Leases that expire while a test waits. */
+/** Timing with leases so short that they expire during a test. */
 export const SHORT_TIMING: Timing = {
   ...TIMING,
   leaseMs: 1_500,
@@ -39,7 +39,7 @@ export const SHORT_TIMING: Timing = {
   longestLookMs: 2_000,
 };
 
-/** Nothing heals by itself while a test waits: what happens in time came by the way that the test is about. */
+/** Timing so long that no sweeper repairs anything during a test: only the path under test can have the effect. */
 export const LONG_TIMING: Timing = {
   ...TIMING,
   leaseMs: 900_000,
@@ -50,13 +50,13 @@ export const LONG_TIMING: Timing = {
 
 export interface InstallationOptions {
   scenario?: Scenario;
-  /** Before the first byte of each model answer, unless the scenario says otherwise. */
+  /** Delay (ms) before the first byte of each model answer, unless the scenario sets another. Default 0. */
   latencyMs?: number;
-  /** Default: the one of production. */
+  /** Default: production's timing. */
   timing?: Timing;
   /** Default: the server that all tests share. */
   redisUrl?: string;
-  /** Default: one that no other test has. */
+  /** Default: a unique prefix. */
   prefix?: string;
 }
 
@@ -67,34 +67,34 @@ export interface Agent extends AgentAddress {
   agentId: string;
 }
 
-/** A worker in a process of its own; `id` is what records name as their worker. */
+/** A worker in its own process; `id` is the worker id in records. */
 export interface WorkerProcess extends NodeProcess {
   readonly id: string;
 }
 
-/** What a worker process is told besides what the installation knows. */
+/** Options of a worker process. */
 export interface WorkerProcessOptions {
   /** Default 10. */
   concurrency?: number;
   /** Default: the installation's. */
   workspaceRoot?: string;
-  /** Default: the installation's; a proxy in front of it, say. */
+  /** Redis of the worker, e.g. a proxy; default: the installation's. */
   redisUrl?: string;
-  /** Default: the installation's offline model; a proxy in front of it, say. */
+  /** URL of the model, e.g. a proxy; default: the installation's offline model. */
   modelUrl?: string;
-  /** How long steps may go on after SIGTERM, ms; default that of a worker. */
+  /** How long steps may continue after SIGTERM, ms; default: the worker's own default. */
   drainGraceMs?: number;
-  /** Whether suspects run in processes of their own; default false. */
+  /** Whether suspects run in their own processes; default false. */
   isolation?: boolean;
-  /** Whether the process is ended when its event loop stands still for a lease; default false. */
+  /** Whether the watchdog ends the process if its event loop blocks for a lease; default false. */
   watchdog?: boolean;
-  /** Which of the fixture's tools it does not have. */
+  /** Names of the fixture's tools that the worker does not offer. */
   lacks?: readonly string[];
-  /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */
+  /** File to which the fixture's tools append a line when they begin and end: see `fixtures/worker-process.ts`. */
   journal?: string;
-  /** Whether it says `health <url>` before it is ready, and serves its health checks there; default false. */
+  /** Whether it serves health checks, and prints `health <url>` before it is ready; default false. */
   health?: boolean;
-  /** Whether it says `silent <ms>` for each time for which its event loop was busy with one thing; default false. */
+  /** Whether it prints `silent <ms>` for each period in which its event loop was blocked; default false. */
   tellsSilence?: boolean;
 }
 
@@ -107,26 +107,26 @@ export interface Installation {
   readonly wakes: WakeQueue;
   readonly offline: OfflineModel;
   readonly workspaceRoot: string;
-  /** Starts a worker in this process; stopped with the test. */
+  /** Starts a worker in this process; the test's end stops it. */
   startWorker(options?: Partial<WorkerOptions>): Promise<SubagentWorker>;
-  /** Starts a worker in a process of its own, with the fixture's tools; killed with the test. */
+  /** Starts a worker in its own process, with the fixture's tools; the test's end kills it. */
   spawnWorker(options?: WorkerProcessOptions): Promise<WorkerProcess>;
   spawn(options?: SpawnOptions): Promise<Agent>;
-  /** Sends and wakes after `delayMs` (default at once), as a producer does. Resolves to the store's word. */
+  /** Sends a message and adds a wake after `delayMs` (default 0), as a producer does. Resolves to the verb's status. */
   send(agent: Agent, text: string, delayMs?: number): Promise<string>;
-  /** `spawn` and `send`. */
+  /** Calls `spawn` and `send`. */
   task(prompt: string, options?: SpawnOptions): Promise<Agent>;
-  /** Has the events of the parent published, as while a subscriber says every few seconds that it listens. */
+  /** Turns on publishing of the parent's events, which a subscriber otherwise renews every few seconds. */
   watch(agent: Agent): Promise<void>;
-  /** A task whose parent listens to its events: its calls are streamed. */
+  /** Calls `task` for a parent that is watched, so that the agent's model calls are streamed. */
   watchedTask(prompt: string, options?: SpawnOptions): Promise<Agent>;
   destroy(agent: Agent): Promise<string>;
   record(agent: Agent): Promise<AgentRecord>;
-  /** Everything that reached the parent about this agent, oldest first. */
+  /** Returns the agent's replies in the parent's channel, oldest first. */
   entries(agent: Agent): Promise<Reply[]>;
-  /** The `n`th entry about this agent (default the first), as soon as it is there. */
+  /** Resolves to the agent's `n`th reply (default 1) as soon as it exists. */
   reply(agent: Agent, n?: number, timeoutMs?: number): Promise<Reply>;
-  /** Resolves when the record of the agent fulfils the condition. */
+  /** Resolves when the agent's record meets the condition. */
   recordWhere(
     agent: Agent,
     condition: (record: AgentRecord) => boolean,
@@ -135,10 +135,10 @@ export interface Installation {
 }
 
 const PARENT_HAS_ROOM_FOR = 10;
-/** A process compiles what it imports; machines may be busy. */
+/** Startup timeout (ms): the process compiles its imports, and the machine may be busy. */
 const STARTS_WITHIN_MS = 60_000;
 
-/** Opens an installation; everything is closed, and its files removed, with the test. */
+/** Opens an installation; the test's end closes it and removes its files. */
 export async function openInstallation(options: InstallationOptions = {}): Promise<Installation> {
   const { timing = TIMING } = options;
   const url = options.redisUrl ?? redisUrl();
@@ -250,7 +250,6 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
     (await replies.read(agent, "0", 1_000))
       .filter(({ uid }) => uid === agent.uid)
       .flatMap(({ entry }) => (entry.kind === "reply" || entry.kind === "ended" ? [entry] : []));
-  /** Has the events of the parent published, as while a subscriber says every few seconds that it listens. */
   const watch = async (agent: Agent) => {
     await renewWatching(redis, keys, agent);
     await redis.persist(keys.parent(agent).watching);
@@ -266,7 +265,6 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       await send(agent, prompt);
       return agent;
     },
-    /** A task whose parent listens to its events: its calls are streamed. */
     async watchedTask(prompt: string, options?: SpawnOptions) {
       const agent = await spawn(options);
       await watch(agent);

@@ -1,9 +1,9 @@
 /**
- * The one stage of the tests: an installation of its own (a prefix on a Redis, the offline model over HTTP), with the
- * workers, parents and faults that a test asks for. Everything ends with the test, or with the file where a hook opened it.
+ * Opens the stage of a test: its own installation (a prefix on a Redis, the offline model over HTTP), with the workers,
+ * parents and faults that the test needs. It closes at the end of the test, or of the file if a hook opened it.
  *
- * 1. The test's own connection goes past the proxy; workers and parents of a `proxied` stage go through it.
- * 2. Only a stage with a Redis of its own may stop, starve or reconfigure it.
+ * 1. The test's own connection bypasses the proxy; workers and parents of a `proxied` stage use it.
+ * 2. Only a stage with its own Redis may stop, starve or reconfigure it.
  */
 import { Redis } from "ioredis";
 import type { Client } from "../../src/producer/client.ts";
@@ -22,7 +22,7 @@ import { HOLDS_NOTHING_BACK, type RedisServer } from "../helpers/redis-server.ts
 import { type ScriptedWorker, scriptedWorker } from "../helpers/scripted-worker.ts";
 import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
 
-/** A machine may be busy while a process compiles what it imports. */
+/** Startup timeout (ms): the process compiles its imports, and the machine may be busy. */
 const STARTS_WITHIN_MS = 60_000;
 const LOOKS_AGAIN_MS = 20;
 const TENANT = "default";
@@ -36,58 +36,58 @@ export {
   type WorkerProcessOptions,
 } from "./installation.ts";
 
-/** A server, or a cluster, of which the stage knows the address alone. */
+/** A server or cluster that the stage knows only by its address. */
 export interface ServerAddress {
   readonly url: string;
 }
 
-/** What a stage is made of; without any: the shared Redis, the offline model, production's timing. */
+/** Options of a stage; default: the shared Redis, the offline model, production's timing. */
 export interface StageOptions extends Omit<InstallationOptions, "redisUrl"> {
-  /** The Redis that all tests share (default), a server of the test's own, one that is there, or the address of any. */
+  /** The Redis that all tests share (default), a new server for this test, an existing server, or an address. */
   redis?: "shared" | "own" | RedisServer | ServerAddress;
-  /** Arguments of a server of the test's own; default: it holds no write back. */
+  /** Arguments of the test's own server; default: it delays no write. */
   redisArguments?: readonly string[];
-  /** Whether workers and parents reach a server of the test's own through a proxy. */
+  /** Whether workers and parents reach the test's own server through a proxy; default false. */
   proxied?: boolean;
 }
 
-/** A worker of the command line in a process of its own. */
+/** A process of `subagent-queue worker`. */
 export interface CommandLineWorker extends NodeProcess {
-  /** What it says of itself on its health port. */
+  /** Reads `/readyz` from its health port. */
   readiness(): Promise<Readiness>;
   /** `http://host:port` of its health port. */
   readonly health: string;
 }
 
-/** How a worker of the command line is started. */
+/** Options of {@link Stage.commandLineWorker}. */
 export interface CommandLineWorkerOptions {
   env?: Record<string, string>;
-  /** Whether to wait until it says that it is ready; default true. */
+  /** Whether to wait until it prints that it is ready; default true. */
   waits?: boolean;
 }
 
 /** See the module's header. */
 export interface Stage extends Installation {
-  /** The URL that workers and parents are given. */
+  /** The Redis URL of workers and parents. */
   readonly url: string;
-  /** Another client, on this stage's Redis and prefix unless told otherwise. */
+  /** Returns a new client, by default on this stage's Redis and prefix. */
   client(options?: Partial<ClientOptions>): Client;
-  /** A parent of the stage's one client; default `planner-7`. */
+  /** Returns a parent on the stage's shared client; default `planner-7`. */
   parent(parentId?: string, options?: Partial<ParentOptions>): Parent;
-  /** A worker that does what the test tells it, for the agents of one parent. */
+  /** Returns a worker that the test controls, for the agents of one parent. */
   scriptedWorker(parentId?: string): ScriptedWorker;
-  /** Starts `subagent-queue worker`; killed with the test. */
+  /** Starts `subagent-queue worker`; the test's end kills it. */
   commandLineWorker(options?: CommandLineWorkerOptions): Promise<CommandLineWorker>;
 }
 
-/** A stage with a Redis server of the test's own. */
+/** A stage with the test's own Redis server. */
 export interface OwnStage extends Stage {
   readonly server: RedisServer;
-  /** Between the server and the workers and parents; null unless the stage is `proxied`. */
+  /** The proxy in front of the server; null unless the stage is `proxied`. */
   readonly proxy: FaultyProxy | null;
-  /** Past the proxy, and back by itself when the server is. */
+  /** A connection that bypasses the proxy and reconnects by itself. */
   readonly observer: Redis;
-  /** The entries in a parent's stream, oldest first, as the observer sees them. */
+  /** Reads the entries of a parent's stream through the observer, oldest first. */
   channel(parentId: string): Promise<ChannelEntry[]>;
 }
 
@@ -123,7 +123,7 @@ function stageOn(installation: Installation, url: string, { timing }: Installati
   const { prefix } = installation;
   const client = (options: Partial<ClientOptions> = {}) =>
     testClient({ redisUrl: url, prefix, ...(timing && { timing }), ...options });
-  // Made here, so that it lives as long as the stage, and not as the first test that asks for a parent.
+  // Created here, so that it lives as long as the stage, not only as long as the first test that needs a parent.
   const shared = client();
   return {
     ...installation,
@@ -161,7 +161,7 @@ async function startCommandLineWorker(
   return Object.assign(Object.create(child) as NodeProcess, { readiness, health });
 }
 
-/** Looks at the server for as long as the test goes on, whatever becomes of it. */
+/** Connects to the server for the whole test; the connection survives restarts of the server. */
 function observe({ keys }: Installation, server: RedisServer, { timing = TIMING }: InstallationOptions) {
   const observer = new Redis(server.port, "127.0.0.1", {
     retryStrategy: () => LOOKS_AGAIN_MS,

@@ -153,7 +153,7 @@ export function createStyle(isColoured: boolean): Style {
   };
 }
 
-/** Returns true if a stream gets colour: not with NO_COLOR (any text); with FORCE_COLOR unless 0 or false; else on a terminal. */
+/** Returns true if a stream gets colour: NO_COLOR (any text) forbids it, FORCE_COLOR (not 0 or false) forces it. */
 function wantsColour(env: Environment, isTty: boolean): boolean {
   if (env.NO_COLOR) return false;
   if (env.FORCE_COLOR !== undefined) return env.FORCE_COLOR !== "0" && env.FORCE_COLOR !== "false";

@@ -56,7 +56,7 @@ export function makeCopy() {
       mkdirSync(dirname(join(copy, file)), { recursive: true });
       cpSync(join(ROOT, file), join(copy, file));
     } catch (error) {
-      if (error.code !== "ENOENT") throw error; // deleted, and the deletion is not committed yet
+      if (error.code !== "ENOENT") throw error; // a deleted file whose deletion is not committed
     }
   }
   symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));

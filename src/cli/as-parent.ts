@@ -143,7 +143,7 @@ export function inTermsOf(verb: string, error: unknown, parentId: string): unkno
   const { code, details } = error;
   if (code === "outcome_unknown") {
     const sentence = messageOf(error).replace(/ with (\w+) "/, (words, field: string) => {
-      // The first message of a spawn has the key of the spawn for its id.
+      // The first message of a spawn has the spawn's request key as its id.
       const option = verb === "spawn" ? REPEATABLE_BY.request_key : REPEATABLE_BY[field];
       return option === undefined ? words : ` with ${option} "`;
     });

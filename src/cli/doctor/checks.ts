@@ -12,7 +12,7 @@ import { Area, type DoctorReport, type Finding } from "./report.ts";
 /** How `--fix` repairs a trouble: a check of the sweeper, the `repair` script, a key moved aside, a directory deleted. */
 export type Repair = "check" | "repair" | "move" | "delete";
 
-/** Result of a check: names of what has the trouble, or a number if it has no names, or complete findings. */
+/** Result of a check: names of the affected items, or their number if they have no names, or parts of findings. */
 type Found = readonly string[] | number | readonly Partial<Finding>[];
 
 /** One kind of trouble. Sentences are templates, see {@link sentence}. */

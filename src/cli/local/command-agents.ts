@@ -12,7 +12,7 @@ import type { ProgressEvent } from "../../shared/protocol/reply.ts";
 /** Number of events that are kept while sub-agents start. */
 const MOST_EARLY = 100;
 
-/** See the module's header. */
+/** The sub-agents of one command, and its filter of their events. */
 export class CommandAgents {
   /** agent_id → the name that the command gave it. */
   readonly #names = new Map<string, string>();

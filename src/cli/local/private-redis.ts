@@ -22,7 +22,7 @@ import { SubagentError } from "../../shared/errors.ts";
 
 /** The supported server programs, best first. */
 const SERVERS = ["redis-server", "valkey-server"];
-/** A unix socket's path must fit into 108 bytes with its closing zero. */
+/** A unix socket's path must fit into 108 bytes with its terminating NUL. */
 const SOCKET_PATH_MAX_BYTES = 107;
 const READY_WITHIN_MS = 10_000;
 const LOOK_EVERY_MS = 10;

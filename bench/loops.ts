@@ -1,6 +1,6 @@
 /**
- * The loops that the product is compared with, each in a process of its own: the SDK as it comes (`naive`, `naive-stream`), the
- * SDK over `undici.request` (`floor`), and the AI SDK (`ai-sdk`), none of them durable; and durable ones of others (`peers.ts`).
+ * The loops that the product is compared with, each in its own process. Not durable: the plain SDK (`naive`, `naive-stream`),
+ * the SDK over `undici.request` (`floor`), the AI SDK (`ai-sdk`). Durable: other products (`peers.ts`).
  */
 import { createAnthropic } from "@ai-sdk/anthropic";
 import Anthropic from "@anthropic-ai/sdk";
@@ -21,14 +21,14 @@ import {
   WARM_UP_TASKS,
 } from "./work.ts";
 
-/** One of the loops. */
+/** Name of a loop. */
 export type LoopName = "naive" | "naive-stream" | "floor" | "ai-sdk" | PeerName;
 
 interface Order {
   loop: LoopName;
   baseUrl: string;
   size: Size;
-  /** For those that need one. */
+  /** Only for loops that use Postgres. */
   postgresUrl?: string;
 }
 
@@ -55,7 +55,7 @@ async function runnerOf(
   return async () => checkSummary(await task());
 }
 
-/** The loop that everybody writes first. */
+/** Creates the simplest agent loop: call, run tools, repeat. */
 function messagesLoop(loop: LoopName, baseURL: string, { turns, outputBytes }: Size): () => Promise<void> {
   const fetch = loop === "floor" ? undiciFetch : undefined;
   const client = new Anthropic({ baseURL, apiKey: "bench", maxRetries: 0, ...(fetch && { fetch }) });
@@ -80,7 +80,7 @@ function messagesLoop(loop: LoopName, baseURL: string, { turns, outputBytes }: S
   };
 }
 
-/** As little as a `fetch` can be for the SDK. */
+/** A minimal `fetch` for the SDK. */
 const undiciFetch: typeof fetch = async (url, init) => {
   const { statusCode, headers, body } = await request(String(url), {
     method: "POST",

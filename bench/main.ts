@@ -2,10 +2,10 @@
  * The benchmark: `npm run bench [-- --rounds=5 --tasks=200 --turns=10 --concurrency=10 --parts=ratio,latency --depths=100,100000 --write]`.
  *
  * Measured: CPU of the worker's process per model call as a ratio to the naive loop of the same round (variants alternate, so
- * that a noisy machine disturbs all of them alike), what Redis does for it, how long a task takes. Not measured: a real
- * provider, TLS, a network, machines beside each other, and, where Postgres is not installed, DBOS and LangGraph. `--parts`
- * (default: all) and `--only` (variants of the ratio whose name has this) measure less, `--write` writes `docs/benchmarks.md`,
- * and `--gate` fails where a ratio is far above its goal.
+ * that a noisy host disturbs all of them alike), the load of Redis, the duration of a task. Not measured: a real provider, TLS,
+ * a network, several hosts, and, without Postgres, DBOS and LangGraph. `--parts` (default: all) and `--only` (ratio variants
+ * whose name contains this) measure less. `--write` writes `docs/benchmarks.md`. `--gate` fails if a ratio is far above its
+ * goal.
  */
 import { parseArgs } from "node:util";
 import type { LoopName } from "./loops.ts";
@@ -15,7 +15,7 @@ import { writeSection } from "./report.ts";
 import { runLoop, startBullmqProducer, startModel, startParents, startRedis, startWorker } from "./rig.ts";
 import { meter, type Size, WARM_UP_TASKS } from "./work.ts";
 
-/** What one variant came to in one round; per call of the model unless said. */
+/** Result of one variant in one round; per model call unless the field's name says otherwise. */
 interface Row {
   cpuMs: number;
   callsPerSecond: number;
@@ -45,7 +45,7 @@ const whole: Size = {
   concurrency: Number(values.concurrency),
   outputBytes: 500,
 };
-/** For what is many times slower: a quarter of the tasks, and of those before them. */
+/** Size for much slower loops: a quarter of the tasks. */
 const quarter: Size = { ...whole, tasks: Math.ceil(whole.tasks / 4) };
 const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
 const asked = values.parts === "" ? Object.keys(PARTS) : values.parts.split(",");
@@ -60,7 +60,7 @@ const model = await startModel();
 const PEERS_ON_POSTGRES = { "DBOS, Postgres": "dbos", "LangGraph, Postgres": "langgraph" } as const;
 const needsPostgres =
   isAsked("ratio") && Object.keys(PEERS_ON_POSTGRES).some((name) => name.includes(values.only));
-/** Started only for what needs it: nothing else shall run beside what is measured. */
+/** Started only if a variant needs it, because no other process should run beside a measurement. */
 const postgresUrl = needsPostgres ? await startPostgres() : undefined;
 
 const loop =
@@ -110,7 +110,7 @@ async function bullmq(): Promise<Row> {
   return row;
 }
 
-/** Runs the work once to warm up and once to measure. */
+/** Runs the work twice: to warm up, then to measure. */
 async function measured(
   run: (size: Size) => Promise<number[]>,
   worker: Awaited<ReturnType<typeof startWorker>>,
@@ -166,14 +166,14 @@ async function ratio(): Promise<string[]> {
   return ratioTable();
 }
 
-/** Medians above which `--gate` fails: goals (0.65, 0.75, 1.0) and what a shared machine adds to them. */
+/** Medians above which `--gate` fails: the goals (0.65, 0.75, 1.0) with a margin for a shared host. */
 const MOST: Readonly<Record<string, number>> = {
   "**subagent-queue**, unwatched": 0.8,
   "**subagent-queue**, watched, deltas in one packet": 0.95,
   "**subagent-queue**, watched, ten packets a turn": 1.6,
 };
 
-/** What is above its bound, in words. */
+/** Returns a line for each variant whose median is above its bound or missing. */
 function tooDear(): string[] {
   return Object.entries(MOST).flatMap(([name, most]) => {
     const ratios = ratiosOf(rows.get(name) ?? []).sort((a, b) => a - b);
@@ -186,14 +186,14 @@ for (const [name, measure] of Object.entries(PARTS)) {
   if (!isAsked(name)) continue;
   const section = await measure({ redis, model, depths: values.depths.split(",").map(Number) });
   process.stdout.write(`${section.join("\n")}\n\n`);
-  // What is measured is kept, whatever becomes of the next part.
+  // Each section is written at once, so that a failure of the next part does not lose it.
   if (values.write) writeSection(section);
 }
 const broken = values.gate ? tooDear() : [];
 for (const each of broken) process.stderr.write(`too dear: ${each}\n`);
 process.exit(broken.length > 0 ? 1 : 0);
 
-/** CPU of each round as a ratio to that of the naive loop in the same round. */
+/** Returns the CPU of each round as a ratio to the naive loop in the same round. */
 function ratiosOf(measuredRows: readonly Row[]): number[] {
   const base = rows.get(BASE) ?? [];
   return measuredRows.map(({ cpuMs }, round) => cpuMs / (base[round]?.cpuMs ?? Number.NaN));
@@ -235,7 +235,7 @@ function ratioTable(): string[] {
   ];
 }
 
-/** Median, and the least and the greatest value where they differ. */
+/** Returns the median, with minimum and maximum if there are several values. */
 function span(found: readonly (number | undefined)[]): string {
   const sorted = found.filter((value) => value !== undefined).sort((a, b) => a - b);
   const middle = sorted[sorted.length >> 1];

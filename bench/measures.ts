@@ -1,9 +1,9 @@
-/** What the ratio does not show: latencies, bursts, a backlog, memory, and what is left behind. */
+/** The measurements beside the ratio: latencies, bursts, a backlog, memory, and leftover memory in Redis. */
 import { type Client, createClient, createParent } from "subagent-queue";
 import { type BenchRedis, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
 import { MODEL, promptFor, sideBySide, WARM_UP_TASKS } from "./work.ts";
 
-/** What the measures run on. */
+/** Redis and the model of a measurement. */
 export interface Bench {
   redis: BenchRedis;
   model: Awaited<ReturnType<typeof startModel>>;
@@ -11,7 +11,7 @@ export interface Bench {
 
 const OUTPUT_BYTES = 500;
 
-/** A task of one call, alone: to the call, from the answer to the reply, and both. */
+/** Measures a task of one call on an idle system: time to the call, time from answer to reply, total. */
 export async function latency({ redis, model }: Bench): Promise<string[]> {
   const { worker, parents } = await fresh({ redis, model }, 10);
   const [parent] = parents.parents;
@@ -45,12 +45,12 @@ export async function latency({ redis, model }: Bench): Promise<string[]> {
   ];
 }
 
-/** The time of this machine, finer than a millisecond. */
+/** Returns this host's time (epoch ms) with fractions of a millisecond. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }
 
-/** Many spawns at one moment from one process. */
+/** Measures many simultaneous spawns from one process. */
 export async function burst({ redis }: Bench): Promise<string[]> {
   await redis.admin.flushall();
   const lines: string[] = [];
@@ -69,8 +69,8 @@ export async function burst({ redis }: Bench): Promise<string[]> {
 }
 
 /**
- * What queued agents cost: how fast they are added at the beginning and at the end, what Redis does for looking after them and
- * how long others wait for it meanwhile, and how fast they are worked off.
+ * Measures a backlog of queued agents: the rates of adding the first and the last of them, Redis' load for the sweepers'
+ * checks, the latency of other commands meanwhile, and the rate of working them off.
  */
 export async function depth({
   redis,
@@ -121,13 +121,13 @@ export async function depth({
 }
 
 const LOOKED_AT_MS = 15_000;
-/** Within it a sweeper has checked everything once, and within the next minute once more. */
+/** Time within which a sweeper checks all agents once; it checks them again within the next minute. */
 const CAUGHT_UP_MS = 60_000;
 const STEADY_MS = 120_000;
 const CATCHING_UP =
   "The worker starts when all are queued: no sweeper has checked them before, so its own catches up in the first seconds.";
 
-/** How much of a core Redis takes meanwhile, %. */
+/** Measures Redis' CPU for `ms`; resolves to percent of a core. */
 async function shareOfRedis(redis: BenchRedis, ms: number): Promise<number> {
   const before = await redis.used();
   await sleep(ms);
@@ -135,7 +135,7 @@ async function shareOfRedis(redis: BenchRedis, ms: number): Promise<number> {
   return ((after.cpuMs - before.cpuMs) / ms) * 100;
 }
 
-/** Queues so many agents, ten a parent; answers how many a second, in the first tenth and in the last. */
+/** Queues the agents, ten a parent; resolves to the agents per second in the first and the last tenth. */
 async function addQueued(client: Client, agents: number): Promise<[first: string, last: string]> {
   const tenth = Math.max(1, Math.floor(agents / 10));
   const rates: string[] = [];
@@ -152,7 +152,7 @@ async function addQueued(client: Client, agents: number): Promise<[first: string
   return [rates[0] ?? "", rates.at(-1) ?? ""];
 }
 
-/** Lets the workers begin; how many agents a second have left the queue, in each third of the time. */
+/** Ends the pause; resolves to the agents per second that leave the queue, in each third of the time. */
 async function drainedPerSecond(redis: BenchRedis, client: Client, agents: number): Promise<string[]> {
   await client.resume();
   const rates: string[] = [];
@@ -167,7 +167,7 @@ async function drainedPerSecond(redis: BenchRedis, client: Client, agents: numbe
   return rates;
 }
 
-/** Does `work` time and again; answers how long each took, ms. */
+/** Repeats `work` for `forMs`; resolves to the duration of each, ms. */
 async function repeatedly(forMs: number, work: () => Promise<unknown>): Promise<number[]> {
   const untilMs = performance.now() + forMs;
   const tookMs: number[] = [];
@@ -180,7 +180,7 @@ async function repeatedly(forMs: number, work: () => Promise<unknown>): Promise<
   return tookMs;
 }
 
-/** How many runs wait for their model at once, at which latency of it (ms), and how many calls of each warm up and are measured. */
+/** Number of simultaneous runs, model latency (ms), and the calls of each run for warm-up and measurement. */
 const IN_FLIGHT = [
   { runs: 500, latencyMs: 1_000, warmUp: 8, measured: 12 },
   { runs: 1_000, latencyMs: 1_000, warmUp: 8, measured: 12 },
@@ -190,7 +190,7 @@ const IN_FLIGHT = [
 const RSS_SAYS_LITTLE =
   "RSS also grows and shrinks with what the process had set aside before: of few runs it says nothing.";
 
-/** Runs in flight: what one takes in the worker, and how near its calls come to one a latency. */
+/** Measures runs in flight: the worker's memory for each, and how close the call rate is to one call per latency and run. */
 export async function memory({ redis, model }: Bench): Promise<string[]> {
   const lines: string[] = [];
   for (const { runs, latencyMs, warmUp, measured } of IN_FLIGHT) {
@@ -224,11 +224,11 @@ export async function memory({ redis, model }: Bench): Promise<string[]> {
   return ["## Runs in flight", "", ...table, "", RSS_SAYS_LITTLE];
 }
 
-/** What Redis keeps of a task after its reply was acked. */
+/** Measures the memory that Redis keeps of a task after the ack of its reply. */
 export async function leftBehind({ redis, model }: Bench): Promise<string[]> {
   const { worker, parents } = await fresh({ redis, model }, 10);
   const size = { turns: 2, concurrency: 10, outputBytes: OUTPUT_BYTES };
-  // Sweepers forget an ended agent at their next look at it.
+  // A sweeper removes an ended agent from the deadline set at its next check.
   const looked = async () => {
     while ((await redis.admin.zcard("{saq}:deadlines")) > 0) await sleep(500);
   };

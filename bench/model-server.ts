@@ -1,10 +1,10 @@
 /**
- * A Messages API server for the benchmark, in a process of its own: "run T tools" in the prompt makes T turns with one call
- * of `lookup` each, then a summary. It parses nothing but what it needs, so that it never is the bottleneck.
+ * A Messages API server for the benchmark, in its own process: "run T tools" in the prompt makes T turns with one call of
+ * `lookup` each, then a summary. It parses only what it needs, so that it is never the bottleneck.
  *
  * Path before `/v1/messages`: `/d10` text deltas of a streamed turn, `/w1` milliseconds between them (0: one packet), `/l50`
- * milliseconds before the first byte. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`, and when the last call came
- * and its answer was written (epoch ms).
+ * milliseconds before the first byte. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`, and the times (epoch ms)
+ * of the last call's arrival and answer.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
@@ -40,7 +40,7 @@ function report(request: IncomingMessage, response: ServerResponse): void {
   response.end(JSON.stringify({ ...stats, ...last }));
 }
 
-/** The time of this machine, finer than a millisecond. */
+/** Returns this host's time (epoch ms) with fractions of a millisecond. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

@@ -1,5 +1,5 @@
 /**
- * Durable loops of others over Postgres, for the comparison: DBOS, with a step for each model call and each tool call, and
+ * Durable loops of other products on Postgres, for comparison: DBOS, with a step for each model call and each tool call, and
  * LangGraph, with a checkpoint before each next step. Both call the model as the naive loop does.
  */
 import type Anthropic from "@anthropic-ai/sdk";
@@ -8,19 +8,19 @@ import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { PostgresSaver } from "@langchain/langgraph-checkpoint-postgres";
 import { LOOKUP, MODEL, promptFor, SYSTEM } from "./work.ts";
 
-/** One of the peers. */
+/** Name of a peer. */
 export type PeerName = "dbos" | "langgraph";
 
-/** What a peer works with. */
+/** Input of a peer. */
 export interface PeerSetting {
   client: Anthropic;
   turns: number;
-  /** What the lookup gives back. */
+  /** Result of each lookup. */
   output: string;
   postgresUrl: string;
 }
 
-/** Makes the peer ready; each call of what it resolves to is one task and brings its last text. */
+/** Each prepares its peer and resolves to a function that runs one task and resolves to its last text. */
 export const PEERS: Readonly<Record<PeerName, (setting: PeerSetting) => Promise<() => Promise<string>>>> = {
   dbos,
   langgraph,

@@ -1,4 +1,4 @@
-/** A Postgres of the benchmark's own, where the machine has its programs. */
+/** A private Postgres for the benchmark, if its programs are installed. */
 import { execFileSync, spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,10 +7,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { globSync } from "tinyglobby";
 import { freePort, kept } from "./rig.ts";
 
-/** The server refuses to run as root; Debian's package brings this user. */
+/** User of the server, which refuses to run as root; Debian's package creates this user. */
 const SERVER_USER = "postgres";
 
-/** Starts one, which ends with this process; resolves to its address, or to undefined where Postgres is not installed. */
+/** Starts a Postgres that ends with this process; resolves to its URL, or to undefined if Postgres is not installed. */
 export async function startPostgres(): Promise<string | undefined> {
   const [programs] = globSync("/usr/lib/postgresql/*/bin/", { onlyDirectories: true, absolute: true });
   if (programs === undefined || !existsSync(join(programs, "postgres"))) return undefined;

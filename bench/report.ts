@@ -1,4 +1,4 @@
-/** Writes what was measured into `docs/benchmarks.md`: a part that is measured again replaces its section, the others stay. */
+/** Writes results to `docs/benchmarks.md`: a new result replaces the section of its part, other sections stay. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
@@ -16,14 +16,14 @@ const HEAD = [
   "an idle machine.",
 ].join("\n");
 
-/** Where and when a part was measured. A load above the number of cores says that other work disturbed it. */
+/** Returns the circumstances of a measurement. A load above the number of cores means that other work disturbed it. */
 export function circumstances(): string {
   const [load = 0] = loadavg();
   const day = new Date().toISOString().slice(0, 10);
   return `${day}, Node ${process.version}, ${availableParallelism()} cores, load ${load.toFixed(1)} at the end.`;
 }
 
-/** A section is its lines; the first is its heading. */
+/** Writes a section; its first line is its heading. */
 export function writeSection(lines: readonly string[]): void {
   const sections = new Map<string, string>();
   for (const section of existsSync(FILE)

@@ -1,4 +1,4 @@
-/** Starts what a measurement needs, each in a process of its own on 127.0.0.1, and ends all of it with this process. */
+/** Starts the processes of a measurement on 127.0.0.1; all of them end with this process. */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, openSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ import { MODEL, promptFor, type Size, SYSTEM, sideBySide, type Used } from "./wo
 import type { WorkerOrder } from "./workers.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "subagent-bench-"));
-/** Lines that the measured processes log. */
+/** Log file of the measured processes. */
 const log = openSync(join(directory, "log"), "a");
 const children = new Set<ChildProcess>();
 process.on("exit", () => {
@@ -26,7 +26,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => pr
 export interface BenchRedis {
   url: string;
   admin: Redis;
-  /** CPU of the server, commands it ran, bytes of its append-only file, so far. */
+  /** Reads the server's CPU time, commands, size of the append-only file and memory, so far. */
   used(): Promise<{ cpuMs: number; commands: number; aofBytes: number; memoryBytes: number }>;
 }
 
@@ -35,7 +35,7 @@ export async function startRedis(): Promise<BenchRedis> {
   const port = await freePort();
   const dir = mkdtempSync(join(directory, "redis-"));
   const durable = ["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"];
-  // A file that is written anew while it is measured gets shorter.
+  // No AOF rewrite, because it would make the measured file shorter.
   const growing = ["--auto-aof-rewrite-percentage", "0"];
   const args = [
     "--port",
@@ -69,7 +69,7 @@ export async function startRedis(): Promise<BenchRedis> {
   };
 }
 
-/** What the scripted model has seen since its last reset; times of its last call in epoch ms. */
+/** Statistics of the scripted model since its last reset; times of its last call in epoch ms. */
 interface ModelStats {
   calls: number;
   mostInFlight: number;
@@ -77,7 +77,7 @@ interface ModelStats {
   answeredAtMs: number;
 }
 
-/** The scripted model; `url` says in which manner it answers. */
+/** Starts the scripted model; the options of `url` set its deltas, gaps and latency. */
 export async function startModel() {
   const child = module("model-server.ts");
   const { port } = await heard<{ port: number }>(child);
@@ -103,7 +103,7 @@ export async function runLoop(
   return used.finally(() => child.kill());
 }
 
-/** Starts a worker in a process of its own. */
+/** Starts a worker in its own process. */
 export async function startWorker(order: Omit<WorkerOrder, "workspaceRoot">) {
   const child = module("workers.ts");
   await asked(child, { start: { ...order, workspaceRoot: join(directory, "workspaces") } });
@@ -120,7 +120,7 @@ export async function startWorker(order: Omit<WorkerOrder, "workspaceRoot">) {
   };
 }
 
-/** Parents in this process: ten tasks each may run side by side. */
+/** Creates parents in this process; each may run ten tasks in parallel. */
 export async function startParents(redisUrl: string, concurrency: number) {
   const client = createClient({ redisUrl });
   await client.start();
@@ -142,7 +142,7 @@ export async function startParents(redisUrl: string, concurrency: number) {
   };
 }
 
-/** The producer of the bare BullMQ worker. */
+/** Creates the producer for the bare BullMQ worker. */
 export async function startBullmqProducer(redisUrl: string) {
   const connection = { host: "127.0.0.1", port: Number(new URL(redisUrl).port) };
   const queue = new Queue("bench", { connection });
@@ -161,7 +161,7 @@ export async function startBullmqProducer(redisUrl: string) {
   };
 }
 
-/** Throws unless the run did its work. */
+/** Throws unless the run succeeded with the expected summary. */
 export function succeeded(reply: Reply): void {
   if (reply.status !== "succeeded" || !reply.summary.startsWith("Summary after"))
     throw new RangeError(`${reply.status} ${reply.stop_reason}: ${reply.error ?? reply.summary}`);
@@ -177,7 +177,7 @@ function module(name: string): ChildProcess {
   );
 }
 
-/** Ends with this process. */
+/** Registers a child process, which then ends with this process. */
 export function kept(child: ChildProcess): ChildProcess {
   children.add(child);
   child.on("exit", () => children.delete(child));
@@ -202,7 +202,7 @@ function asked<T>(child: ChildProcess, message: object | string): Promise<T> {
   return answer;
 }
 
-/** A port on 127.0.0.1 that nothing listens on. */
+/** Returns a free port on 127.0.0.1. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -1,10 +1,10 @@
-/** The work that every subject of the benchmark does: ask for a number of lookups, then for a summary. */
+/** The work of every subject of the benchmark: a number of lookups, then a summary. */
 
-/** The model that is asked for; the scripted server takes any. */
+/** Model id of the calls; the scripted server accepts any. */
 export const MODEL = "claude-bench";
 /** The system prompt of every conversation. */
 export const SYSTEM = "You are a sub-agent. Use the tools, then answer with one summary paragraph.";
-/** The one tool, as the Messages API takes it. */
+/** The only tool, in the form of the Messages API. */
 export const LOOKUP = {
   name: "lookup",
   description: "Look something up.",
@@ -15,10 +15,10 @@ export const LOOKUP = {
   },
 };
 
-/** So many tasks go before a measurement: until then every subject spends its time on compiling itself. */
+/** Number of tasks before a measurement, because a new process spends much CPU on JIT compilation. */
 export const WARM_UP_TASKS = 800;
 
-/** The size of one measurement. `concurrency` tasks side by side, each of `turns` tool turns and a last one. */
+/** The size of one measurement: `concurrency` tasks in parallel, each of `turns` tool turns and a last turn. */
 export interface Size {
   tasks: number;
   turns: number;
@@ -27,7 +27,7 @@ export interface Size {
   outputBytes: number;
 }
 
-/** What a subject used while it did its part. */
+/** Resources that a subject used during a measurement. */
 export interface Used {
   /** User and system CPU of its process, ms. */
   cpuMs: number;
@@ -35,24 +35,24 @@ export interface Used {
   rssMb: number;
 }
 
-/** The prompt that makes the scripted model ask for `turns` lookups. */
+/** Returns the prompt that makes the scripted model request `turns` lookups. */
 export function promptFor(turns: number): string {
   return `Please run ${turns} tools and summarise.`;
 }
 
-/** What the lookup gives back. */
+/** Returns a lookup result of `bytes` bytes. */
 export function lookupOutput(bytes: number): string {
   const sentence = "result line: lorem ipsum dolor sit amet, consectetur. ";
   return sentence.repeat(Math.ceil(bytes / sentence.length)).slice(0, bytes);
 }
 
-/** Throws unless `text` is the summary that ends the work. */
+/** Throws unless `text` is the expected summary. */
 export function checkSummary(text: string): void {
   if (!text.startsWith("Summary after"))
     throw new RangeError(`not the expected summary: ${text.slice(0, 200)}`);
 }
 
-/** Does `work` `tasks` times, `concurrency` at a time; resolves to how long each took, ms. */
+/** Does `work` `tasks` times, `concurrency` at a time; resolves to the duration of each, ms. */
 export async function sideBySide(
   { tasks, concurrency }: Pick<Size, "tasks" | "concurrency">,
   work: (lane: number) => Promise<void>,
@@ -71,7 +71,7 @@ export async function sideBySide(
   return tookMs;
 }
 
-/** Begins to meter this process; the answer tells what it used since. */
+/** Starts to meter this process; the returned function gives its usage since then. */
 export function meter(): () => Used {
   const cpu = process.cpuUsage();
   const startedMs = performance.now();

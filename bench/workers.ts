@@ -1,6 +1,6 @@
 /**
- * The workers that are measured, each in a process of its own: the product's (`product`), and a bare BullMQ worker that runs
- * the naive loop without committing a step (`bullmq`).
+ * The measured workers, each in its own process: the product's worker (`product`), and a bare BullMQ worker that runs the
+ * naive loop and commits no step (`bullmq`).
  */
 import Anthropic from "@anthropic-ai/sdk";
 import { Worker } from "bullmq";
@@ -8,7 +8,7 @@ import { createAnthropicModel, createWorker, defineTool } from "subagent-queue/w
 import { z } from "zod";
 import { LOOKUP, lookupOutput, MODEL, meter, SYSTEM } from "./work.ts";
 
-/** What a worker process is told at its start. */
+/** Start message of a worker process. */
 export interface WorkerOrder {
   kind: "product" | "bullmq";
   redisUrl: string;
@@ -58,7 +58,7 @@ async function startProduct({ redisUrl, baseUrl, workspaceRoot, concurrency, out
   };
 }
 
-/** One job is one task; its messages live in this process alone. */
+/** Starts a bare BullMQ worker. One job is one task; only this process has its messages. */
 async function startBullmq({ redisUrl, baseUrl, concurrency, outputBytes }: WorkerOrder) {
   const client = new Anthropic({ baseURL: baseUrl, apiKey: "bench", maxRetries: 0 });
   const output = lookupOutput(outputBytes);

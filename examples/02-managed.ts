@@ -1,4 +1,4 @@
-/** Origin A: the example workflow of managed sub-agents, call by call as a model would make them. */
+/** Origin A: the example workflow of managed sub-agents, with the same tool calls that a model would make. */
 import { type ChannelEntry, createParent, type ParentToolName } from "subagent-queue";
 import { setUp } from "./setup.ts";
 
@@ -30,7 +30,7 @@ await call("spawn_sub_agent", { name: "db_collector", description: "Queries data
 await call("send_agent_message", { target_agent_id: "api_collector", message: ORDERS });
 await call("send_agent_message", { target_agent_id: "db_collector", message: USERS });
 
-// Step 3: both work in parallel; their replies come by themselves, as text for the model's next user message.
+// Step 3: both work in parallel. The parent gets their replies as text for the model's next user message.
 const replies: ChannelEntry[] = [];
 while (replies.length < 2) {
   const news = await parent.newReplies({ timeout_ms: 60_000 });
@@ -41,7 +41,7 @@ replies.sort((a, b) => a.agent_id.localeCompare(b.agent_id));
 for (const reply of replies)
   console.log(`${reply.agent_id}: ${"summary" in reply ? reply.summary : reply.text}`);
 
-// Step 4: clean up early if needed. These two are done, so they are gone already.
+// Step 4: clean up early if needed. These two have already ended.
 await call("destroy_sub_agent", { agent_id: "api_collector" });
 await call("list_sub_agents", {});
 

@@ -1,4 +1,4 @@
-/** Origin C: a model is the parent. The SDK's tool runner drives it; the `agent` tool hands work to a sub-agent. */
+/** Origin C: a model is the parent. The SDK's tool runner drives it; the `agent` tool gives work to a sub-agent. */
 import Anthropic from "@anthropic-ai/sdk";
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
@@ -6,7 +6,7 @@ import { SAMPLE, setUp } from "./setup.ts";
 const PROMPT = "Which testing framework does this project use?";
 const { client, parentId, model, apiKey, baseURL, stop } = await setUp({
   opens: SAMPLE,
-  // What a model in the parent's place would do; the sub-agent answers by the offline model's own rules.
+  // The scripted answers of the parent's model; the sub-agent gets answers by the offline model's rules.
   offline: {
     match: { user: "Prepare the release" },
     turns: [
@@ -37,7 +37,7 @@ const runner = anthropic.beta.messages.toolRunner({
 for await (const message of runner) {
   for (const block of message.content) if (block.type === "text") console.log(`parent: ${block.text}`);
 }
-// The parent's whole transcript of the investigation is one tool call and one text.
+// In the parent's transcript the whole investigation is one tool call and one text.
 for (const { role, content } of runner.params.messages) {
   if (role !== "user" || typeof content === "string") continue;
   for (const block of content) if (block.type === "tool_result") console.log(`agent: ${block.content}`);

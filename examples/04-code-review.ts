@@ -1,4 +1,4 @@
-/** Origin B's exercises: a code reviewer with a prompt of its own, its counters, and a threshold for runaways. */
+/** Origin B's exercises: a code reviewer with its own prompt, its counters, and an alert threshold. */
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
 

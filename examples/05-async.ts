@@ -1,4 +1,4 @@
-/** What origin C left for later: spawn, poll, cancel, retrieve. */
+/** The asynchronous calls that origin C left for later: spawn, poll, cancel, retrieve. */
 import { setTimeout } from "node:timers/promises";
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
@@ -18,15 +18,15 @@ const long = await parent.spawn({ name: "long" });
 await parent.send(short.agent_id, "Do the short work.");
 await parent.send(long.agent_id, "Do the long work.");
 
-// Retrieve: whoever is first.
+// Retrieve: the first reply of the two.
 const first = await parent.waitAny([short.agent_id, long.agent_id]);
 console.log(`${first.agent_id}: ${first.status}: ${first.summary}`);
 
-// Poll: reading keeps nobody alive and costs no turn.
+// Poll: a read does not extend an agent's life and costs no turn.
 while ((await parent.get(long.agent_id)).status !== "running") await setTimeout(100);
 for (const { agent_id, status } of await parent.list()) console.log(`${agent_id}: ${status}`);
 
-// Cancel: its model call is aborted at once, and the end has an entry, too.
+// Cancel: the model call is aborted at once, and the channel gets an entry about the end.
 console.log(await parent.destroy(long.agent_id));
 const end = await parent.waitAny([long.agent_id]);
 console.log(`${end.agent_id}: ${end.status}, ${end.stop_reason}`);

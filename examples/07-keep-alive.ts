@@ -1,4 +1,4 @@
-/** A sub-agent that stays: it keeps its conversation and its files, and takes further messages. */
+/** A sub-agent with `keep_alive`: it keeps its conversation and its files, and takes further messages. */
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 

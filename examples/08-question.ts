@@ -1,4 +1,4 @@
-/** A sub-agent that asks: it waits without holding a worker until its parent answers, or its default holds. */
+/** A sub-agent that asks its parent: it waits, without a worker, for the answer or, at the deadline, the default. */
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 
@@ -17,7 +17,7 @@ for await (const entry of parent.replies()) {
   if (entry.kind === "reply") break;
 }
 
-// A task asks whoever gave it.
+// A task asks the caller of `task`.
 const reply = await parent.task({
   prompt: "Ask your parent: Which city?",
   onQuestion: ({ text }) => (text === "Which city?" ? "Zürich" : "Decide yourself"),

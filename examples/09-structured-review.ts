@@ -1,4 +1,4 @@
-/** Origin B's exercise once more, in shape: the reviewer's answer fits a schema, is checked, and comes back typed. */
+/** Origin B's exercise with a schema: the reviewer's answer is checked against it and returned as a typed value. */
 import { createParent } from "subagent-queue";
 import { z } from "zod";
 import { SAMPLE, setUp } from "./setup.ts";
@@ -26,7 +26,7 @@ const reply = await parent.task({
   output_schema: Review,
 });
 
-// `output` is a Review where the run succeeded, and there in no other case.
+// `output` is a Review, and exists only if the run succeeded.
 if (reply.status === "succeeded") {
   const { verdict, findings } = reply.output;
   console.log(`${verdict}: ${findings.length} findings`);

@@ -1,4 +1,4 @@
-/** Tools of an MCP server: here npm's reference file server, opened on one directory, for one agent that may only read. */
+/** Tools of an MCP server: here the reference file server from npm, for one directory and an agent that may only read. */
 import { join } from "node:path";
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";

@@ -1,4 +1,4 @@
-/** Files in, files out: a task brings a file, its reply lists what stands in the workspace at the end, with digests. */
+/** Files in, files out: a task has a file, its reply lists the files in the workspace at the end, with digests. */
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 

@@ -1,8 +1,8 @@
-/** A parent that goes away: its sub-agent hands back what it has, and whoever comes next reads it. */
+/** A parent that stops: its sub-agent replies with what it has, and the next process of that parent reads the reply. */
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 
-// A sub-agent with a lot to look at, and what it says when it is asked for what it has.
+// A turn of a sub-agent with much work.
 const look = (n: number) => ({
   latencyMs: 2_000,
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern: `${n}*.md` } }],
@@ -14,7 +14,7 @@ const { client, parentId, stop } = await setUp({
   },
 });
 
-// As long as this process lives it renews the lease. `keep`, `finish` or `destroy` says what becomes of the agents after it.
+// This process renews the lease while it lives. Then `keep`, `finish` or `destroy` decides about the agents.
 const lease = { onParentGone: "finish" as const, ms: 1_000 };
 const parent = createParent({ client, parentId, lease });
 const { agent_id } = await parent.spawn({ name: "reader" });
@@ -22,7 +22,7 @@ await parent.send(agent_id, "Read all the notes.");
 console.log("the parent goes away, its sub-agent works");
 await parent.stop();
 
-// A parent of the same name, without a lease: some ten seconds later the reply is in its channel, for seven days.
+// A parent with the same id, without a lease: after about ten seconds its channel has the reply, for seven days.
 const heir = createParent({ client, parentId });
 const reply = await heir.waitAny([agent_id]);
 console.log(`${reply.agent_id}: ${reply.status}, ${reply.stop_reason}: ${reply.summary}`);

@@ -1,4 +1,4 @@
-/** Agent definitions: a file of the common form makes a kind of sub-agent, for code and for a parent's model. */
+/** Agent definitions: a file in the common form defines a kind of sub-agent, for code and for a parent's model. */
 import { join } from "node:path";
 import { createClient, createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
@@ -16,7 +16,7 @@ const reply = await parent.task({
 });
 console.log(`${reply.status}: ${reply.summary}`);
 
-// A model that is the parent names one in its own tools.
+// If a model is the parent, its tools have the definitions' names as an enum.
 const [task] = parent.tools(["task"]);
 console.log(JSON.stringify(task?.input_schema.properties, ["agent", "enum"]));
 

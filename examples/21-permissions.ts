@@ -1,4 +1,4 @@
-/** Permissions and hooks: what is refused, what waits for the parent's word, and what code of yours says of each call. */
+/** Permissions and hooks: tool calls that are denied, calls that wait for the parent, and your own code for each call. */
 import { createParent, isPermissionQuestion } from "subagent-queue";
 import type { Hook } from "subagent-queue/worker";
 import { setUp } from "./setup.ts";
@@ -31,7 +31,7 @@ const parent = createParent({
   parentId,
   permissions: { allow: ["Write(*.md)"], ask: ["Write(README.md)"], deny: ["Write(.github/**)"] },
 });
-// The call waits without a worker until this answers: "allow" lets it begin, anything else is the reason why not.
+// The call waits, without a worker, until `onQuestion` answers: "allow" lets it begin, any other text is the reason against it.
 const reply = await parent.task({
   prompt: "Take notes",
   onQuestion(question) {

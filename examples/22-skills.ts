@@ -1,4 +1,4 @@
-/** Skills: folders with a SKILL.md, listed to the model by name, loaded when one fits, narrowed like tools. */
+/** Skills: folders with a SKILL.md. The model gets their names and loads one if it fits; a parent narrows them like tools. */
 import { join } from "node:path";
 import { createParent } from "subagent-queue";
 import { openSkills } from "subagent-queue/worker";
@@ -23,7 +23,7 @@ const parent = createParent({ client, parentId });
 const reply = await parent.task("What changed since the last release?");
 console.log(`${reply.status}: ${reply.summary}`, reply.tools_called);
 
-// A profile or a spawn names those that may be used; none means no such tool.
+// A profile or a spawn names the allowed skills; an empty list means no `skill` tool.
 const { in_force } = await parent.spawn({ name: "Plain", skills: [] });
 console.log(JSON.stringify(in_force));
 

@@ -1,4 +1,4 @@
-/** A task that comes due by itself. While no worker lives nothing is lost, and nothing piles up: what was missed runs once. */
+/** Scheduled tasks. While no worker lives no task is lost and none pile up: missed times run once. */
 import { createParent } from "subagent-queue";
 import { createIntake } from "subagent-queue/api";
 import { setUp } from "./setup.ts";
@@ -25,7 +25,7 @@ await parent.schedule({
 await parent.pauseSchedule("morning");
 for (const { schedule_id, paused } of await parent.schedules()) console.log({ schedule_id, paused });
 
-// `subagent-queue worker` has this beside its worker: it begins what comes due.
+// `subagent-queue worker` runs such an intake, too: it starts the tasks that are due.
 const intake = createIntake({ redisUrl, prefix: "examples", client });
 await intake.start();
 let rounds = 0;

@@ -1,4 +1,4 @@
-/** A registered profile: said once, in force for every process and door that acts as this parent, and only ever narrowed. */
+/** A registered profile: it binds every process and interface that acts as this parent; a spawn can only narrow it. */
 import { createParent, SubagentError } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
 
@@ -13,13 +13,13 @@ const profile = {
 const { version, changed } = await operator.register(profile);
 console.log(`version ${version}, ${changed ? "changed" : "as before"}`);
 
-// Another process, which knows nothing of it: the receipt says what is in force.
+// Another process does not know the profile: the receipt has the settings in force.
 const parent = createParent({ client, parentId });
 const agent = await parent.spawn({ name: "Reader", tools: ["Read"], limits: { max_turns: 5 } });
 console.log(agent.limits.max_turns, JSON.stringify(agent.in_force));
 await parent.destroy(agent.agent_id);
 
-// Nobody gets beyond it.
+// A call that exceeds the profile is refused.
 const wider = await parent
   .task({ prompt: "Which testing framework?", limits: { max_turns: 11 } })
   .catch((error: unknown) => error);

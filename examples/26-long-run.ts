@@ -1,4 +1,4 @@
-/** A run that outgrows the context window: the model sums up what is old, and the run goes on from the summary. */
+/** A run that outgrows the context window: the model summarises the older part, and the run continues from the summary. */
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
 

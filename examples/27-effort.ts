@@ -1,4 +1,4 @@
-/** How thorough the model is to be, and how many tokens it is told it has: a profile sets the most, a spawn takes less. */
+/** Effort and task budget (tokens that the model is told it has): a profile sets the maximum, a spawn may take less. */
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 

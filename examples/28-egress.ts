@@ -1,4 +1,4 @@
-/** Commands in a sandbox, whose one way out is a proxy to the hosts that the operator named; any other is refused. */
+/** Commands in a sandbox: their only network access is a proxy to the hosts that the operator allows. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createParent } from "subagent-queue";
@@ -9,7 +9,7 @@ const shop = createServer((_, response) => response.end("3 orders\n"));
 await new Promise<void>((resolve) => void shop.listen(0, "127.0.0.1", resolve));
 const host = `127.0.0.1:${(shop.address() as AddressInfo).port}`;
 
-// Addresses that are not of the public internet have to be named as well.
+// Addresses outside of the public internet must be allowed separately.
 const { runner, sentence } = await chooseRunner({ egress: { hosts: host, ranges: "127.0.0.0/8" } });
 if (!runner) throw new Error(sentence);
 
@@ -27,7 +27,7 @@ const { client, parentId, stop } = await setUp({
 });
 const parent = createParent({ client, parentId });
 
-// A rule narrows what one agent may run; the list of hosts is the worker's.
+// A rule limits the commands of one agent; the list of hosts belongs to the worker.
 const permissions = { allow: ["Bash(curl *)"] };
 const { status, summary } = await parent.task({ prompt: "How many orders are there?", permissions });
 console.log(status);

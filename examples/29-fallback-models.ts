@@ -1,8 +1,8 @@
-/** A chain of models: while the first one is limited the next one answers, at its own price, and the reply names it. */
+/** A chain of models: while the provider limits the first one, the next one answers at its own price; the reply names it. */
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 
-// The provider limits the first call for half a minute; nobody waits for that.
+// The provider limits the first call for 30 s; the run does not wait for that.
 const limited = { status: 429, headers: { "retry-after": "30" } };
 const { client, parentId, stop } = await setUp({
   offline: { turns: [{ content: [{ type: "text", text: "Vitest." }], failures: [limited] }] },

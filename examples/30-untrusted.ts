@@ -1,4 +1,4 @@
-/** What a sub-agent says is data: no secret of its worker is in it, and no words in it end the fence that a model reads it in. */
+/** A reply is untrusted data: it contains no secret of the worker, and no text in it can end the fence around it. */
 import { createParent } from "subagent-queue";
 import { defineTool } from "subagent-queue/worker";
 import { z } from "zod";
@@ -12,7 +12,7 @@ const showEnvironment = defineTool({
   run: async () => `SHOP_TOKEN=${TOKEN} ${Buffer.from(TOKEN).toString("base64")}`,
 });
 const { client, parentId, stop } = await setUp({
-  // What an MCP server is given is a secret of the worker, as its keys and passwords are.
+  // The environment of an MCP server is a secret of the worker, like its keys and passwords.
   mcpServers: { shop: { command: "/no/such/program", env: { SHOP_TOKEN: TOKEN } } },
   worker: { tools: [showEnvironment] },
   offline: {
@@ -28,7 +28,7 @@ const parent = createParent({ client, parentId });
 const { agent_id } = await parent.spawn({ name: "Careless" });
 await parent.send(agent_id, "What is in your environment?");
 
-// As a model that is the parent reads it; the boundary is drawn anew each time.
+// The text for a model that is the parent; its boundary is a new random value each time.
 const { text, ack } = await parent.newReplies({ timeout_ms: 30_000 });
 console.log(
   text.replace(/"[0-9a-f]{12}"/g, '"<drawn>"').replace(/ (tokens|cost_usd|duration_ms)="[^"]*"/g, ""),

@@ -1,4 +1,4 @@
-/** What every example needs around it: a worker in this process, and a model for it to call. */
+/** The setup of every example: a worker in this process, and a model that it calls. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,20 +13,20 @@ import {
   type WorkerOptions,
 } from "subagent-queue/worker";
 
-/** A small project for sub-agents to look at. */
+/** A small project that sub-agents read. */
 export const SAMPLE = join(import.meta.dirname, "sample");
 
-/** `opens`: a directory the sub-agents may read. `offline`: what the offline model says where its rules would not do. */
+/** `opens`: a directory that the sub-agents may read. `offline`: a script for what the offline model's rules cannot do. */
 export interface SetupOptions {
   opens?: string;
   offline?: Scenario;
-  /** What else the worker is made of. */
+  /** Further options of the worker. */
   worker?: Partial<WorkerOptions>;
   /** MCP servers whose tools the sub-agents get. */
   mcpServers?: WorkerOptions["mcpServers"];
 }
 
-/** A running worker. `model` and `baseURL`: where a model that plays the parent is to be found. */
+/** A running worker. `model`, `apiKey` and `baseURL`: access to the model for a parent that is a model. */
 export interface Setup {
   client: Client;
   parentId: string;
@@ -49,7 +49,7 @@ export async function setUp({
   const prefix = "examples";
   const model = key ? "claude-sonnet-5-5" : "offline-1";
   const client = createClient({ redisUrl, prefix, model });
-  await client.start(); // a worker would wait for a Redis that is not there
+  await client.start(); // rejects if Redis is unreachable; a worker would wait for it
   const offline = createOfflineModel(scenario ? { scenario } : {});
   if (!key) await offline.start();
   const apiKey = key ?? "offline";

@@ -1,9 +1,9 @@
 /**
- * Builds dist/ from src/: tsc, then the Lua scripts that tsc leaves behind; then esbuild puts the modules together.
+ * Builds dist/ from src/: runs tsc, copies the Lua scripts, then bundles the modules with esbuild.
  *
- * 1. dist/ is replaced in one step by a finished build; a failed one leaves the old dist/ alone.
- * 2. With `--if-changed` nothing happens when dist/ was built from exactly these sources, so that a running
- *    service never has its files exchanged by somebody's `npm test`.
+ * 1. A finished build replaces dist/ in one step; a failed build does not change the old dist/.
+ * 2. `--if-changed` does nothing if dist/ was built from exactly these sources, so that `npm test` does not replace the
+ *    files of a running service.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -25,7 +25,7 @@ import { build as bundle } from "esbuild";
 const root = join(import.meta.dirname, "..");
 const dist = join(root, "dist");
 const digestFile = ".build-digest";
-/** Build inputs besides src/. The lock file stands for the compiler's version. */
+/** Build inputs besides src/. The lock file has the compiler's version. */
 const inputs = [
   "tsconfig.json",
   "tsconfig.build.json",
@@ -40,7 +40,7 @@ const programs = [
   "worker/health/watchdog-thread.js",
   "worker/tools/search/thread.js",
 ];
-/** Where the modules stand, put together, within dist/. */
+/** Folder of the bundled modules within dist/. */
 const bundleFolder = "bundle";
 
 const manifest = () => JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
@@ -83,9 +83,9 @@ function copyLua(files, target) {
 }
 
 /**
- * Puts the modules of the entry points together, so that a process reads tens of files in place of hundreds: that is half of what
- * an import of ours costs. What entry points share stays one module, so that a class is one class to all of them; each
- * entry point keeps its path and exports what stands in the bundle.
+ * Bundles the modules of the entry points, so that a process reads tens of files instead of hundreds: that is half the time of
+ * importing this package. Code that entry points share stays one module, so that all of them have the same classes. Each entry
+ * point keeps its path and exports its part of the bundle.
  */
 async function putTogether(target) {
   const { exports, bin } = manifest();
@@ -118,7 +118,7 @@ async function putTogether(target) {
   }
 }
 
-/** What a module finds beside itself, it finds there also from within the bundle. */
+/** Keeps `import.meta` paths valid in the bundle: each module sees its original place in dist/. */
 function ownPlaces(target) {
   return {
     name: "own-places",
@@ -135,7 +135,7 @@ function ownPlaces(target) {
   };
 }
 
-/** The new build stands beside dist/ until it is whole; paths in its source maps stay right that way. */
+/** Builds in a folder beside dist/, then renames it to dist/; as a sibling, the paths in its source maps stay right. */
 async function build(files, digest) {
   const fresh = `${dist}.new-${process.pid}`;
   const old = `${dist}.old-${process.pid}`;

@@ -1,9 +1,9 @@
 /**
- * Runs the Dockerfile's steps without a container engine: the context by .dockerignore, the build stage's RUN lines,
- * the final stage's files; then the image's own command as a user without rights, against a Redis of its own, until
- * SIGTERM. Says what the image would weigh. Needs root (to change users) and redis-server (or REDIS_SERVER_BIN); leaves nothing behind.
+ * Runs the Dockerfile's steps without a container engine: copies the context by .dockerignore, runs the build stage's RUN
+ * lines, copies the final stage's files. Then runs the image's command as an unprivileged user, against its own Redis, until
+ * SIGTERM. Prints the image's size. Needs root (to change users) and redis-server (or REDIS_SERVER_BIN); removes its files.
  *
- * Understood of .dockerignore: `*` first, then `!path` lines. Of the Dockerfile: what test/deploy/image.test.ts knows.
+ * Supports in .dockerignore: `*` first, then `!path` lines. In the Dockerfile: what test/deploy/image.test.ts knows.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -25,7 +25,7 @@ import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 
 const root = join(import.meta.dirname, "..");
-/** A user that owns nothing: `node` in the image, `nobody` here. */
+/** Uid of a user that owns no files: `node` in the image, `nobody` here. */
 const NOBODY = 65_534;
 const READY_MS = 30_000;
 const STOP_MS = 30_000;
@@ -43,7 +43,7 @@ function copyContext(target) {
     cpSync(join(root, line.slice(1)), join(target, line.slice(1)), { recursive: true });
 }
 
-/** The stages as [instruction, rest] pairs. */
+/** Returns the stages of the Dockerfile as lists of [instruction, rest] pairs. */
 function stages() {
   const parsed = [];
   for (const line of readLines("Dockerfile")) {
@@ -59,7 +59,7 @@ function run(command, cwd) {
   if (status !== 0) throw new Error(`failed: ${command}`);
 }
 
-/** COPY as the image does it; `/app` is `app`, in which relative paths lie as well. */
+/** Does a COPY of the Dockerfile; `/app` and relative paths become paths in `app`. */
 function copy(rest, from, app) {
   const words = rest.split(" ").filter((word) => !word.startsWith("--"));
   const target = words.pop() ?? "";
@@ -99,7 +99,7 @@ async function startRedis(directory) {
   return { url: `redis://127.0.0.1:${port}`, server: spawn(binary, [...options, ...production]) };
 }
 
-/** Starts the image's command; resolves with its exit code after one SIGTERM, which it gets when it is ready. */
+/** Starts the image's command and sends SIGTERM when it is ready; resolves to its exit code. */
 async function runCommand(stage, app, home, redisUrl) {
   const json = (name) => JSON.parse(stage.find(([instruction]) => instruction === name)[1]);
   const [program, ...args] = [...json("ENTRYPOINT"), ...json("CMD")].map((word) => word.replace("/app", app));

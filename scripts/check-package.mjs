@@ -1,8 +1,8 @@
 /**
- * Checks the package as its users get it: packs it, judges the tarball (publint, attw), installs it into a project
- * outside of this repository, and runs a parent and a worker there, in JavaScript and in TypeScript, against a Redis and
- * an offline model of its own. `--all-nodes` runs them on Node 22 and 24 as well (binaries from the registry).
- * Needs redis-server (or REDIS_SERVER_BIN); leaves nothing behind.
+ * Checks the package that users get: packs it, checks the tarball (publint, attw), and installs it into a project outside
+ * of this repository. Runs a parent and a worker there, in JavaScript and in TypeScript, against its own Redis and offline
+ * model. `--all-nodes` also runs them on Node 22 and 24 (binaries from the registry).
+ * Needs redis-server (or REDIS_SERVER_BIN); removes its files.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ import { createInterface } from "node:readline";
 const root = join(import.meta.dirname, "..");
 const OTHER_NODES = ["22", "24"];
 const STEP_MS = 60_000;
-/** Two lines each, whatever Node they run on. */
+/** The two output lines of each sample, the same on every Node version. */
 const EXPECTED = {
   "parent.js": ["succeeded 2 write_file", "data_collector reply true"],
   "built/parent.js": ["succeeded 2 write_file", "data_collector 20 unknown_agent"],
@@ -43,7 +43,7 @@ function run(command, args, cwd = root) {
 }
 
 const bin = (name) => join(root, "node_modules", ".bin", name);
-/** What a plain install may print: its sum, a script of BullMQ's that npm does not run, and what the machine is set to. */
+/** Matches the lines that an install may print: its summary, BullMQ's script that npm skips, and npm settings of the host. */
 const INSTALL_MAY_SAY =
   /^(?:|added \d+ packages.*|npm warn install-scripts.*|npm warn Unknown \w+ config.*)$/;
 const install = (directory, ...names) =>
@@ -57,13 +57,13 @@ function pack(directory) {
   run("npm", ["pack", "--loglevel=error", "--pack-destination", directory]);
   const tarball = join(directory, readdirSync(directory).find((name) => name.endsWith(".tgz")) ?? "");
   run(bin("publint"), [tarball, "--strict"]);
-  // The package is ESM alone: `require` and the resolution of old compilers are not promised.
+  // The package is ESM only: `require` and the module resolution of old compilers are not supported.
   run(bin("attw"), [tarball, "--profile", "esm-only", "--format", "ascii", "--no-emoji"]);
   say(`packed ${(statSync(tarball).size / 1e3).toFixed(0)} kB; publint and attw have no complaint`);
   return tarball;
 }
 
-/** The project has no public address yet, and an invented one would lead to a stranger (docs/adr/0056-no-repository-field.md). */
+/** Checks the repository field: none (no public address yet, see docs/adr/0056-no-repository-field.md), or an https URL. */
 function judgeRepository() {
   const { repository } = manifest(root);
   if (repository === undefined) return say("no repository field: the project has no public address yet");
@@ -71,7 +71,7 @@ function judgeRepository() {
   if (!address.startsWith("https://")) throw new Error(`repository is no https address: ${address}`);
 }
 
-/** A project with the package and the samples, the TypeScript ones compiled against the package's types. */
+/** Creates a project with the package and the samples; compiles the TypeScript samples against the package's types. */
 function createProject(directory, tarball) {
   const { devDependencies } = manifest(root);
   cpSync(join(root, "scripts", "check-package"), directory, { recursive: true });
@@ -88,7 +88,7 @@ function createProject(directory, tarball) {
   );
 }
 
-/** Installs the package as the README says; every line that npm prints is read. */
+/** Installs the package as the README says; throws if npm prints an unexpected line. */
 function installQuietly(directory, tarball) {
   const { status, stdout, stderr } = spawnSync("npm", ["install", tarball, "--no-audit", "--no-fund"], {
     cwd: directory,
@@ -99,7 +99,7 @@ function installQuietly(directory, tarball) {
   if (status !== 0 || unexpected.length > 0) throw new Error(`npm install said:\n${unexpected.join("\n")}`);
 }
 
-/** On a machine without a Redis, `run` says what can be done. */
+/** Checks that `run` on a host without Redis says how to get one. */
 function runWithoutRedis(directory) {
   const main = join(directory, "node_modules", "subagent-queue", "dist", "cli", "main.js");
   const env = { ...process.env, PATH: "/nowhere", REDIS_URL: "", REDIS_SERVER_BIN: "" };
@@ -113,7 +113,7 @@ function runWithoutRedis(directory) {
   say("without any Redis it says which ones there are");
 }
 
-/** Every entry that the package names can be loaded. */
+/** Loads all entry points of the package. */
 function loadEntries(directory) {
   const names = Object.keys(manifest(root).exports).filter((each) => !each.endsWith(".json"));
   for (const name of names) {
@@ -123,7 +123,7 @@ function loadEntries(directory) {
   say(`each of its ${names.length} entries can be loaded`);
 }
 
-/** Paths of the Node binaries to try. */
+/** Returns the paths of the Node binaries to test; installs those of the other versions if `all`. */
 function nodes(directory, all) {
   if (!all) return [process.execPath];
   const others = OTHER_NODES.map((major) => {
@@ -136,7 +136,7 @@ function nodes(directory, all) {
   return [process.execPath, ...others];
 }
 
-/** Starts a process; resolves with it and the line that says it is ready. */
+/** Starts a process; resolves to it and its line that matches `ready`. */
 async function start(command, args, { cwd, env, ready }) {
   const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", 2] });
   const lines = createInterface({ input: child.stdout });
@@ -159,7 +159,7 @@ async function stop(child) {
   return child.exitCode;
 }
 
-/** Runs one worker and one parent on `node`. */
+/** Runs each sample on `node`: one worker and one parent. */
 async function trySamples(node, cwd, env) {
   const version = run(node, ["--version"]).trim();
   for (const [parent, expected] of Object.entries(EXPECTED)) {

@@ -1,7 +1,7 @@
 /**
- * Runs `npm ci` when node_modules does not hold what package-lock.json asks for, and says so in one line.
- * Uses nothing but Node: it has to work before anything is installed. Silent when all is well.
- * Compares contents, never file dates: a fresh checkout has any date.
+ * Runs `npm ci` if node_modules differs from package-lock.json, and prints one line about it; otherwise prints nothing.
+ * Uses only Node, because it must work before packages are installed.
+ * Compares contents, not file dates, because a fresh checkout can have any dates.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -9,14 +9,14 @@ import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 
-/** Why an install is needed, as the end of a sentence, or undefined when none is. */
+/** Returns the reason for an install, as the end of a sentence; undefined if none is needed. */
 function reasonToInstall() {
   const wanted = packagesIn(join(root, "package-lock.json"));
   if (wanted === undefined) return undefined;
   const installed = packagesIn(join(root, "node_modules", ".package-lock.json"));
   if (installed === undefined) return "nothing is installed yet";
   for (const [path, entry] of Object.entries(wanted)) {
-    // Optional packages are left out on platforms they are not made for.
+    // npm skips optional packages that do not support the platform.
     if (path === "" || (entry.optional && installed[path] === undefined)) continue;
     if (installed[path]?.version !== entry.version) return `${path} differs from package-lock.json`;
   }
@@ -32,11 +32,11 @@ function packagesIn(lockFile) {
   }
 }
 
-/** Prefers the npm that runs us; `npm` from the PATH otherwise. No dependency of ours needs an install script. */
+/** Runs `npm ci` with the npm that runs this script, else `npm` from the PATH. No dependency needs an install script. */
 function npmCi() {
   const options = ["ci", "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
   const npmCli = process.env.npm_execpath;
-  // npm's own report goes to stderr, so that stdout belongs to the command the user asked for.
+  // npm's report goes to stderr, so that stdout has only the output of the user's command.
   const stdio = ["ignore", 2, 2];
   if (npmCli?.endsWith("npm-cli.js")) {
     return spawnSync(process.execPath, [npmCli, ...options], { cwd: root, stdio });

@@ -1,30 +1,30 @@
 /**
- * The mutation gate: breaks one guard of the code at a time and asks whether the tests notice.
+ * The mutation gate: breaks one guard of the code at a time and checks that a test fails.
  *
- * A mutant is `{ id, promise, file, find, replace, tests, title?, reason? }` in a list under `test/mutants/`:
- * `promise` says what the guard is for; `find` stands exactly once in `file` and becomes `replace`; `tests` are the
- * smallest test files that must go red, `title` narrows them to the tests whose name holds it; `reason` says why a
- * survivor is accepted.
+ * A mutant is `{ id, promise, file, find, replace, tests, title?, reason? }` in a list under `test/mutants/`.
+ * `promise`: the purpose of the guard. `find`: a text that occurs exactly once in `file`; `replace` replaces it. `tests`: the
+ * smallest test files that must fail; `title` selects the tests whose name contains it. `reason`: why a survivor is
+ * accepted.
  *
- * 1. A mutant that cannot be applied, or that does not even load, is stale: an error, never a pass.
- * 2. No mutant counts before its own tests were green without it.
- * 3. One mutant at a time stands in a copy of the tree, never in the tree itself (`mutants/test-runs.mjs`).
+ * 1. A mutant that cannot be applied, or does not load, is stale: that is an error, never a pass.
+ * 2. A mutant counts only after its own tests passed without it.
+ * 3. Each copy of the tree contains one mutant at a time; the tree itself never does (`mutants/test-runs.mjs`).
  *
- * Exit code 1 when a mutant survived without a reason or is stale. Each verdict goes to `test/mutants/verdicts.json`, where
- * it stands until its passage of the source or its tests change.
+ * Exit code 1 if a mutant survived without a reason or is stale. `test/mutants/verdicts.json` stores each verdict; it is
+ * valid until the mutant's passage of the source or its tests change.
  *
- * --list           say what there is and run nothing
- * --check          hold the lists and the verdicts against the tree and run nothing; exit code 1 also when a mutant of the README's
- *                  promises has no standing verdict `killed`
- * --unjudged       mutants of which no verdict stands
- * --baseline       what became of the mutants that the suite of 64bb55e killed; runs nothing
+ * --list           prints the mutants, runs nothing
+ * --check          checks the lists and the verdicts against the tree, runs nothing; exit code 1 also if a mutant of the
+ *                  README's promises has no valid verdict `killed`
+ * --unjudged       mutants without a valid verdict
+ * --baseline       prints the state of the mutants that the suite of 64bb55e killed; runs nothing
  * --only A,B       these ids or areas (an area is a list's file name)
- * --changed        mutants whose file or tests differ from the main branch, in at most 60 s; says what it left out
+ * --changed        mutants whose file or tests differ from the main branch, in at most 60 s; prints those left out
  * --base BRANCH    the main branch, for --changed; default main
- * --budget S       at most so many seconds; default 55 with --changed, else none
- * --limit S        longest test run, default 180; one that takes longer counts as red
- * --jobs N         so many copies side by side, default 2
- * --json FILE      also writes the results there
+ * --budget S       time limit in seconds; default 55 with --changed, else none
+ * --limit S        time limit of a test run in seconds, default 180; a longer run counts as failed
+ * --jobs N         number of copies that run in parallel, default 2
+ * --json FILE      also writes the results to this file
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -34,7 +34,7 @@ import { git, makeCopy, openKnowledge, openRunner, ROOT, setOf, TIME_LIMIT } fro
 import { gateOf, openVerdicts } from "./mutants/verdicts.mjs";
 
 const LISTS = "test/mutants";
-/** `--changed` is meant to be waited for: a minute, the start and the end of this process included. */
+/** A developer waits for `--changed`, so it takes at most a minute, including start and end of this process. */
 const CHANGED_BUDGET_S = 55;
 
 const { values: flags } = parseArgs({
@@ -59,7 +59,7 @@ const secondsGone = () => (Date.now() - startedMs) / 1_000;
 const fits = (ms) => secondsGone() + ms / 1_000 <= budgetS;
 const limitS = () => Math.max(1, Math.min(Number(flags.limit), budgetS - secondsGone()));
 
-/** All mutants, each with the area its list is called after. */
+/** Loads all mutants, each with its area: the name of its list. */
 async function loadMutants() {
   const all = [];
   for (const name of readdirSync(join(ROOT, LISTS)).sort()) {
@@ -75,7 +75,7 @@ async function loadMutants() {
   return all;
 }
 
-/** Why a mutant cannot be applied to the tree as it is; undefined when it can. */
+/** Returns the reason why a mutant cannot be applied to the tree; undefined if it can. */
 function staleness({ promise, file, find, replace, tests }) {
   if (!promise || !tests?.length) return "it has no promise or no tests";
   if (find === replace) return "it changes nothing";
@@ -93,25 +93,25 @@ function contentOf(path) {
   }
 }
 
-/** Files that differ from the merge base with the main branch, uncommitted and new ones included. */
+/** Returns the files that differ from the merge base with the main branch, including uncommitted and new ones. */
 function changedFiles() {
   let base = "HEAD";
   try {
     base = git("merge-base", "HEAD", flags.base).trim();
   } catch {
-    // Without a main branch only what is not committed counts.
+    // Without a main branch only uncommitted files count.
   }
   const names = git("diff", "--name-only", base) + git("ls-files", "--others", "--exclude-standard");
   return new Set(names.split("\n"));
 }
 
-/** The mutants that the flags ask for. */
+/** Returns the mutants that the flags select. */
 function chosen(all, verdicts) {
   const wanted = flags.only?.split(",");
   const changed = flags.changed ? changedFiles() : undefined;
   return all.filter((mutant) => {
     const { id, area, file, tests } = mutant;
-    // Asked of each, so that its verdict is one about the tree as it is now, also when the tree changes meanwhile.
+    // Called for each mutant, to compute its digest now: the tree may change during the run.
     const standing = verdicts.standing(mutant);
     return (
       (!flags.unjudged || !standing) &&
@@ -121,7 +121,7 @@ function chosen(all, verdicts) {
   });
 }
 
-/** Puts a mutant into a copy, runs its tests, and takes it out again. */
+/** Applies a mutant in a copy, runs its tests, and reverts it. */
 async function judge(copy, runner, mutant) {
   const path = join(copy, mutant.file);
   const original = readFileSync(path, "utf8");
@@ -135,7 +135,7 @@ async function judge(copy, runner, mutant) {
   }
 }
 
-/** Runs mutants, those with quick tests first, side by side; `tell` hears each verdict. Resolves to those left out. */
+/** Runs mutants in parallel, those with quick tests first; calls `tell` with each verdict. Resolves to those left out. */
 async function runAll(mutants, tell) {
   const known = openKnowledge(LISTS);
   const costMs = (mutant) => known.expectedMs(setOf(mutant));
@@ -166,7 +166,7 @@ async function runAll(mutants, tell) {
   return leftOut;
 }
 
-/** Says of how many mutants a verdict stands. Answers whether all is as it must be ({@link gateOf}). */
+/** Prints how many mutants have a valid verdict. Returns true if the gate passes ({@link gateOf}). */
 function tellStanding(mutants, verdicts) {
   const { killed, survived, inexcusable, unproven, unjudged } = gateOf(mutants, verdicts.standing);
   console.log(
@@ -179,7 +179,7 @@ function tellStanding(mutants, verdicts) {
   return inexcusable.length === 0 && unproven.length === 0;
 }
 
-/** Compares with the suite that the rebuilding of the house began with. A survivor of today has its reason in its list. */
+/** Compares the verdicts with those of the suite at 64bb55e. A survivor of today has its reason in its list. */
 function tellBaseline(mutants, verdicts) {
   const now = new Map(mutants.map((mutant) => [mutant.id, verdicts.standing(mutant) ?? "without a verdict"]));
   const then = Object.entries(JSON.parse(contentOf(`${LISTS}/baseline-64bb55e.json`)));
@@ -208,7 +208,7 @@ function lineOf({ verdict, ms, by, why, reason, promise, ...mutant }) {
 
 async function main() {
   const all = await loadMutants();
-  // Every list is held against the tree, also the mutants that are not run.
+  // All mutants are checked against the tree, also those that are not run.
   const stale = new Set(all.filter(staleness));
   const sound = all.filter((mutant) => !stale.has(mutant));
   const verdicts = openVerdicts();
@@ -239,7 +239,7 @@ async function main() {
   return summarize(results, leftOut, all.length);
 }
 
-/** Says what was found. Resolves to the exit code. */
+/** Prints the results. Returns the exit code. */
 function summarize(results, leftOut, allCount) {
   const seconds = Math.round(secondsGone());
   if (flags.json) writeFileSync(flags.json, `${JSON.stringify({ seconds, results }, undefined, 2)}\n`);

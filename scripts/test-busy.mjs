@@ -1,6 +1,6 @@
 /**
- * The tests on a busy machine: endless loops fill its first core, the tests have all cores, or with --one-core that
- * one only. Nothing may fail for it.
+ * Runs the tests on a busy host: endless loops fill its first core. The tests use all cores, or with --one-core only
+ * that one. The load must make no test fail.
  *
  * Usage: npm run test:busy -- [--loops <n>] [--runs <n>] [--one-core] [<path>…]; default 12 loops, 5 runs, all tests.
  */
@@ -19,10 +19,10 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 const [loops, runs] = [Number(values.loops), Number(values.runs)];
-/** The first core of the machine, by Linux' `taskset`; what it starts inherits it. */
+/** Returns a command that runs on the first core, by Linux' `taskset`; its child processes inherit that. */
 const onOneCore = (...command) => ["taskset", ["--cpu-list", "0", ...command]];
 
-/** Ends with whoever started it, however that ends. */
+/** A loop that ends when its starter ends, for any reason. */
 const LOOP = "const starter = process.ppid; while (process.ppid === starter);";
 const busy = Array.from({ length: loops }, () =>
   spawn(...onOneCore(process.execPath, "-e", LOOP), { stdio: "ignore" }),
@@ -44,5 +44,5 @@ for (let run = 1; run <= runs; run++) {
   if (code !== 0) failed += 1;
 }
 process.stdout.write(`\n${runs - failed} runs passed, ${failed} failed\n`);
-// The loops would keep this process, and with it themselves, for ever.
+// Without this exit the loops would keep this process running, and so themselves.
 process.exit(failed > 0 ? 1 : 0);

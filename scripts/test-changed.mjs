@@ -1,7 +1,7 @@
 /**
- * Runs the tests nearest to what has changed, in seconds: `npm run test:changed` takes what git says is not committed,
- * `npm run test:changed -- <path>…` the files named. `--list` prints the test files and runs none. Fails when a changed
- * source has no test at all: silence is no green.
+ * Runs the tests nearest to the changed files, in seconds: `npm run test:changed` takes the uncommitted files,
+ * `npm run test:changed -- <path>…` the named files. `--list` prints the test files and runs none. Fails if a changed
+ * source has no test, because a run without tests proves nothing.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -10,10 +10,10 @@ import { globSync } from "tinyglobby";
 
 const ROOT = join(import.meta.dirname, "..");
 const VERBS = "test/integration/verbs/*.test.ts";
-/** They run long; `npm test` runs them. */
+/** Slow tests, which only `npm test` runs. */
 const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/verbs/cluster.test.ts"];
 
-/** Beside a source's own unit tests and the quick tests that import it: what shows its room at work. */
+/** Tests of whole rooms, by the path of the source; they run beside the source's own tests. */
 const ROOMS = [
   [/^src\/shared\/redis\/lua\//, [VERBS]],
   [/^src\/shared\/redis\/[^/]+\.ts$/, [VERBS]],
@@ -58,9 +58,9 @@ function uncommitted() {
   return [...git("diff", "--name-only", "HEAD"), ...git("ls-files", "--others", "--exclude-standard")];
 }
 
-/** The test files to run for one changed path. */
+/** Returns the test files to run for one changed path. */
 function testsOf(path) {
-  // They repeat other files on a Redis of another kind, in projects of their own.
+  // These files repeat others on another kind of Redis, in their own vitest projects.
   if (path.startsWith("test/on-")) return [];
   if (path.endsWith(".test.ts")) return existing([path]);
   if (!path.startsWith("src/")) return [];
@@ -71,7 +71,7 @@ function testsOf(path) {
   return near.length > 0 ? near : importers(path);
 }
 
-/** Quick tests that import the source themselves; where there is none, any test that does. */
+/** Returns the quick tests that import the source directly; else any test that does; else the unit tests of its folder. */
 function importers(path) {
   const tail = path.slice("src/".length);
   const of = (glob) =>

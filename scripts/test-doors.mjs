@@ -1,6 +1,6 @@
 /**
- * The long forms of the doors' tests, with their figures: `npm run test:doors`, or `-- <word>` for those whose name has it.
- * Installs the official MCP conformance suite and inspector beside the project first: 144 MB that nothing else needs.
+ * Runs the long forms of the interface tests, with their figures: `npm run test:doors`; with `-- <word>` those whose name
+ * contains it. First installs the official MCP conformance suite and inspector in the cache: 144 MB, used only here.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -8,13 +8,13 @@ import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 const PLACE = join(root, "node_modules", ".cache", "doors");
-/** The tags `latest` lack the newest revision of the protocol. */
+/** Fixed versions, because the tags `latest` lack the newest revision of the protocol. */
 const PROGRAMS = [
   "@modelcontextprotocol/conformance@0.2.0-alpha.12",
   "@modelcontextprotocol/inspector@2.12.0",
 ];
 
-/** Name, files, and what makes them long. */
+/** Name, vitest arguments, and the environment variables of the long form. */
 const FORMS = [
   ["mcp conformance", ["test/doors/long/conformance.test.ts"], {}],
   ["mcp inspector", ["test/doors/long/inspector.test.ts"], {}],

@@ -1,4 +1,4 @@
-// The long forms of the tests, one after the other: `npm run test:nightly`, or `-- <word>` for those whose name has it.
+// Runs the long forms of the tests, one after the other: `npm run test:nightly`; with `-- <word>` those whose name contains it.
 import { spawnSync } from "node:child_process";
 
 const redis = (...files) => ["npx", ["vitest", "run", "--project", "redis", ...files]];
@@ -6,7 +6,7 @@ const script = (name, ...args) => ["npm", ["run", "--silent", name, "--", ...arg
 /** Chaos with the leases of production. */
 const chaos = (...args) => script("test:chaos", "--timing", "production", ...args);
 
-/** Name, command, and what makes it long. */
+/** Name, command, and the environment variables of the long form. */
 const FORMS = [
   [
     "properties",
@@ -69,7 +69,7 @@ const FORMS = [
   ["embedded", script("test:embedded"), {}],
   ["cluster", script("test:cluster"), {}],
   ["chaos", chaos("--runs", "1000", "--kills", "200"), {}],
-  // Fails where the 95th of a hundred runs was claimed again after more than 12 s, or none was at all.
+  // Fails if the 95th percentile of the times until a run is claimed again exceeds 12 s, or if no run is claimed again.
   ["chaos recovery", chaos("--runs", "300", "--kills", "60", "--faults", "kill,stop,partition"), {}],
   ["chaos clock", chaos("--runs", "300", "--kills", "60", "--faults", "kill,clock"), {}],
   ["chaos mixed fleet", chaos("--runs", "300", "--kills", "60", "--fleet", "mixed"), {}],

@@ -1,4 +1,4 @@
-// The fault tests about Redis.
+// Runs the fault tests about Redis.
 import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";
 

@@ -1,7 +1,7 @@
 /**
- * Runs the tests of the verbs, the parent's side and the origins on Valkey. Its server is VALKEY_SERVER_BIN, a
- * `valkey-server` on the PATH, or Debian's package, unpacked into a directory of its own without root; without any of them
- * it says so and skips.
+ * Runs the tests of the verbs, the parent's side and the origins on Valkey. The server is VALKEY_SERVER_BIN, a
+ * `valkey-server` on the PATH, or Debian's package, unpacked into a temporary directory without root. Without any of them
+ * it prints a note and skips the tests.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const say = (line) => process.stdout.write(`${line}\n`);
 const run = (command, args, cwd) => spawnSync(command, args, { cwd, encoding: "utf8" });
 const answers = (binary) => run(binary, ["--version"]).status === 0;
 
-/** The server of Debian's package, unpacked under `directory`; undefined where it cannot be had. */
+/** Unpacks the server of Debian's package under `directory`; returns its path, or undefined if the package is not available. */
 function unpack(directory) {
   const sites = run("apt-get", ["indextargets", "--format", "$(SITE)", "Created-By: Packages"]);
   const site = sites.stdout?.split("\n").find((each) => each !== "" && !each.includes("security"));
@@ -36,7 +36,7 @@ function unpack(directory) {
   if (run("apt-get", [...options, "-qq", "update"]).status !== 0) return undefined;
   if (run("apt-get", [...options, "-qq", "download", "valkey-tools"], debs).status !== 0) return undefined;
   for (const name of readdirSync(debs)) run("dpkg", ["-x", join(debs, name), files]);
-  // One binary: its name decides what it is.
+  // Valkey's programs are one binary; the name of the call decides its role.
   const binary = join(directory, "valkey-server");
   symlinkSync(join(files, "usr", "bin", "valkey-check-rdb"), binary);
   return answers(binary) ? binary : undefined;

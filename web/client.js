@@ -1,11 +1,11 @@
-/** The API as the page asks it: one answer, or events as they come. */
+/** The page's client of the API: reads a route, or follows events. */
 
 const MOST_WAIT_MS = 30_000;
 const FIRST_WAIT_MS = 1_000;
-/** Most characters that wait for the end of their event. */
+/** Maximum characters of an event that is not complete yet. */
 const MOST_PENDING = 1_000_000;
 
-/** A refusal; its message is the server's sentence. */
+/** An error response of the API; its message is the server's sentence. */
 export class Refused extends Error {
   /** @param {number} status @param {string} message @param {number} retryAfterMs */
   constructor(status, message, retryAfterMs) {
@@ -21,7 +21,7 @@ function headersOf(key, more = {}) {
 }
 
 /**
- * Reads a route. Throws {@link Refused}. The browser's own dialogue for keys stays away: nothing of it is sent or asked for.
+ * Reads a route. Throws {@link Refused}. It omits the browser's credentials, so that the browser shows no login dialogue.
  * @param {string} path @param {string | undefined} key
  */
 export async function read(path, key) {
@@ -37,11 +37,11 @@ export async function read(path, key) {
 }
 
 /**
- * Follows a stream of events until `signal` aborts; comes back behind the last number when the connection ends.
+ * Follows a stream of events until `signal` aborts; if the connection ends, it reconnects after the last event number.
  * @param {string} path
  * @param {() => string | undefined} key
  * @param {AbortSignal} signal
- * @param {string} from number to go on behind
+ * @param {string} from event number after which to begin
  * @param {(event: any, number: string | undefined) => void} hear
  */
 export async function followEvents(path, key, signal, from, hear) {
@@ -60,7 +60,7 @@ export async function followEvents(path, key, signal, from, hear) {
         }
       }
     } catch {
-      // The network, or the end: the loop knows.
+      // A network error, or the abort: the loop condition decides.
     }
     await new Promise((resolve) => setTimeout(resolve, waitMs));
     waitMs = Math.min(2 * waitMs, MOST_WAIT_MS);

@@ -1,10 +1,10 @@
 /**
- * The live page: parents, their sub-agents, and what waits in their channels. It reads the routes of the API and nothing else.
+ * The live page: parents, their sub-agents, and the entries of their channels. It reads only the routes of the API.
  *
- * 1. What a model or a parent wrote is shown as text: nodes are made here, texts are set with `textContent`.
- * 2. The key stays in `sessionStorage` of this tab and leaves it as `Authorization` alone.
- * 3. It asks for one page of parents and for one parent: an installation of any size costs it the same. A page that nobody
- *    looks at asks for nothing.
+ * 1. Text from a model or a parent is shown as text: the page creates the nodes and sets texts with `textContent`.
+ * 2. The key stays in `sessionStorage` of this tab and is sent only as `Authorization`.
+ * 3. It reads one page of parents and one parent, so the size of an installation does not change its load. A hidden page
+ *    reads nothing.
  */
 import { followEvents, Refused, read } from "./client.js";
 import { agentsAfter, createSightings } from "./sightings.js";
@@ -16,17 +16,17 @@ const REPLIES_A_PAGE = 10;
 const LOOK_EVERY_MS = 2_000;
 const SOONEST_MS = 300;
 
-/** Cursors of the pages that are shown, and which parent is. */
+/** Cursors of the shown pages, and the id of the shown parent. */
 const at = { parents: "0", replies: "", parent: chosenParent() };
-/** Where the next pages begin; "" where there is none. */
+/** Cursors of the next pages; "" if there is none. */
 const next = { parents: "", replies: "" };
 let sightings = createSightings();
 let following = new AbortController();
-/** Rises with each choice: what was asked for an earlier one is not shown. */
+/** Counts the choices, so that answers for an earlier choice are not shown. */
 let choice = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
-/** Whether the next look comes as soon as may be. */
+/** True if the next poll is scheduled after `SOONEST_MS`. */
 let isSoon = false;
 let isLooking = false;
 let isWanted = false;
@@ -48,7 +48,7 @@ function key() {
 const ask = (path) => read(path, key());
 const ofParent = () => `v1/parents/${encodeURIComponent(at.parent)}`;
 
-/** Looks at everything that is shown, one look at a time. */
+/** Reads all shown data and updates the page; only one poll runs at a time. */
 async function look() {
   clearTimeout(timer);
   isSoon = false;
@@ -103,7 +103,7 @@ async function showParent() {
   byId("replies-next", HTMLButtonElement).disabled = next.replies === "";
 }
 
-/** The whole text of an agent's last run. @param {string} agentId */
+/** Reads the whole text of an agent's last run. @param {string} agentId */
 async function readWhole(agentId) {
   try {
     const { text } = await ask(`${ofParent()}/agents/${encodeURIComponent(agentId)}/reply`);
@@ -113,7 +113,7 @@ async function readWhole(agentId) {
   }
 }
 
-/** Shows a parent, and follows what its agents do. @param {string} parentId */
+/** Shows a parent and follows the events of its agents. @param {string} parentId */
 function choose(parentId) {
   choice += 1;
   at.parent = parentId;
@@ -128,7 +128,7 @@ function choose(parentId) {
   void look();
 }
 
-/** Events make the next look come at once, and say which tool an agent is using. */
+/** Follows the parent's events. An event brings the next poll forward, and names the tool that an agent uses. */
 function follow() {
   following.abort();
   following = new AbortController();
@@ -143,7 +143,7 @@ function follow() {
   });
 }
 
-/** Says what is wrong; the answer is when to look again, ms, or -1: not by itself. @param {unknown} error */
+/** Shows an error; returns the delay of the next poll, ms, or -1 for none. @param {unknown} error */
 function told(error) {
   if (!(error instanceof Refused)) {
     say("away", "The server does not answer. Trying again until it does.");
@@ -163,7 +163,7 @@ function told(error) {
   return error.retryAfterMs;
 }
 
-/** Without a key nothing is shown. */
+/** Deletes the key, hides all data and asks for a key. */
 function forget() {
   sessionStorage.removeItem(KEY);
   following.abort();
@@ -186,7 +186,7 @@ function say(state, text) {
 /** @param {string} id @param {() => void} act */
 const onClick = (id, act) => byId(id).addEventListener("click", act);
 
-/** Turns to another page. @param {"parents" | "replies"} list @param {string} cursor */
+/** Shows another page of a list. @param {"parents" | "replies"} list @param {string} cursor */
 function turn(list, cursor) {
   choice += 1;
   at[list] = cursor;

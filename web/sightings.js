@@ -1,4 +1,4 @@
-/** What the events of a parent have told, beside what its list of live agents says. */
+/** The agents' state from a parent's events, merged with its list of live agents. */
 
 const MOST_ENDED = 20;
 
@@ -7,14 +7,14 @@ const MOST_ENDED = 20;
  *   tool: string, question: string, isLive: boolean }} Sight
  */
 
-/** What was heard, by agent; `number` is the last event's. */
+/** Creates the state from events, by agent; `number` is that of the last event. */
 export function createSightings() {
   /** @type {Map<string, Sight>} */
   const seen = new Map();
   return {
     number: "0",
     seen,
-    /** Takes an event; says whether it is worth a look. @param {any} message */
+    /** Applies an event; returns true if it should bring a poll forward. @param {any} message */
     hear({ rawEvent: event }) {
       if (!event || event.type === "text_delta") return false;
       const before = seen.get(event.agent_id);
@@ -55,7 +55,7 @@ function changeOf(event, before) {
 }
 
 /**
- * Live agents as the list has them, with what events know about them; behind them those that have ended, the last one first.
+ * Returns the live agents from the list, with details from events; then the ended agents, the last one first.
  * @param {ReturnType<typeof createSightings>} sightings
  * @param {any[]} live
  * @returns {Sight[]}

@@ -1,9 +1,9 @@
-/** The page's nodes. Every text of others goes through `textContent`, cut to what a person reads. */
+/** The page's nodes. All external text is set with `textContent` and cut to a readable length. */
 
 const MOST_TEXT = 4_000;
 
 /**
- * The element with this id.
+ * Returns the element with this id; throws if there is none.
  * @template {HTMLElement} [T=HTMLElement]
  * @param {string} id
  * @param {{ new (): T }} [kind]
@@ -16,7 +16,7 @@ export function byId(id, kind) {
 }
 
 /**
- * A node with a class and a text or children.
+ * Creates a node with a class and a text or children.
  * @param {string} tag @param {string} name @param {string | Node[]} [content]
  */
 function node(tag, name, content = []) {
@@ -53,7 +53,7 @@ function ago(iso) {
 }
 
 /**
- * Makes a list show `items`: a row stays the node it is while its key does, so that focus and scrolling survive.
+ * Makes a list show `items`. A row with the same key keeps its node, so that focus and scroll position stay.
  * @template T
  * @param {HTMLElement} list
  * @param {T[]} items
@@ -75,7 +75,7 @@ export function keep(list, items, keyOf, fill) {
     list.replaceChildren(...wanted);
 }
 
-/** Fills a row anew when what it shows has changed. @param {HTMLElement} row @param {unknown} shown @param {() => Node[]} make */
+/** Rebuilds a row if its data has changed. @param {HTMLElement} row @param {unknown} shown @param {() => Node[]} make */
 function when(row, shown, make) {
   const text = JSON.stringify(shown);
   if (row.dataset.shown === text) return;
@@ -91,7 +91,7 @@ function pill(status) {
 }
 
 /**
- * The row of a parent.
+ * Returns a function that fills the row of a parent.
  * @param {string} chosen @param {(parentId: string) => void} choose
  * @returns {(parent: any, row: HTMLElement) => void}
  */
@@ -120,7 +120,7 @@ export function parentRow(chosen, choose) {
 }
 
 /**
- * The card of an agent; `readWhole` gets the text of its last run.
+ * Returns a function that fills the card of an agent; `readWhole` reads the text of its last run.
  * @param {(agentId: string) => Promise<string>} readWhole
  * @returns {(agent: import("./sightings.js").Sight, row: HTMLElement) => void}
  */
@@ -149,7 +149,7 @@ export function agentCard(readWhole) {
           ...(agent.maxTurns > 0 ? [turns] : []),
           node("span", "facts", facts),
           ...(agent.tool === "" ? [] : [node("span", "tool", agent.tool)]),
-          // While a run goes on there is no last text of it.
+          // A run in progress has no last text.
           ...(agent.isLive && agent.status !== "idle" ? [] : [whole]),
         ]),
         ...(agent.question === "" ? [] : [node("p", "text", `Asks: ${agent.question}`)]),
@@ -159,7 +159,7 @@ export function agentCard(readWhole) {
   };
 }
 
-/** The card of an entry of the channel. @param {any} entry @param {HTMLElement} row */
+/** Fills the card of a channel entry. @param {any} entry @param {HTMLElement} row */
 export function replyCard(entry, row) {
   row.className = "card";
   when(row, entry.reply_id, () => {

@@ -1,9 +1,9 @@
 /**
- * Test runs for the mutation gate: copies of the tree, runs of named tests in them, and what earlier runs have shown.
+ * Test runs for the mutation gate: copies of the tree, runs of selected tests in them, and the results of earlier runs.
  *
- * 1. The tree itself is never written: tests run in throw-away copies, which are gone when this process ends.
- * 2. A run ends within its limit; what it leaves running ends with its runner.
- * 3. A run that says nothing about the code (a file that does not load, no test at all) is told from a red one.
+ * 1. The tree itself is never written: tests run in temporary copies, which this process deletes at its end.
+ * 2. A run ends within its limit; processes that it leaves end with its runner.
+ * 3. A run that proves nothing about the code (a file that does not load, no test at all) is not a failed test.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -15,19 +15,19 @@ import { fileURLToPath } from "node:url";
 
 /** The repository. */
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
-/** What ended a run that took too long, in place of a test's name. */
+/** Reported in place of a test's name if a run took too long. */
 export const TIME_LIMIT = "the time limit";
 const LATE = { red: TIME_LIMIT, why: "the tests did not end" };
 
 const CACHE = join(ROOT, "node_modules/.cache/mutants.json");
 const TERM_MS = 5_000;
 const CLOSE_MS = 30_000;
-/** A test set whose time nobody knows yet is expected to take this long, one of unit tests this long. */
+/** Expected time of a test set that has not run yet; the second is for sets without integration tests. */
 const UNKNOWN_MS = 5_000;
 const UNKNOWN_UNIT_MS = 1_000;
-/** Command-line tests run what was built. */
+/** Folder of the command-line tests, which run the built package. */
 const NEEDS_BUILD = "test/e2e/";
-/** What a broken file says before any test can judge it. */
+/** Matches the error of a file that does not load, before any test runs. */
 const DOES_NOT_LOAD = /Error compiling script|Transform failed|Parse failure|SyntaxError/;
 
 const groups = new Set();
@@ -38,16 +38,16 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(130));
 
-/** What git answers. */
+/** Runs git in the repository and returns its output. */
 export const git = (...args) => execFileSync("git", args, { cwd: ROOT, encoding: "utf8" });
 
-/** Files of the working tree below some paths, those that git does not know yet included. */
+/** Returns the files of the working tree below some paths, including untracked ones. */
 const filesOf = (...paths) =>
   git("ls-files", "-co", "--exclude-standard", ...paths)
     .split("\n")
     .filter((path) => path !== "");
 
-/** A throw-away copy of the working tree; packages are shared. */
+/** Creates a temporary copy of the working tree; node_modules is shared. */
 export function makeCopy() {
   const copy = mkdtempSync(join(tmpdir(), "mutants-"));
   copies.add(copy);
@@ -56,7 +56,7 @@ export function makeCopy() {
       mkdirSync(dirname(join(copy, file)), { recursive: true });
       cpSync(join(ROOT, file), join(copy, file));
     } catch (error) {
-      if (error.code !== "ENOENT") throw error; // deleted, and the deletion is not committed yet
+      if (error.code !== "ENOENT") throw error; // a deleted file whose deletion is not committed
     }
   }
   symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
@@ -64,9 +64,9 @@ export function makeCopy() {
 }
 
 /**
- * A runner of tests in a copy: `run` ends at the first red one, and says `red`, what was red, the time limit included; `why`,
- * its first words; `broken`, why the run says nothing; green when there is neither. The vitest behind it stays from run to
- * run; one that a run had to end is replaced.
+ * Creates a runner of tests in a copy. `run` ends at the first failed test and returns `red`, its name or the time limit;
+ * `why`, its first words; `broken`, why the run proves nothing. Without `red` and `broken` the run passed. All runs share
+ * one vitest process; if a run had to kill it, the next run starts another.
  */
 export function openRunner(copy) {
   let vitest;
@@ -89,14 +89,14 @@ export function openRunner(copy) {
     },
     async close() {
       if (!vitest) return;
-      // Not by `disconnect()`: a child whose channel this side closed never says that it is closed (Node 20).
+      // Not `disconnect()`: after it the child process never emits "close" (Node 20).
       if (vitest.connected) vitest.send("end");
       await within(CLOSE_MS, vitest, vitest.ended);
     },
   };
 }
 
-/** Undefined when the build is done. */
+/** Builds the package in a copy; returns the failure, or undefined. */
 async function build(copy, limitMs) {
   const child = startNode(copy, ["scripts/build.mjs", "--if-changed"]);
   const { late, code, said } = await within(limitMs, child, child.ended);
@@ -104,7 +104,7 @@ async function build(copy, limitMs) {
   return code === 0 ? undefined : { broken: `no build: ${said}` };
 }
 
-/** Starts node in a copy, in a process group of its own; `ended` resolves to its exit code and what it said at last. */
+/** Starts node in a copy, in its own process group; `ended` resolves to its exit code and the end of its stderr. */
 function startNode(copy, args) {
   const stdio = ["ignore", "ignore", "pipe", "ipc"];
   const child = spawn(process.execPath, args, { cwd: copy, detached: true, stdio });
@@ -120,7 +120,7 @@ function startNode(copy, args) {
   return child;
 }
 
-/** What a child answers, or how it ended first; `late` when it had to be ended. */
+/** Resolves to a child's answer, or to its end if that comes first; `late`: the child was killed at the limit. */
 async function within(limitMs, child, answer) {
   let late = false;
   const timer = setTimeout(() => {
@@ -137,7 +137,7 @@ function endGroup(pid, signal) {
   try {
     process.kill(-pid, signal);
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }
 
@@ -149,12 +149,12 @@ function verdictOf({ late, passed, red, why, broken, said }) {
   return passed > 0 ? {} : { broken: "no test ran" };
 }
 
-/** The name of a test set. */
+/** Returns the name of a mutant's test set. */
 export const setOf = ({ tests, title }) => [...tests].sort().join(" ") + (title ? ` -t ${title}` : "");
 
 /**
- * What is known of test sets: how long each takes (from any earlier call), and whether it is green in the tree as it is.
- * `unless` is a path that does not count as a part of that tree.
+ * Opens the stored knowledge of test sets: the time of each (from any earlier call), and whether it passes in the current
+ * tree. Files below the path `unless` do not belong to that tree.
  */
 export function openKnowledge(unless) {
   const hash = createHash("sha256");
@@ -171,7 +171,7 @@ export function openKnowledge(unless) {
   try {
     stored = JSON.parse(readFileSync(CACHE, "utf8"));
   } catch {
-    // Nothing is known yet.
+    // There is no cache yet.
   }
   const ms = stored.ms ?? {};
   const green = stored.tree === tree ? (stored.green ?? {}) : {};
@@ -179,7 +179,7 @@ export function openKnowledge(unless) {
   return {
     expectedMs: (key) => ms[key] ?? (key.includes("test/integration/") ? UNKNOWN_MS : UNKNOWN_UNIT_MS),
     isGreen: (key) => green[key] === true,
-    /** Why the tests of a set are not green without any mutant; undefined when they are. Run once, by whoever asks first. */
+    /** Runs a test set without a mutant, once for all callers; resolves to its failure, or undefined if it passes. */
     async problem(runner, mutant, limitS) {
       const key = setOf(mutant);
       if (green[key]) return undefined;

@@ -1,10 +1,10 @@
 /**
- * What was found out about each mutant, in a file of the repository: a verdict lasts as long as what it was about.
+ * The verdicts about the mutants, in a file of the repository.
  *
- * 1. A verdict stands while the mutant, its tests, and the passage of the source that it breaks are unchanged.
- * 2. A passage reaches from one blank line before text of the left edge, or one step from it, to the next: a function, a method,
- *    a part of a script or of a long function. Lines that hold only a comment do not count.
- * 3. The gate is shut by a survivor that no reason excuses, and by a mutant of a promise of the README that is not known to be killed.
+ * 1. A verdict is valid while the mutant, its tests, and the passage of the source that it breaks are unchanged.
+ * 2. A passage extends from one blank line before text with no indent or one level to the next such line: a function, a method,
+ *    a part of a script or of a long function. Lines with only a comment do not count.
+ * 3. The gate fails for a survivor without a reason, and for a mutant of a README promise without a valid verdict `killed`.
  */
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -12,13 +12,13 @@ import { join } from "node:path";
 import { ROOT } from "./test-runs.mjs";
 
 const FILE = "test/mutants/verdicts.json";
-/** A blank line before text that stands at most one step from the left edge. */
+/** A blank line before text with at most one level of indent. */
 const BORDER = /\n\n(?= {0,2}\S)/g;
 
 /** A line of TypeScript or Lua that holds only a comment. */
 const COMMENT_LINE = /^\s*(?:\/\/|\/\*|\*[ /]|\*$|--).*\n?/gm;
 
-/** The part of a text around something, without comments. */
+/** Returns the passage of a text that contains `something`, without comments. */
 function passageOf(text, something) {
   const at = text.indexOf(something);
   const borders = [...text.matchAll(BORDER)].map(({ index }) => index);
@@ -33,7 +33,7 @@ function digestOf({ file, find, replace, tests, title = "" }, textOf) {
   return createHash("sha256").update(JSON.stringify(about)).digest("hex").slice(0, 12);
 }
 
-/** The verdicts of the file of a tree. What is asked is answered for the tree as it was when it was asked about first. */
+/** Opens the verdicts of a tree. A mutant's digest is computed at its first use, and later changes of the tree do not count. */
 export function openVerdicts(root = ROOT, list = FILE) {
   const textOf = (path) => readFileSync(join(root, path), "utf8");
   const stored = JSON.parse(textOf(list));
@@ -43,7 +43,7 @@ export function openVerdicts(root = ROOT, list = FILE) {
     return digests.get(mutant.id);
   };
   return {
-    /** `killed` or `survived`, when that was found out about what stands in the tree; otherwise undefined. */
+    /** Returns `killed` or `survived` if that verdict is valid for the tree; else undefined. */
     standing(mutant) {
       const [verdict, about] = (stored[mutant.id] ?? "").split(" ");
       return about === digest(mutant) ? verdict : undefined;
@@ -51,7 +51,7 @@ export function openVerdicts(root = ROOT, list = FILE) {
     note(mutant, verdict) {
       stored[mutant.id] = `${verdict} ${digest(mutant)}`;
     },
-    /** Writes the file; ids that no list holds any more leave it. */
+    /** Writes the file, without ids that no list has. */
     save(mutants) {
       const ids = mutants.map(({ id }) => id).sort();
       const lasting = ids.filter((id) => stored[id]).map((id) => [id, stored[id]]);
@@ -62,12 +62,12 @@ export function openVerdicts(root = ROOT, list = FILE) {
   };
 }
 
-/** The list of the mutants that the rows of the README's table of promises name. */
+/** Name of the list with the mutants of the README's table of promises. */
 const PROMISES = "promises";
 
 /**
- * The mutants by their standing verdicts. What shuts the gate: `inexcusable`, survivors without a reason, and `unproven`, those of
- * promises that are not known to be killed. `unjudged`: those of which no verdict stands.
+ * Groups the mutants by their valid verdicts. Two groups make the gate fail: `inexcusable`, survivors without a reason, and
+ * `unproven`, mutants of promises without a verdict `killed`. `unjudged`: mutants without a valid verdict.
  */
 export function gateOf(mutants, standing) {
   const having = (verdict) => mutants.filter((mutant) => standing(mutant) === verdict);

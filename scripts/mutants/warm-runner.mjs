@@ -1,10 +1,10 @@
 /**
- * Runs test files in one vitest that stays: a run costs no start, and only what changed is transformed anew.
+ * Runs test files in one long-lived vitest: a run needs no start, and only changed files are transformed again.
  *
- * Started by `test-runs.mjs` in a copy of the tree. Each message is a run: `tests`, files relative to the copy; `title`,
- * which narrows them; `mutated`, the file that holds the mutant, if any. The answer is what the run showed: `passed`, how
- * many tests were green; `red` and `why`, the first red one, which ends the run (the runner's own `bail` loses the result that
- * ended it); `broken`, why it says nothing. `end` ends it. Each test file has a process of its own, as in every run.
+ * `test-runs.mjs` starts it in a copy of the tree. Each message is a run: `tests`, files relative to the copy; `title`, which
+ * selects tests; `mutated`, the file with the mutant, if any. The answer: `passed`, the number of passed tests; `red` and
+ * `why`, the first failed test, which ends the run (vitest's `bail` loses the result that ended it); `broken`, why the run
+ * proves nothing. The message `end` ends the process. Each test file has its own process, as in every run.
  */
 import { join, relative } from "node:path";
 import { createVitest } from "vitest/node";
@@ -14,11 +14,11 @@ const nameOf = (module) => relative(root, module.moduleId);
 const firstWords = (errors) => (errors[0]?.message ?? "").split("\n").slice(0, 3).join(" ").slice(0, 300);
 const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-/** What waits longer than this for a state has a mutant in its way, ms: the tests were green without it, on this machine. */
+/** Limit (ms) of a test's wait for a state. The tests passed here without the mutant, so a longer wait is due to it. */
 process.env.SUBAGENT_TEST_PATIENCE_MS = "15000";
 
 let found;
-/** The first word counts. */
+/** Stores a verdict; only the first one counts. */
 const tell = (verdict) => {
   if (!found.red && !found.broken) Object.assign(found, verdict);
 };
@@ -31,7 +31,7 @@ const reporter = {
     tell({ red: `${nameOf(test.module)} › ${test.fullName}`, why: firstWords(errors) });
     void vitest.cancelCurrentRun("test-failure");
   },
-  /** What is red outside of any test comes last. */
+  /** Reports errors outside of tests, which arrive last. */
   onTestRunEnd(modules, outside) {
     for (const module of modules) {
       const errors = module.errors();
@@ -60,7 +60,7 @@ const end = async () => {
   process.exit();
 };
 
-// A message that came before this line waited for it.
+// Node keeps messages that arrive before this line until the listener is added.
 process.on("message", async (message) => {
   if (message === "end") return end();
   const { tests, title, mutated } = message;
@@ -74,7 +74,7 @@ process.on("message", async (message) => {
   } catch (error) {
     tell({ broken: String(error) });
   } finally {
-    // The next run has another mutant, and this file as it was.
+    // The next run has another mutant, and the original of this file.
     forgetMutant();
   }
   process.send(found);

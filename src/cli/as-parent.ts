@@ -1,4 +1,4 @@
-/** What the verbs about single agents have in common: they act as one parent on the Redis of REDIS_URL, and end. */
+/** The common part of the verbs about single agents: each acts as one parent on the Redis of REDIS_URL, then ends. */
 import type { Command } from "commander";
 import type { Client } from "../producer/client.ts";
 import { createParent, type Parent } from "../producer/parent.ts";
@@ -15,13 +15,13 @@ import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 import { neededRedisUrl } from "./local/redis.ts";
 
-/** The verbs that hand new work over. */
+/** The verbs that create agents or give them messages. */
 const HANDING_OVER = ["spawn", "send", "continue", "mcp"];
 
-/** The verbs that, without --parent, also see what run and start do: of parents that were active so long ago, ms. */
+/** Verbs that, without --parent, also show the parents of run and start; value: how recently those were active, ms. */
 const SEES_ALL: Readonly<Record<string, number>> = { list: KEPT_MS.records, usage: KEPT_MS.usage };
 
-/** What every such verb may be told. */
+/** Flags of every such verb. */
 export interface ActingFlags {
   /** The parent to act as; default SUBAGENT_PARENT. */
   parent?: string;
@@ -29,7 +29,7 @@ export interface ActingFlags {
   json: boolean;
 }
 
-/** What `<agent_id>` means in the help of a verb. */
+/** Help text of the argument `<agent_id>`. */
 export const AGENT_ID = "the agent's id, as spawn and list print it";
 
 /** Adds the flags that every such verb has. */
@@ -39,21 +39,21 @@ export function actingOptions(command: Command): Command {
     .option("--json", "results as JSON on standard output, and nothing else there", false);
 }
 
-/** A parent at work on a Redis that answers. */
+/** The open parent of a verb, on a Redis that answers. */
 export interface ParentSession {
   readonly context: CommandContext;
   readonly client: Client;
   readonly parent: Parent;
-  /** Without --parent: the parents that run and start made for themselves beside it, the last active first. */
+  /** Parents that run and start created for themselves, the last active first; empty with --parent. */
   readonly others: readonly Parent[];
   /** The workers that were live when the command began. */
   readonly workers: readonly WorkerAnnouncement[];
-  /** The Redis, fit to be shown. */
+  /** URL of the Redis without its password. */
   readonly redis: string;
 }
 
 /**
- * Runs `work` as the parent that the flags or the environment name, and closes what was opened. Throws `invalid_input`
+ * Runs `work` as the parent that the flags or the environment name, then closes all connections. Throws `invalid_input`
  * for a wrong --parent, `invalid_config` without REDIS_URL, `redis_unavailable`.
  */
 export async function actAsParent(
@@ -71,7 +71,7 @@ export async function actAsParent(
     const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });
-    // Looking, stopping and fetching replies work on any Redis; new work needs one that keeps it.
+    // Only new work needs a Redis that keeps it; reading, stopping and fetching replies work on any Redis.
     const production = config.production && HANDING_OVER.includes(verb);
     const client = await openClient(
       { ...context, config: { ...config, production } },
@@ -98,8 +98,8 @@ export async function actAsParent(
 }
 
 /**
- * The model of what a verb hands over. An MCP client asks for as long as it likes, so the model is looked up; a schedule keeps
- * its model for good, so it gets none where none is known, and is refused; an agent gets the offline one then, and spawn says so.
+ * Returns the model for the new work of a verb. `mcp` runs long, so it looks the model up for each call. If no model is known,
+ * a schedule gets none and is refused, because it keeps its model; an agent gets the offline model, and spawn says so.
  */
 function modelFor(
   verb: string,
@@ -111,7 +111,7 @@ function modelFor(
   return verb === "schedule" ? () => model : (model ?? OFFLINE_MODEL);
 }
 
-/** Says that a message waits where no worker would take it. */
+/** Prints a note if no worker is live, because the message then waits. */
 export function noteMissingWorkers({ context, workers, redis }: ParentSession): void {
   if (workers.length > 0) return;
   context.output.note(
@@ -119,7 +119,7 @@ export function noteMissingWorkers({ context, workers, redis }: ParentSession): 
   );
 }
 
-/** The parent that --parent names. Throws `invalid_input`. */
+/** Parses --parent. Throws `invalid_input`. */
 export function parentIdOf(text: string): string {
   const checked = ParentId.safeParse(text);
   if (checked.success) return checked.data;
@@ -127,7 +127,7 @@ export function parentIdOf(text: string): string {
   throw new SubagentError("invalid_input", `--parent ${shown} cannot be used: write ${PARENT_FORM}.`);
 }
 
-/** The options that make a call repeatable, by what the library calls them. */
+/** The command-line options that make a call idempotent, by the library's name of the field. */
 const REPEATABLE_BY: Readonly<Record<string, string>> = {
   request_key: "--request-key",
   message_id: "--message-id",
@@ -135,15 +135,15 @@ const REPEATABLE_BY: Readonly<Record<string, string>> = {
 };
 
 /**
- * An error of the library as it is said on a command line: "this parent" names no parent there, so the sentence says who it is
- * and how to be another; and of what makes the same call safe it names the option of `verb`.
+ * Rewords an error of the library for the command line. "This parent" becomes the parent's id, with a hint at --parent.
+ * The field that makes a second call safe becomes the option of `verb`.
  */
 export function inTermsOf(verb: string, error: unknown, parentId: string): unknown {
   if (!(error instanceof SubagentError)) return error;
   const { code, details } = error;
   if (code === "outcome_unknown") {
     const sentence = messageOf(error).replace(/ with (\w+) "/, (words, field: string) => {
-      // The first message of a spawn has the key of the spawn for its id.
+      // The first message of a spawn has the spawn's request key as its id.
       const option = verb === "spawn" ? REPEATABLE_BY.request_key : REPEATABLE_BY[field];
       return option === undefined ? words : ` with ${option} "`;
     });

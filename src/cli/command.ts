@@ -1,4 +1,4 @@
-/** What every command is given, as values: no command reads the process by itself. */
+/** The context of every command, passed as values: no command reads `process` itself. */
 import { type Command, InvalidArgumentError } from "commander";
 import type { Clock } from "../shared/clock.ts";
 import { type Config, type ConfigProblem, type Environment, loadConfig } from "../shared/config.ts";
@@ -10,28 +10,28 @@ import { terminalLine } from "./terminal/log.ts";
 import type { Output } from "./terminal/output.ts";
 import { plainLine } from "./terminal/text.ts";
 
-/** What the program gets from its process. */
+/** The program's view of its process. */
 export interface ProgramContext {
   env: Environment;
   cwd: string;
   clock: Clock;
   output: Output;
-  /** Standard input, for prompts given as `-`; `isTTY`: a person types it. */
+  /** Standard input, for prompts given as `-`; `isTTY`: it is a terminal. */
   input: AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
   /** Aborts when the command must stop. */
   signal: AbortSignal;
   /**
-   * For a command that finishes first and destroys later: from now on Ctrl-C aborts only `signal`, and the second one the
-   * signal that this returns. Every other way of stopping aborts both.
+   * Stops a command in two steps: first finish, then destroy. From now on the first Ctrl-C aborts only `signal`, the second
+   * aborts the returned signal. Any other signal aborts both.
    */
   stopInTwoSteps(): AbortSignal;
   /** Version of this package. */
   version: string;
-  /** The words that call this program from here, e.g. `npx subagent-queue`. */
+  /** The shell words that call this program from `cwd`, e.g. `npx subagent-queue`. */
   command: string;
 }
 
-/** The program's context, and what is read from its environment. */
+/** The program's context with the configuration and logger of its environment. */
 export interface CommandContext extends ProgramContext {
   config: Config;
   logger: Logger;
@@ -40,10 +40,10 @@ export interface CommandContext extends ProgramContext {
 /** A verb of the command line: adds its arguments, flags, examples and action to `command`. */
 export type DefineCommand = (command: Command, open: OpenCommand, done: (exitCode: number) => void) => void;
 
-/** Reads the environment for the verb that was called; see {@link openCommand}. */
+/** Reads the environment for the called verb; see {@link openCommand}. */
 export type OpenCommand = (level: LogLevel, options?: { strict?: boolean }) => CommandContext;
 
-/** Adds --strict and --no-strict; neither: as NODE_ENV says. */
+/** Adds --strict and --no-strict; without either, NODE_ENV decides. */
 export function strictOptions(command: Command): Command {
   return command
     .option("--strict", "refuse a Redis that may lose accepted work; the default with NODE_ENV=production")
@@ -53,7 +53,7 @@ export function strictOptions(command: Command): Command {
 const DURATION = /^(\d{1,7})(ms|s|m|h)$/;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** Parses a time like `90s`, `5m` or `2h`; the answer is in ms. */
+/** Parses a duration like `90s`, `5m` or `2h`, at most 24 h; returns ms. */
 export function durationMs(text: string): number {
   const [, count, unit = ""] = DURATION.exec(text) ?? [];
   const ms = Number(count) * (UNIT_MS[unit] ?? 0);
@@ -67,7 +67,7 @@ export function usd(text: string): number {
   throw new InvalidArgumentError("Write an amount of USD like 0.50.");
 }
 
-/** Adds the flags that say which model and tools a new agent has. */
+/** Adds the flags for the model and tools of a new agent. */
 export function agentOptions(command: Command): Command {
   return command
     .option("--model <id>", "model, instead of the configured one")
@@ -80,14 +80,14 @@ export function agentOptions(command: Command): Command {
     .option("--tools <names>", "exactly these tools, separated by commas");
 }
 
-/** Parses one of the levels of effort. */
+/** Parses a level of effort. */
 function effortLevel(text: string): Effort {
   const { data } = Effort.safeParse(text);
   if (data) return data;
   throw new InvalidArgumentError(`Write one of ${Effort.options.join(", ")}.`);
 }
 
-/** Parses a whole number from `min` to `max` on the command line. */
+/** Returns a parser for a whole number from `min` to `max`. */
 export function wholeUpTo(max: number, min = 0): (text: string) => number {
   return (text) => {
     if (/^\d{1,10}$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
@@ -96,8 +96,8 @@ export function wholeUpTo(max: number, min = 0): (text: string) => number {
 }
 
 /**
- * Reads the environment for a command whose own log level is `level`; `strict` switches the production checks on or off
- * whatever NODE_ENV says. Throws `invalid_config` naming all wrong variables; misspelt ones of ours are noted.
+ * Reads the environment for a command with default log level `level`; `strict` overrides the production checks of NODE_ENV.
+ * Throws `invalid_config` with all invalid variables; prints a note for each unknown variable of this product.
  */
 export function openCommand(
   context: ProgramContext,
@@ -129,18 +129,18 @@ export function openCommand(
   return { ...context, config: { ...config, production: strict ?? production }, logger };
 }
 
-// Exit codes, and how an error reaches the person who typed the command. Pure.
+// Exit codes, and the text of errors for the user. Pure.
 
 /** The exit codes of every command. */
 export const EXIT = {
   done: 0,
-  /** A run did not succeed, or something broke. */
+  /** A run did not succeed, or an unexpected error was thrown. */
   failed: 1,
-  /** The command line or its input cannot be used. */
+  /** The command line or its input is invalid. */
   usage: 2,
-  /** Environment variables, Redis, ports or files are not as they must be. */
+  /** Environment variables, Redis, ports or files are unusable. */
   environment: 3,
-  /** Work was cut short by a signal. */
+  /** A signal interrupted the work. */
   interrupted: 130,
 } as const;
 
@@ -168,14 +168,14 @@ const ENVIRONMENT: readonly ErrorCode[] = [
   "setup_failed",
 ];
 
-/** The exit code that an error stands for. */
+/** Returns the exit code of an error. */
 export function exitCodeOf(error: unknown): number {
   if (!(error instanceof SubagentError)) return EXIT.failed;
   if (USAGE.includes(error.code)) return EXIT.usage;
   return ENVIRONMENT.includes(error.code) ? EXIT.environment : EXIT.failed;
 }
 
-/** The sentence about an error, and one line for each of several wrong variables; the stack only when asked for. */
+/** Returns the error's sentence, or one line for each of several invalid variables; with the stack if `withStack`. */
 export function describeError(error: unknown, withStack: boolean): string[] {
   const problems = error instanceof SubagentError ? problemsOf(error) : [];
   const sentence = messageOf(error).split("\n")[0] || "unknown error";

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Where the command line begins: hands the process' own surroundings to the program. */
+/** Entry point of the command line: passes arguments, environment and streams of the process to the program. */
 import { systemClock } from "../shared/clock.ts";
 import { processEnvironment } from "../shared/config.ts";
 import { messageOf } from "../shared/errors.ts";
@@ -28,7 +28,7 @@ await runService(
       command,
     }),
   {
-    // What is no terminal is a log: a worker writes JSON lines there and nothing else.
+    // If stderr is not a terminal it is a log: a worker writes only JSON lines to it.
     onStopping: () => {
       if (output.isLive) output.note("Stopping; a second signal ends it at once.");
     },

@@ -1,28 +1,28 @@
 /**
- * The life of this process: signals, and what happens when something falls through every net.
+ * The lifecycle of this process: signals and uncaught errors.
  *
- * Owns: the only handlers on `process`. Its neighbours see one AbortSignal.
+ * Owns the only handlers on `process`. Other modules see one AbortSignal.
  *
  * 1. The first SIGINT, SIGTERM or SIGHUP aborts that signal: the work stops gracefully and its exit code counts.
  * 2. The second one ends the process at once with {@link EXIT.interrupted}.
  *
- * Work that stops in two steps sees a second abort signal on the second one, and on a first one that is not SIGINT; the
- * third ends the process. The handlers are gone when the work is over, and the process once its output is handed on,
- * whatever still holds it.
+ * Work that stops in two steps gets a second abort signal: the second signal aborts it, or a first one that is not SIGINT;
+ * the third ends the process. When the work ends, the handlers are removed. Then the process flushes its output and exits,
+ * even if open handles remain.
  */
 import { EXIT } from "./command.ts";
 
 const STOPPING: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
-/** What a service tells its surroundings. */
+/** Callbacks of {@link runService}. */
 export interface ServiceHooks {
-  /** The first signal has come: the work is being stopped. */
+  /** Called on the first signal, when the work begins to stop. */
   onStopping(signal: NodeJS.Signals): void;
-  /** An uncaught error; the process ends with {@link EXIT.failed} afterwards. */
+  /** Called for an uncaught error; the process then exits with {@link EXIT.failed}. */
   onUncaught(error: unknown): void;
 }
 
-/** Runs `work` until it is over or told to stop; the process ends with its exit code. */
+/** Runs `work` until it resolves, then exits with its exit code; a signal aborts `work`. */
 export async function runService(
   work: (signal: AbortSignal, stopInTwoSteps: () => AbortSignal) => Promise<number>,
   hooks: ServiceHooks,
@@ -59,7 +59,7 @@ export async function runService(
   process.exit();
 }
 
-/** Resolves when a stream has handed everything on, or has no reader. */
+/** Resolves when the stream has written its buffer, or its reader is gone. */
 function whenFlushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => {
     stream.write("", () => resolve());

@@ -1,4 +1,4 @@
-/** The command line: the list of verbs, what help says to all of them, and how refusals are said. */
+/** The command line: the list of verbs, the help for all of them, and the output of errors. */
 import { Command, CommanderError } from "commander";
 import { EXPECTED } from "../shared/config.ts";
 import {
@@ -12,14 +12,14 @@ import {
 import { pasteable } from "./shell-command.ts";
 import { plain, wrap } from "./terminal/text.ts";
 
-/** A verb in the list; `seesAll`: the flags of all others are there when it is called. */
+/** A verb in the list; `seesAll`: all other verbs are loaded with it, with their flags. */
 interface ListedCommand {
   says: string;
   seesAll?: boolean;
   load(): Promise<{ verb: DefineCommand }>;
 }
 
-/** Each verb by its name: what the list says about it, and its file, which is loaded when the verb is called. */
+/** Each verb by its name: its line in the help, and its file, which is loaded when the verb is called. */
 const COMMANDS: Readonly<Record<string, ListedCommand>> = {
   start: {
     says: "start everything here, ask three sub-agents about this directory, and stay up: worker, HTTP API, page and board",
@@ -125,7 +125,7 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
   },
 };
 
-/** How every refusal begins. */
+/** Prefix of every error line. */
 const SPEAKER = "subagent-queue:";
 
 /** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
@@ -149,7 +149,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   }
 }
 
-/** A sentence in lines that fit a terminal; files and pipes get it in one. */
+/** Wraps a sentence to the terminal's width; a file or pipe gets one line. */
 function linesOf(sentence: string, { isLive, size }: ProgramContext["output"]): string[] {
   return isLive ? wrap(sentence, size.columns - 1) : [sentence];
 }
@@ -176,7 +176,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
   return program;
 }
 
-/** The verb that `args` call, or ask about with `help <verb>`. */
+/** Returns the verb that `args` name, directly or as `help <verb>`. */
 function nameCalled(args: readonly string[]): string | undefined {
   const [first, second] = args.filter((arg) => !arg.startsWith("-"));
   return first === "help" ? second : first;
@@ -201,7 +201,7 @@ async function addVerb(
 
 const NAME_CELLS = 27;
 
-/** What stands below the list of verbs, on a terminal of `columns` cells. */
+/** Returns the help text below the list of verbs, for a terminal of `columns` cells. */
 function helpForAll(columns: number): string {
   return `
 Examples:

@@ -1,16 +1,16 @@
-/** How a person calls this program where they stand, so that every command that is printed can be pasted there. */
+/** The shell words that call this program from the user's directory, so that printed commands can be pasted there. */
 import { existsSync, realpathSync } from "node:fs";
 import { delimiter, dirname, isAbsolute, join, relative } from "node:path";
 
 const NAME = "subagent-queue";
-/** The name with a verb behind it; not as a part of a path, not in the line of usage, and not where `npx` stands already. */
+/** Matches the name before a verb; not inside a path, in the usage line, or after `npx`. */
 const CALL = new RegExp(`(?<!Usage: |npx |[\\w/-])${NAME} (?=[a-z])`, "g");
-/** What a shell takes as it stands. */
+/** Matches a word that a shell reads without quotes. */
 const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
 
-/** Where a command was called. */
+/** The circumstances of a call. */
 export interface Calling {
-  /** The script that runs, as `process.argv[1]` has it. */
+  /** Path of the running script: `process.argv[1]`. */
   script: string;
   cwd: string;
   /** The PATH of a shell; undefined: none. */
@@ -18,9 +18,9 @@ export interface Calling {
 }
 
 /**
- * The words that call this very program from `cwd`: `npx subagent-queue` where a project has it installed,
- * `subagent-queue` where the PATH has it, else `node` with the path of the script. Never `npx` for a program that is not
- * installed: npx would ask a registry for whatever has that name there.
+ * Returns the words that call this same program from `cwd`: `npx subagent-queue` if the project has it installed,
+ * `subagent-queue` if the PATH has it, else `node` with the path of the script. Never `npx` for a program that is not
+ * installed, because npx would download a package of that name from a registry.
  */
 export function commandFor({ script, cwd, searchPath }: Calling): string {
   const isThis = (path: string) => realPathOf(path) === realPathOf(script);
@@ -34,21 +34,21 @@ export function commandFor({ script, cwd, searchPath }: Calling): string {
     .map((directory) => join(directory, NAME))
     .find((path) => existsSync(path));
   if (onPath !== undefined && isThis(onPath)) return NAME;
-  // The script itself: what npx makes to call it by is gone some day.
+  // The script's real path, because npx deletes its temporary link one day.
   const itself = realPathOf(script) ?? script;
   const below = relative(realPathOf(cwd) ?? cwd, itself);
   return `node ${word(below.startsWith("..") || isAbsolute(below) ? itself : below)}`;
 }
 
 /**
- * `text`, which is this program's own, with every call of it as it can be pasted: `subagent-queue resume` becomes
- * `command resume`. The line of usage keeps the program's name.
+ * Replaces the program's name by `command` in every call that `text` shows: `subagent-queue resume` becomes
+ * `command resume`. The usage line keeps the name. `text` must be the program's own text, not user input.
  */
 export function pasteable(text: string, command: string): string {
   return text.replace(CALL, () => `${command} `);
 }
 
-/** A text as one word of a shell. */
+/** Quotes a text as one shell word, if needed. */
 function word(text: string): string {
   return PLAIN_WORD.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -11,8 +11,8 @@ interface Bounded {
 }
 
 /**
- * Composes the answer. Ids are hashes of conversation, messages and position: the same request gets the same ids,
- * so a turn that is bought again is recognisable, and no id occurs twice in a conversation.
+ * Composes the answer. Ids are hashes of conversation, messages and position. So the same request gets the same ids: a turn
+ * that is bought twice can be recognised, and no id occurs twice in a conversation.
  */
 export function compose(
   plan: AnswerPlan,
@@ -64,7 +64,7 @@ function finish(block: DraftBlock, id: string): OtherBlock {
     : { ...block };
 }
 
-/** The estimate of an answer; never 0, as with the real API. */
+/** Estimates the tokens of an answer; at least 1, as with the real API. */
 function outputTokens(blocks: readonly OtherBlock[]): number {
   return Math.max(
     1,
@@ -121,28 +121,28 @@ function cutToBytes(text: string, maxBytes: number): string {
   return end < 0 ? text : points.slice(0, end).join("");
 }
 
-// What is to be played for one call: the union that scripts and rules both end in. Pure.
+// The plan for one call: the result of a script or of the rules. Pure.
 
-/** A block before it has an id. */
+/** A content block before it gets an id. */
 export type DraftBlock =
   | { type: "text"; text: string }
   | { type: "tool_use"; name: string; input: Record<string, unknown>; id?: string | undefined }
   | OtherBlock;
 
-/** An answer that is to be composed and sent, possibly broken on the way. */
+/** An answer to compose and send, with an optional failure in its stream. */
 export interface AnswerPlan {
   kind: "answer";
   content: DraftBlock[];
-  /** Given by a script; otherwise derived from the content. */
+  /** Set by a script; default: derived from the content. */
   stopReason?: string | undefined;
   usage?: { [K in keyof TokenUsage]?: number | undefined } | undefined;
-  /** True for answers by rule: they keep to `max_tokens` and `stop_sequences`; a script says what it says. */
+  /** True for answers by rule, which obey `max_tokens` and `stop_sequences`; a script's answer is never cut. */
   bounded: boolean;
   latencyMs?: number | undefined;
   failure?: StreamFailure | undefined;
 }
 
-/** See the module sentence. */
+/** The plan for one call: an answer, an error, or a connection reset. */
 export type Plan =
   | AnswerPlan
   | { kind: "error"; error: ApiError; latencyMs?: number | undefined }

@@ -1,11 +1,10 @@
-/** What identifies a request and what it weighs: hashes and token estimates, from one serialisation per message. Pure. */
+/** The identity and size of a request: hashes and token estimates, from one serialisation per message. Pure. */
 import { createHash } from "node:crypto";
 import { type CountTokensRequest, isText, type Message, marksCache, type TokenUsage } from "./wire.ts";
 
 /**
  * A prefix of the request that ends at a boundary: after the tools, after the system prompt, after message n.
- * `hash` covers everything up to the boundary, `tokens` and `blocks` count it, `breakpoint` says that the request asks
- * to cache it.
+ * `hash`, `tokens` and `blocks` cover all content up to the boundary; `breakpoint`: the request has a cache marker there.
  */
 export interface Prefix {
   hash: string;
@@ -19,35 +18,35 @@ export interface Prefix {
 export interface Fingerprint {
   /** Hash of the system prompt and the first user text: the same for every turn of a conversation. */
   conversation: string;
-  /** Hash of the messages, cache markers left out: the same when the very same turn is asked for again. */
+  /** Hash of the messages without cache markers: equal if the same turn is requested again. */
   requestHash: string;
-  /** Number of assistant messages in the request: the index of the turn that is being asked for. */
+  /** Number of assistant messages in the request: the index of the requested turn. */
   turn: number;
   /** All prefixes, shortest first; the last one covers the whole input. */
   prefixes: readonly Prefix[];
-  /** Estimated input tokens of the whole request, caching left aside. */
+  /** Estimated input tokens of the whole request, without regard to caching. */
   inputTokens: number;
 }
 
 const BYTES_PER_TOKEN = 4;
 
-/** Estimated tokens of a text: a quarter of its UTF-8 bytes, rounded up. */
+/** Estimates the tokens of a text: a quarter of its UTF-8 bytes, rounded up. */
 export function estimateTokens(text: string): number {
   return tokensOf(Buffer.byteLength(text));
 }
 
-/** A short stable hash of the given parts; parts are kept apart. */
+/** Returns a short stable hash of the parts; `("ab", "c")` and `("a", "bc")` differ. */
 export function digest(...parts: string[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 24);
 }
 
-/** The system prompt as one text. */
+/** Returns the system prompt as one text. */
 export function systemText(request: Pick<CountTokensRequest, "system">): string {
   const { system } = request;
   return typeof system === "string" ? system : (system ?? []).map((block) => block.text).join("\n\n");
 }
 
-/** All text blocks of a message as one text. */
+/** Returns all text blocks of a message as one text. */
 export function messageText(message: Message): string {
   return message.content
     .filter(isText)
@@ -85,15 +84,15 @@ export function fingerprint(request: CountTokensRequest): Fingerprint {
   };
 }
 
-/** What stands between two boundaries. */
+/** The content between two boundaries. */
 interface Segment {
   text: string;
   blocks: number;
-  /** Whether something in it asks to be cached. */
+  /** True if it has a cache marker. */
   isMarked: boolean;
 }
 
-/** `marksEnd`: the end of the last segment is a breakpoint whatever is in it. */
+/** Returns the prefixes that the segments form; `marksEnd`: the end of the last segment is a breakpoint in any case. */
 function chain(model: string, segments: readonly Segment[], marksEnd: boolean): Prefix[] {
   let hash = digest(model);
   let bytes = 0;
@@ -121,37 +120,37 @@ function tokensOf(bytes: number): number {
 
 // The simulated prompt cache.
 //
-// Owns: which prefixes were written, and when they were last used. Its neighbour `fingerprint` says what a prefix is.
+// Owns the written prefixes and the times of their last use. `fingerprint` computes prefixes.
 //
 // Invariants:
-// 1. Only prefixes that end at a breakpoint are written; what may be read ends at a breakpoint or a few blocks before.
-// 2. A prefix lives for `ttlMs` after its last use, and at most `maxEntries` are kept, the least recently used going first.
+// 1. Only prefixes that end at a breakpoint are written; a prefix is read if it ends at a breakpoint or a few blocks before.
+// 2. A prefix lives for `ttlMs` after its last use; at most `maxEntries` are kept, the least recently used is removed first.
 // 3. Read, written and uncached input tokens add up to the whole input.
 
 /** Options of the cache. */
 export interface PromptCacheOptions {
-  /** How long an unused prefix stays, in milliseconds. Default 5 minutes. */
+  /** Lifetime of an unused prefix, in milliseconds. Default 5 minutes. */
   ttlMs?: number;
-  /** How many prefixes are kept. Default 20,000. */
+  /** Maximum number of prefixes. Default 20,000. */
   maxEntries?: number;
-  /** The present time in milliseconds. Default `Date.now`. */
+  /** Returns the current time in milliseconds. Default `Date.now`. */
   now?: () => number;
 }
 
 /** The input side of a call's usage. */
 export type InputUsage = Omit<TokenUsage, "output_tokens">;
 
-/** See the module header. */
+/** The simulated prompt cache. */
 export interface PromptCache {
-  /** Splits the input of a request into read, written and uncached tokens, and remembers what was written. */
+  /** Splits the input of a request into read, written and uncached tokens, and stores the written prefixes. */
   charge(request: Pick<Fingerprint, "prefixes" | "inputTokens">): InputUsage;
 }
 
 const FIVE_MINUTES_MS = 300_000;
-/** So many blocks before a breakpoint the API looks for something that was written. */
+/** Number of blocks before a breakpoint within which the API searches for a written prefix. */
 const LOOKBACK_BLOCKS = 20;
 
-/** Creates an empty cache. Unlike the real one it has no minimum prefix length, so that small tests see it work. */
+/** Creates an empty cache. Unlike the real one it has no minimum prefix length, so that small tests can use it. */
 export function createPromptCache(options: PromptCacheOptions = {}): PromptCache {
   const { ttlMs = FIVE_MINUTES_MS, maxEntries = 20_000, now = Date.now } = options;
   const lastUsed = new Map<string, number>();

@@ -1,33 +1,33 @@
-/** How the rules see a request: what is asked, what was already looked up, which tools may be used, where to look. Pure. */
+/** The rules' view of a request: its open requests, the tool results so far, the tools and directories offered. Pure. */
 import { systemText } from "./cache.ts";
 import { joinTurns, type Turn } from "./validation.ts";
 import { isText, isToolResult, isToolUse, type MessagesRequest } from "./wire.ts";
 
-/** A tool call that a rule wants made. */
+/** A tool call that a rule requests. */
 export interface ToolCall {
   name: string;
   input: Record<string, unknown>;
 }
 
-/** A tool call that was made, with its result as text. */
+/** A completed tool call with its result as text. */
 export interface Step extends ToolCall {
   output: string;
   failed: boolean;
 }
 
-/** The view of one request. */
+/** The rules' view of one request. */
 export interface Conversation {
-  /** Messages of the user that no answer came to yet, oldest first. Never empty. */
+  /** The user's messages without an answer yet, oldest first. Never empty. */
   requests: readonly string[];
-  /** Tool calls made since the first of them, with their results. */
+  /** Tool calls since the first of them, with their results. */
   steps: readonly Step[];
   /** Result text of the newest tool call, `""` without one. */
   lastToolResult: string;
-  /** Names of the tools that may be called now; empty when the answer has to be handed back. */
+  /** Names of the tools that may be called now; empty in the final call. */
   offered: ReadonlySet<string>;
-  /** True when no tool may be called and the findings so far are asked for. */
+  /** True if no tool may be called and the request asks for the findings so far. */
   finalCall: boolean;
-  /** Directories the operator opened, as the system prompt names them. */
+  /** Directories that the operator opened, from the system prompt. */
   openDirectories: readonly string[];
 }
 
@@ -35,7 +35,7 @@ const FINAL_CALL =
   /\b(?:do not|don't|must not|cannot|without) (?:call|use|calling|using) any (?:more |further )?tools?\b|\bhand back\b/i;
 const OPEN_DIRECTORIES = /^\s*open director(?:y|ies):\s*(.+)$/gim;
 
-/** Reads the view out of a request. `isKnown` says whether a rule answers a text. */
+/** Derives the view from a request. `isKnown` returns true if a rule answers a text. */
 export function readConversation(request: MessagesRequest, isKnown: (text: string) => boolean): Conversation {
   const turns = joinTurns(request.messages);
   const steps = readSteps(turns);
@@ -51,7 +51,7 @@ export function readConversation(request: MessagesRequest, isKnown: (text: strin
   };
 }
 
-/** Steps by the position of the turn that holds their results. */
+/** Returns the steps by the position of the turn with their results. */
 function readSteps(turns: readonly Turn[]): Map<number, Step[]> {
   const calls = new Map(
     turns.flatMap((turn) => turn.blocks.filter(isToolUse)).map((call) => [call.id, call] as const),
@@ -78,8 +78,8 @@ function resultText(content: string | { text?: string | undefined }[] | undefine
 }
 
 /**
- * What is open since the model last ended a turn by itself. Each text of a user turn is a request; text beside tool results
- * is one only if a rule knows it, else a remark; an order to hand back is none.
+ * Returns the open requests and steps since the model last ended a turn itself. Each text of a user turn is a request. A text
+ * beside tool results is a request only if a rule knows it. The order to make the final call is no request.
  */
 function readOpen(
   turns: readonly Turn[],

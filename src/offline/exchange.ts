@@ -1,8 +1,8 @@
-/** One HTTP exchange: reading a bounded body, sending JSON, knowing how it ended. */
+/** One HTTP exchange: reads a bounded body, sends JSON, reports its end. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 
-/** The largest request body, in bytes, as with the real API. */
+/** Maximum size of a request body, in bytes, as with the real API. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 /** One request with its response. */
@@ -10,11 +10,11 @@ export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
   requestId: string;
-  /** When the request came in, epoch milliseconds. */
+  /** Arrival of the request, epoch milliseconds. */
   beganAt: number;
-  /** Aborted when the connection is gone before the response was handed over. */
+  /** Aborts if the connection closes before the whole response was written. */
   gone: AbortSignal;
-  /** `true` when the last byte of the response was handed to the socket, `false` when the connection ended before. */
+  /** Resolves to `true` when the last byte of the response was written to the socket, to `false` if it closed before. */
   ended: Promise<boolean>;
 }
 
@@ -36,10 +36,10 @@ export function openExchange(
   return { request, response, requestId, beganAt: Date.now(), gone: left.signal, ended };
 }
 
-/** What became of a body. */
+/** Result of reading a body. */
 export type Body = { status: "read"; text: string } | { status: "too_large" } | { status: "gone" };
 
-/** Reads a body of at most `MAX_BODY_BYTES`; a longer one is received to its end but not kept, so that the client can read the refusal. */
+/** Reads a body of at most `MAX_BODY_BYTES`; discards a longer one after its end, so that the client can read the error. */
 export async function readBody(request: IncomingMessage): Promise<Body> {
   const chunks: Buffer[] = [];
   const incoming: AsyncIterable<unknown> = request;
@@ -80,7 +80,7 @@ export function sendError(exchange: Exchange, error: ApiError): void {
   sendJson(exchange, error.status, errorBody(error, exchange.requestId), error.headers);
 }
 
-/** Waits. Answers `false` at once when the client leaves first. */
+/** Waits `durationMs`, then resolves to true; resolves to `false` at once if the client disconnects. */
 export async function pause(exchange: Exchange, durationMs: number): Promise<boolean> {
   if (durationMs <= 0) return !exchange.gone.aborted;
   try {
@@ -91,9 +91,9 @@ export async function pause(exchange: Exchange, durationMs: number): Promise<boo
   }
 }
 
-// The API's error shape and the error type that belongs to each HTTP status. Pure.
+// The API's error shape, and the error type of each HTTP status. Pure.
 
-/** An error answer: HTTP status plus what stands in the body. */
+/** An error answer: HTTP status and the fields of the body. */
 export interface ApiError {
   status: number;
   type: string;
@@ -118,24 +118,24 @@ const TYPE_BY_STATUS: Readonly<Record<number, string>> = {
   529: "overloaded_error",
 };
 
-/** The error type that the API uses with a status: any other 4xx is an `invalid_request_error`, any other 5xx an `api_error`. */
+/** Returns the API's error type for a status: other 4xx are `invalid_request_error`, other 5xx `api_error`. */
 export function errorTypeOf(status: number): string {
   return TYPE_BY_STATUS[status] ?? (status < 500 ? "invalid_request_error" : "api_error");
 }
 
-/** The HTTP status that the API uses with an error type; 500 for unknown types. */
+/** Returns the API's HTTP status for an error type; 500 for unknown types. */
 export function statusOf(type: string): number {
   if (type === "overloaded_error") return 529;
   const found = Object.entries(TYPE_BY_STATUS).find(([, known]) => known === type);
   return found === undefined ? 500 : Number(found[0]);
 }
 
-/** A 400 `invalid_request_error` with a sentence. */
+/** Creates a 400 `invalid_request_error` with a sentence. */
 export function invalidRequest(message: string): ApiError {
   return { status: 400, type: "invalid_request_error", message };
 }
 
-/** The JSON body of an error answer; also the data of an `error` event inside a stream. */
+/** Returns the JSON body of an error answer, which is also the data of an `error` event in a stream. */
 export function errorBody(error: Pick<ApiError, "type" | "message">, requestId: string) {
   return {
     type: "error",
@@ -145,10 +145,10 @@ export function errorBody(error: Pick<ApiError, "type" | "message">, requestId: 
 }
 
 /**
- * Why the offline model itself could not do what its owner asked.
- * `not_started`: `url` was read before `start()`; `cannot_listen`: the address is taken or not ours;
- * `invalid_config`: options that are none or cannot be used; `ledger_unwritable`: `ledgerPath` cannot be opened for
- * appending; `invalid_scenario`: the scenario does not match its schema.
+ * Error of the offline model itself, thrown to its owner.
+ * `not_started`: `url` was read before `start()`; `cannot_listen`: the address is in use or not of this host;
+ * `invalid_config`: unknown or invalid options; `ledger_unwritable`: `ledgerPath` cannot be opened for appending;
+ * `invalid_scenario`: the scenario does not match its schema.
  */
 export class OfflineModelError extends Error {
   override readonly name = "OfflineModelError";
@@ -159,7 +159,7 @@ export class OfflineModelError extends Error {
     | "ledger_unwritable"
     | "invalid_scenario";
 
-  /** @param message one sentence that says what to do */
+  /** @param message one sentence: the problem, and what to do about it */
   constructor(code: OfflineModelError["code"], message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;

@@ -1,11 +1,11 @@
 /**
- * `POST /v1/messages`: check, decide, wait, answer, write it down.
+ * `POST /v1/messages`: validates, plans, waits, answers, and writes the ledger entry.
  *
- * Owns nothing; ledger, prompt cache and script player are handed in.
+ * Owns no state: it gets ledger, prompt cache and script player as arguments.
  *
  * Invariants:
  * 1. Every call whose body arrived gets exactly one ledger entry, after its end.
- * 2. `served` is written only when the last byte of a whole answer was handed to the socket.
+ * 2. `served` is written only when the last byte of a whole answer was written to the socket.
  */
 
 import { type AnswerPlan, compose, type Plan } from "./answer.ts";
@@ -28,14 +28,14 @@ import { type Played, playAnswer } from "./stream.ts";
 import { checkMessages } from "./validation.ts";
 import { type AnswerMessage, isText, isToolUse } from "./wire.ts";
 
-/** What the route needs. */
+/** The parts that the route uses. */
 export interface MessagesParts {
   ledger: Ledger;
   cache: PromptCache;
   player: ScriptPlayer;
-  /** Time before the first byte, unless a script says otherwise, in milliseconds. */
+  /** Time before the first byte, unless a script sets it, in milliseconds. */
   latencyMs: number;
-  /** Admits the calls that are answered at a time. */
+  /** Limits the calls that are answered at a time. */
   semaphore: Semaphore;
 }
 
@@ -122,7 +122,7 @@ function planByRule({ request, conversation }: Call): AnswerPlan {
 
 const TOLD_SCHEMA = /^Output schema:[^\n]*\n(\{.*\})$/m;
 
-/** The whole schema, as the instructions tell it: what is enforced is only a part of it. */
+/** Returns the whole schema from the instructions; `output_config.format` has only the part that the API enforces. */
 function toldSchema(request: Call["request"]): unknown {
   try {
     return JSON.parse(TOLD_SCHEMA.exec(systemText(request))?.[1] ?? "");
@@ -131,7 +131,7 @@ function toldSchema(request: Call["request"]): unknown {
   }
 }
 
-/** The text of an answer that is to be put into shape; undefined where the last one asked for tools, or there is none. */
+/** Returns the text of the last answer, to be put into the schema; undefined if it called tools or there is none. */
 function lastSaid({ messages }: Call["request"]): string | undefined {
   const last = messages.findLast(({ role }) => role === "assistant");
   if (!last || last.content.some(isToolUse)) return undefined;
@@ -157,7 +157,7 @@ function describe(exchange: Exchange, { request, fingerprint: identity }: Call):
   };
 }
 
-/** The entry of a call whose body could not be read. */
+/** Returns the ledger entry of a call whose body could not be read. */
 function unread({ request, beganAt }: Exchange): Omit<LedgerEntry, "seq" | "at"> {
   const key = request.headers["idempotency-key"];
   return {
@@ -181,15 +181,13 @@ function unread({ request, beganAt }: Exchange): Omit<LedgerEntry, "seq" | "at">
   };
 }
 
-// Lets so many in at a time; the others wait in the order in which they came.
-
-/** See the module's sentence. */
+/** Limits the calls at a time; further calls wait in the order in which they arrived. */
 export interface Semaphore {
-  /** Resolves when there is a place; its holder calls the answer once, when it is free again. */
+  /** Resolves when a slot is free. The caller calls the returned function once, to release the slot. */
   enter(): Promise<() => void>;
 }
 
-/** A semaphore with `places`; undefined: any number. */
+/** Creates a semaphore with `places` slots; undefined: no limit. */
 export function createSemaphore(places: number | undefined): Semaphore {
   const waiting: (() => void)[] = [];
   let free = places ?? Number.POSITIVE_INFINITY;

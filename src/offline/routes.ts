@@ -1,4 +1,4 @@
-/** The routes of the server: which method and path is answered by what. */
+/** The routes of the server: the handler of each method and path. */
 
 import { fingerprint } from "./cache.ts";
 import {
@@ -14,9 +14,9 @@ import { type MessagesParts, serveMessages } from "./messages.ts";
 import { parseScenario, type Script } from "./scenario.ts";
 import { checkCountTokens, parseJson } from "./validation.ts";
 
-/** What the routes need. */
+/** The parts that the routes use. */
 export interface RouteParts extends MessagesParts {
-  /** Requests under way, the asking one included. */
+  /** Returns the number of requests in progress, including the current one. */
   inFlight(): number;
 }
 
@@ -41,7 +41,7 @@ const ROUTES: readonly { method: string; path: RegExp; handle: Handler }[] = [
   { method: "POST", path: /^\/offline\/scenario$/, handle: setScenario },
 ];
 
-/** Answers one exchange. Never rejects because of what the client sent. */
+/** Answers one exchange. No client input makes it reject. */
 export async function serve(exchange: Exchange, parts: RouteParts): Promise<void> {
   const method = exchange.request.method ?? "GET";
   const path = (exchange.request.url ?? "/").split("?")[0] ?? "/";
@@ -84,7 +84,7 @@ function clearLedger(exchange: Exchange, { ledger }: RouteParts): void {
   sendJson(exchange, 200, { status: "cleared" });
 }
 
-/** The body is a scenario; `null` goes back to the rules. */
+/** Sets the scenario in the body; `null` answers by rule again. */
 async function setScenario(exchange: Exchange, { player }: RouteParts): Promise<void> {
   const text = await readText(exchange);
   if (text === undefined) return;
@@ -121,16 +121,16 @@ function decode(segment: string): string {
   }
 }
 
-// The models that the server lists. It answers for any other id, too. Pure.
+// The models that the server lists; it also answers for any other id. Pure.
 
-/** Id of the model that the offline model calls its own. */
+/** The offline model's own model id. */
 const OFFLINE_MODEL_ID = "offline-1";
 
-/** Says what this server is, in one sentence for a banner. */
+/** One sentence about this server, for banners. */
 const OFFLINE_NOTICE =
   "Offline model: a rule-based stand-in that speaks the Messages API. It is not a large language model.";
 
-/** The description of a model id; an id is only text here, every id is served alike. */
+/** Returns the description of a model id; the server treats all ids the same. */
 function modelInfo(id: string) {
   return {
     type: "model",
@@ -147,7 +147,7 @@ function modelInfo(id: string) {
   } as const;
 }
 
-/** The page that `GET /v1/models` answers. */
+/** Returns the page of `GET /v1/models`. */
 function modelPage() {
   return {
     data: [modelInfo(OFFLINE_MODEL_ID)],

@@ -1,4 +1,4 @@
-/** What tests script: the JSON schema of a scenario. Pure. */
+/** The JSON schema of a scenario, which scripts the offline model for tests. Pure. */
 import { z } from "zod";
 import { OfflineModelError } from "./exchange.ts";
 import { TokenUsage } from "./wire.ts";
@@ -22,20 +22,20 @@ const Scripted = z.discriminatedUnion("type", [
 ]);
 
 /**
- * Faults inside a stream. The `…AfterChunks` counters count server-sent events, `message_start` being the first:
- * 0 breaks right after the response headers. Of several the smallest happens. On a call without `stream` an error becomes
- * a plain error answer, a stall never answers, and a reset closes the connection.
+ * Faults inside a stream. The `…AfterChunks` counters count server-sent events; `message_start` is the first one, and
+ * 0 breaks right after the response headers. If several are set, only the smallest takes effect. On a call without `stream`,
+ * an error becomes a plain error answer, a stall never answers, and reset and truncate reset the connection.
  */
 export const StreamFailure = z.strictObject({
   /** Send an `error` event and end the response. */
   errorAfterChunks: z.int().min(0).optional(),
   /** The type of that error. Default `overloaded_error`. */
   errorType: z.string().min(1).optional(),
-  /** Say nothing more and keep the connection open until the client leaves. */
+  /** Send nothing more and keep the connection open until the client disconnects. */
   stallAfterChunks: z.int().min(0).optional(),
   /** Destroy the connection. */
   resetAfterChunks: z.int().min(0).optional(),
-  /** End the response in order, but without the rest of the events. */
+  /** End the response normally, but without the remaining events. */
   truncateAfterChunks: z.int().min(0).optional(),
   /** Cut the JSON of every tool input in half (`input` becomes that text on a call without `stream`). */
   invalidJsonInput: z.boolean().optional(),
@@ -55,7 +55,7 @@ export const ScriptedError = z.strictObject({
 /** A parsed error answer. */
 export type ScriptedError = z.infer<typeof ScriptedError>;
 
-/** A failure that is played once: an error answer, a connection reset before any byte, or a broken stream. */
+/** A failure that is played once: an error answer, a connection reset before the first byte, or a broken stream. */
 export const Failure = z.union([
   ScriptedError,
   z.strictObject({ reset: z.literal(true) }),
@@ -64,19 +64,19 @@ export const Failure = z.union([
 /** A parsed failure. */
 export type Failure = z.infer<typeof Failure>;
 
-/** One assistant turn. Strings may hold `{{last_tool_result}}`, `{{user}}` (newest user text) and `{{turn}}`. */
+/** One assistant turn. Strings may contain `{{last_tool_result}}`, `{{user}}` (newest user text) and `{{turn}}`. */
 export const ScriptedTurn = z.strictObject({
-  /** Default: nothing, the empty answer. Ids of tool calls are made when none is given. */
+  /** Default: empty, the empty answer. Tool calls without an id get one. */
   content: z.array(Scripted).default([]),
-  /** Any text, known or not. Default: `tool_use` when the content has a tool call, else `end_turn`. */
+  /** Any text. Default: `tool_use` if the content has a tool call, else `end_turn`. */
   stop_reason: z.string().min(1).optional(),
-  /** Overrides single counts of the estimate. */
+  /** Replaces single counts of the estimate. */
   usage: TokenUsage.partial().optional(),
-  /** Time before the first byte; default is the server's. */
+  /** Time before the first byte, ms; default: that of the server. */
   latencyMs: DelayMs.optional(),
-  /** Answer with this error, every time. */
+  /** Answer every call with this error. */
   error: ScriptedError.optional(),
-  /** Played one a call before the answer, counted by conversation and turn. */
+  /** Each call plays one of these before the answer; counted per conversation and turn. */
   failures: z.array(Failure).optional(),
   stream: StreamFailure.optional(),
 });
@@ -86,34 +86,34 @@ export type ScriptedTurn = z.infer<typeof ScriptedTurn>;
 const TextMatch = z.union([z.string(), z.strictObject({ regex: Pattern })]);
 
 /**
- * A conversation's script. Turn k answers the request that holds k assistant messages, so a script survives a restart
- * of either side. After the last turn it repeats (`repeat`) or answers 400.
+ * A conversation's script. Turn k answers the request with k assistant messages, so a script survives a restart of the server
+ * or the client. After the last turn it repeats that turn (`repeat`) or answers 400.
  */
 export const Script = z.strictObject({
-  /** Substring or regular expression; both given = both must match. Absent = every conversation. */
+  /** Substring or regular expression of the first user text and the system prompt; both must match. Default: matches all. */
   match: z.strictObject({ user: TextMatch.optional(), system: TextMatch.optional() }).optional(),
   turns: z.array(ScriptedTurn).min(1),
   repeat: z.boolean().optional(),
-  /** Tokens of input, by the server's estimate, that the conversation may have: a longer request is refused as too long. */
+  /** Maximum input tokens by the server's estimate; a longer request gets the error "prompt is too long". */
   windowTokens: z.int().min(1).optional(),
-  /** Answers the requests with `tool_choice: none`, whatever their turn. Without it the turn's own text does, else the rules. */
+  /** Answer to all requests with `tool_choice: none`. Default: the text of the turn, else an answer by rule. */
   hand_back: ScriptedTurn.optional(),
 });
 /** A parsed script. */
 export type Script = z.infer<typeof Script>;
 
-/** One script or a list of them: the first that matches plays; a conversation that none matches is answered by rule. */
+/** One script or a list: the first that matches a conversation is played; without a match the rules answer. */
 export const Scenario = z.union([Script, z.array(Script).min(1)]);
-/** A scenario as a test writes it. */
+/** A scenario before parsing. */
 export type Scenario = z.input<typeof Scenario>;
 
-/** The least that a scenario holds, for refusals; all of it stands in docs/operations.md. */
+/** The minimal form of a scenario, for errors; docs/operations.md has the full form. */
 const SCENARIO_FORM =
   '{"turns":[{"content":[{"type":"text","text":"…"}]}]}, or a list of such (docs/operations.md)';
 
 /**
- * Parses a scenario; `what` names it in the refusal. Throws `OfflineModelError` `invalid_scenario` with every place that is
- * wrong, and the form.
+ * Parses a scenario; `what` names it in the error. Throws `OfflineModelError` `invalid_scenario` with all problems and their
+ * paths, and the form.
  */
 export function parseScenario(scenario: unknown, what = "The scenario"): Script[] {
   const parsed = Array.isArray(scenario)

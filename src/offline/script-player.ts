@@ -1,12 +1,12 @@
 /**
- * Plays scripts: finds the script of a conversation and the turn that is due.
+ * Plays scripts: finds the script of a conversation and the turn to play.
  *
- * Owns: the scripts that are set, and how many failures of each turn have been played.
- * Its neighbour `rulebook` answers what no script matches.
+ * Owns the scripts, and the number of played failures of each turn.
+ * `rulebook.ts` answers conversations that no script matches.
  *
  * Invariants:
- * 1. Which turn is due follows from the request alone (its count of assistant messages).
- * 2. Failures are counted by conversation and turn; setting a scenario starts the count anew; at most `MAX_COUNTERS` counts are kept.
+ * 1. The turn to play depends only on the request (its number of assistant messages, and `tool_choice`).
+ * 2. Failures are counted per conversation and turn; setting a scenario resets the counts; at most `MAX_COUNTERS` are kept.
  * 3. A request with `tool_choice: none` never gets a tool call.
  */
 
@@ -17,17 +17,17 @@ import { errorTypeOf } from "./exchange.ts";
 import type { Failure, Script, ScriptedError, ScriptedTurn } from "./scenario.ts";
 import type { MessagesRequest } from "./wire.ts";
 
-/** A request with everything that was read out of it. */
+/** A request with its fingerprint and the rules' view of it. */
 export interface Call {
   request: MessagesRequest;
   fingerprint: Fingerprint;
   conversation: Conversation;
 }
 
-/** See the module header. */
+/** Plays the scripts that are set. */
 export interface ScriptPlayer {
   setScripts(scripts: readonly Script[]): void;
-  /** The plan for a call, or `undefined` when no script matches it. `byRule` is used to hand back what a script does not. */
+  /** Returns the plan for a call; `undefined`: no script matches. `byRule` answers a final call if the script has no text. */
   play(call: Call, byRule: () => AnswerPlan): Plan | undefined;
 }
 

@@ -1,12 +1,12 @@
 /**
- * The offline model: a server that speaks the Anthropic Messages API and needs no key. It answers by rule, really
- * driving the tools it is offered, or plays a scenario. It is a stand-in for tests, benchmarks and keyless use, not an LLM.
+ * The offline model: a server that speaks the Anthropic Messages API and needs no key. It answers by rule, with real calls
+ * of the offered tools, or plays a scenario. It is a stand-in for tests, benchmarks and use without a key, not an LLM.
  *
- * Owns nothing but the composition: listener, ledger, prompt cache and script player each own their state.
+ * Only composes the parts: listener, ledger, prompt cache and script player each own their state.
  *
  * Invariants:
- * 1. `start` and `stop` are idempotent; a server that was stopped may be started again and keeps its port.
- * 2. `stop` resolves when every connection is closed and every call under way stands in the ledger.
+ * 1. `start` and `stop` are idempotent; a stopped server may be started again and keeps its port.
+ * 2. `stop` resolves when all connections are closed and all calls in progress have their ledger entries.
  * 3. Control routes (`/offline/…`) and the methods here change the same state.
  */
 import { appendFileSync } from "node:fs";
@@ -29,15 +29,15 @@ export type { TokenUsage } from "./wire.ts";
 export interface OfflineModelOptions {
   /** Address to listen on. Default `127.0.0.1`. */
   host?: string;
-  /** Port; 0 takes a free one. Default 0. */
+  /** Port; 0: a free one. Default 0. */
   port?: number;
   /** Time before the first byte of every answer, in milliseconds. Default 0. */
   latencyMs?: number;
-  /** Calls answered at a time; the others wait, as at a backend that serialises. Default: any number. */
+  /** Maximum calls answered at a time; others wait, as at a backend that serialises. Default: no limit. */
   parallel?: number;
-  /** What to play; absent = answer by rule. */
+  /** Scenario to play. Default: answer by rule. */
   scenario?: Scenario;
-  /** File that every ledger entry is appended to, one JSON object a line. Its directory must exist. */
+  /** File to which all ledger entries are appended, one JSON object a line. Its directory must exist. */
   ledgerPath?: string;
 }
 
@@ -52,23 +52,23 @@ const Options: z.ZodType<OfflineModelOptions> = z.strictObject({
 
 /** A running or stopped offline model. */
 export interface OfflineModel {
-  /** Listens. Rejects with `OfflineModelError` `cannot_listen` or `ledger_unwritable`. */
+  /** Starts to listen. Rejects with `OfflineModelError` `cannot_listen` or `ledger_unwritable`. */
   start(): Promise<void>;
-  /** Closes everything at once, keep-alive connections and calls under way included. */
+  /** Closes all connections at once, including idle ones and calls in progress. */
   stop(): Promise<void>;
   /** `http://host:port`; throws `OfflineModelError` `not_started` before the first `start`. */
   readonly url: string;
-  /** Requests under way. */
+  /** Number of requests in progress. */
   readonly inFlight: number;
-  /** What was answered, oldest first; the newest 100,000 at most. */
+  /** Ledger entries of the ended calls, oldest first; at most the newest 100,000. */
   readonly ledger: readonly LedgerEntry[];
   /** Plays another scenario from the next call on; `undefined` answers by rule. Throws `OfflineModelError` `invalid_scenario`. */
   setScenario(scenario: Scenario | undefined): void;
 }
 
 /**
- * Creates an offline model that does nothing until `start()`. Throws `OfflineModelError`: `invalid_config` names every wrong
- * option, `invalid_scenario` says what of the scenario cannot be played.
+ * Creates an offline model, which is idle until `start()`. Throws `OfflineModelError`: `invalid_config` names all invalid
+ * options, `invalid_scenario` all problems of the scenario.
  */
 export function createOfflineModel(options: OfflineModelOptions = {}): OfflineModel {
   requireUsable(options);
@@ -134,34 +134,34 @@ function openLedgerFile(path: string | undefined): void {
 
 // The listening socket.
 //
-// Owns: the HTTP server, its port and the exchanges under way. Its neighbour `routes` answers each exchange.
+// Owns the HTTP server, its port and the exchanges in progress. `routes.ts` answers each exchange.
 //
 // Invariants:
 // 1. `start` and `stop` are idempotent; after a stop it may be started again, on the same port.
-// 2. `stop` resolves when every connection is closed and every exchange under way has ended.
+// 2. `stop` resolves when all connections are closed and all exchanges in progress have ended.
 
-/** Where to listen and what to do. */
+/** Options of the listener. */
 interface ListenerOptions {
   host: string;
-  /** 0 takes a free one. */
+  /** 0: a free one. */
   port: number;
-  /** Runs before each listening; a rejection keeps the socket closed. */
+  /** Runs before each start; if it rejects, the socket stays closed. */
   prepare(): Promise<void>;
   /** Answers one exchange. */
   serve(exchange: Exchange): Promise<void>;
 }
 
-/** See the module header. */
+/** The listening socket. */
 interface Listener {
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** The port, 0 before the first `start` when a free one is to be taken. */
+  /** The port; before the first `start` it is 0 if a free one was requested. */
   readonly port: number;
-  /** Exchanges under way. */
+  /** Number of exchanges in progress. */
   readonly inFlight: number;
 }
 
-/** Creates a listener that is closed. */
+/** Creates a closed listener. */
 function createListener({ host, port: wanted, prepare, serve }: ListenerOptions): Listener {
   const underWay = new Set<Promise<void>>();
   const server = createExchangeServer(serve, underWay);

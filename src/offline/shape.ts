@@ -1,18 +1,18 @@
 /**
- * An answer in the shape of a JSON Schema, by rule: what was said already, where that is JSON that fits in the place asked
- * for; else its text in the first place for text, and the least value that each other place allows. Pure.
+ * Puts an answer into a JSON Schema by rule. Values of the earlier text stay if it is JSON and they fit. Otherwise the first
+ * string field gets the text, and each other field the least value that it allows. Pure.
  *
- * Knows what providers enforce: types, properties, items, enum, const, anyOf, allOf, `$ref` into `$defs`, and sizes.
+ * Knows the keywords that providers enforce: types, properties, items, enum, const, anyOf, allOf, `$ref` into `$defs`, sizes.
  */
 
-/** References that are followed on the way to one place. */
+/** Maximum number of references that are followed to one value. */
 const MAX_REFERENCES = 16;
-/** No answer by rule makes longer lists or texts than this, whatever a schema asks for. */
+/** Maximum length of a list or text that is filled up, even if the schema requires more. */
 const MOST_MADE = 1_000;
 
 type Schema = Record<string, unknown>;
 
-/** `said` in the shape of `schema`, as JSON. */
+/** Returns `said` in the shape of `schema`, as JSON. */
 export function shaped(schema: unknown, said: string): string {
   const shape = new Shape(schema, said);
   return JSON.stringify(shape.value(schema, parsed(said), 0) ?? null);
@@ -30,7 +30,7 @@ function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** One answer: the text stands in it once. */
+/** One answer, which contains the text only once. */
 class Shape {
   readonly #root: unknown;
   #words: string;
@@ -40,7 +40,7 @@ class Shape {
     this.#words = words.trim();
   }
 
-  /** What fits `schema`: `known`, as far as it does, else something made. */
+  /** Returns a value that fits `schema`: the fitting parts of `known`, and made-up values for the rest. */
   value(schema: unknown, known: unknown, references: number): unknown {
     if (!isSchema(schema)) return known ?? null;
     if (typeof schema.$ref === "string" && references < MAX_REFERENCES)
@@ -96,7 +96,7 @@ class Shape {
     return Object.fromEntries([...free.filter(([name]) => !Object.hasOwn(properties, name)), ...members]);
   }
 
-  /** What was said, in the first place for it; elsewhere the least text. */
+  /** Returns the text at the first call, and the shortest allowed text later. */
   #text({ minLength = 0, maxLength = MOST_MADE, format }: Schema): string {
     if (format === "date") return "1970-01-01";
     if (format === "date-time") return "1970-01-01T00:00:00Z";

@@ -1,15 +1,15 @@
-/** Sends a composed answer as JSON or as a stream of events, broken where the plan says so. */
+/** Sends a composed answer as JSON or as a stream of events, with the failure that the plan sets. */
 import { setImmediate as nextRoundOfEvents } from "node:timers/promises";
 import { type Exchange, errorBody, pause, sendError, sendJson, statusOf } from "./exchange.ts";
 import type { StreamFailure } from "./scenario.ts";
 import type { AnswerMessage, OtherBlock } from "./wire.ts";
 
-/** How sending went, as far as the server is concerned: a whole answer, a scripted failure of this type, or left to the client. */
+/** Result of sending: the server did not break the answer, or played a scripted failure of this type. */
 export type Played = { kind: "whole" } | { kind: "failure"; errorType: string };
 
 type Break = { at: number; kind: "error" | "stall" | "reset" | "truncate"; errorType: string };
 
-/** Sends the answer and resolves when nothing more will be written. */
+/** Sends the answer; resolves when the server writes nothing more. */
 export async function playAnswer(
   exchange: Exchange,
   message: AnswerMessage,
@@ -45,7 +45,7 @@ async function playStream(
   return { kind: "failure", errorType: broken.errorType };
 }
 
-/** Writes events, in one go when there is no delay between them. Answers `false` when the client left. */
+/** Writes events, in one write if there is no delay between them. Resolves to `false` if the client disconnected. */
 async function writeEvents(
   exchange: Exchange,
   events: readonly StreamEvent[],
@@ -109,9 +109,9 @@ function withBrokenInputs(message: AnswerMessage) {
   return { ...message, content };
 }
 
-// Turns an answer into the event sequence of the streaming API. Pure.
+// Converts an answer to the event sequence of the streaming API. Pure.
 
-/** One server-sent event. `type` is the event's name and stands in its data, too. */
+/** One server-sent event. `type` is the event's name, which its data also contains. */
 export interface StreamEvent {
   type: string;
   [key: string]: unknown;
@@ -126,7 +126,7 @@ export interface EventOptions {
   invalidJsonInput?: boolean | undefined;
 }
 
-/** The events of a whole answer: `message_start`, `ping`, the blocks, `message_delta`, `message_stop`. */
+/** Returns the events of a whole answer: `message_start`, `ping`, the blocks, `message_delta`, `message_stop`. */
 export function eventsOf(message: AnswerMessage, options: EventOptions = {}): StreamEvent[] {
   const start = { ...message, content: [], stop_reason: null, stop_sequence: null, stop_details: null };
   const { usage } = message;
@@ -159,12 +159,12 @@ export function eventsOf(message: AnswerMessage, options: EventOptions = {}): St
   ];
 }
 
-/** An event as it stands on the wire. */
+/** Encodes an event as server-sent-event text. */
 export function encodeEvent(event: StreamEvent): string {
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** The JSON of a tool input that was cut in half. */
+/** Returns the first half of the JSON of a tool input. */
 export function brokenJson(input: unknown): string {
   const json = JSON.stringify(input);
   return json.slice(0, Math.max(1, Math.floor(json.length / 2)));

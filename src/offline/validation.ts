@@ -1,4 +1,4 @@
-/** Refuses what the real Messages API refuses, with a sentence of the same kind. Pure. */
+/** Rejects the requests that the real Messages API rejects, with similar sentences. Pure. */
 import type { z } from "zod";
 import {
   type Block,
@@ -10,7 +10,7 @@ import {
   marksCache,
 } from "./wire.ts";
 
-/** A body that was accepted, or the sentence that says why not. */
+/** A valid body, or the reason why it is invalid. */
 export type Checked<T> = { status: "valid"; request: T } | { status: "invalid"; problem: string };
 
 const MAX_CACHE_BREAKPOINTS = 4;
@@ -34,7 +34,7 @@ function check<T extends CountTokensRequest>(body: string, schema: z.ZodType<T>)
   return problem === undefined ? { status: "valid", request: parsed.data } : { status: "invalid", problem };
 }
 
-/** Parses a JSON body; broken JSON and lone surrogates are refused. */
+/** Parses a JSON body; broken JSON and lone surrogates are invalid. */
 export function parseJson(body: string): Checked<unknown> {
   if (hasLoneSurrogate(body)) {
     return { status: "invalid", problem: "The request body is not valid JSON: lone surrogate in a string" };
@@ -52,7 +52,7 @@ function hasLoneSurrogate(body: string): boolean {
   return /\\ud[89a-f]/i.test(escapes);
 }
 
-/** The first issue of a schema error as `path: sentence`; of a union the branch that came furthest speaks. */
+/** Returns the first issue of a schema error as `path: sentence`; for a union, that of the branch with the longest path. */
 function firstIssue(
   issues: readonly z.core.$ZodIssue[],
   body: unknown,
@@ -104,7 +104,7 @@ function toolsProblem(request: CountTokensRequest): string | undefined {
 
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 
-/** What the API refuses in the schema of a tool's input; of property keys it looks at those of the top level only. */
+/** Returns the first problem of a tool's input schema that the API rejects; it checks property keys only at the top level. */
 function schemasProblem(tools: NonNullable<CountTokensRequest["tools"]>): string | undefined {
   for (const [index, { input_schema: schema }] of tools.entries()) {
     if (schema === undefined) continue;
@@ -143,16 +143,16 @@ function cacheProblem(request: CountTokensRequest): string | undefined {
     : undefined;
 }
 
-// The rule that every tool call is answered in the next user message, results first. Pure.
+// The pairing rule: the next user message has a result for each tool call, results first. Pure.
 
-/** Consecutive messages of one role, read as one. `index` is that of the first of them. */
+/** Consecutive messages of one role, joined. `index` is that of the first message. */
 export interface Turn {
   role: Message["role"];
   index: number;
   blocks: Block[];
 }
 
-/** Joins consecutive messages of one role, as the API does before it reads them. */
+/** Joins consecutive messages of one role, as the API does. */
 export function joinTurns(messages: readonly Message[]): Turn[] {
   const turns: Turn[] = [];
   messages.forEach((message, index) => {
@@ -163,7 +163,7 @@ export function joinTurns(messages: readonly Message[]): Turn[] {
   return turns;
 }
 
-/** The first violation of the pairing rule as a sentence, or `undefined`. */
+/** Returns the first violation of the pairing rule as a sentence, or `undefined`. */
 function pairingProblem(turns: readonly Turn[]): string | undefined {
   const seen = new Set<string>();
   let open: string[] = [];

@@ -1,4 +1,4 @@
-/** Wire shapes of the Messages API, as far as the offline model reads and writes them. Pure. */
+/** The parts of the Messages API's wire format that the offline model reads and writes. Pure. */
 import { z } from "zod";
 
 const CacheControl = z.looseObject({ type: z.literal("ephemeral") });
@@ -10,16 +10,16 @@ const SpokenText = z
   .min(1, "text content blocks must be non-empty")
   .regex(/\S/, "text content blocks must contain non-whitespace text");
 
-/** A text block of a request. Empty and whitespace-only texts are refused, as the real API does. */
+/** A text block of a request. Empty and whitespace-only texts are rejected, as by the real API. */
 export const TextBlock = z.looseObject({ type: z.literal("text"), text: SpokenText });
-/** A tool call that the assistant made earlier in the conversation. */
+/** A tool call of the assistant earlier in the conversation. */
 export const ToolUseBlock = z.looseObject({
   type: z.literal("tool_use"),
   id: z.string().regex(/^[a-zA-Z0-9_-]+$/, "String should match pattern '^[a-zA-Z0-9_-]+$'"),
   name: ToolName,
   input: z.record(z.string(), z.unknown(), "Input should be a valid dictionary"),
 });
-/** The answer to a tool call; `content` may be text, blocks, or absent. */
+/** The result of a tool call; `content` may be text, blocks, or absent. */
 export const ToolResultBlock = z.looseObject({
   type: z.literal("tool_result"),
   tool_use_id: z.string().regex(/^[a-zA-Z0-9_-]+$/, "String should match pattern '^[a-zA-Z0-9_-]+$'"),
@@ -28,9 +28,9 @@ export const ToolResultBlock = z.looseObject({
     .optional(),
   is_error: z.boolean().optional(),
 });
-/** Any other block (thinking, image, …): kept verbatim and never interpreted. */
+/** Any other block (thinking, image, …): kept unchanged, never interpreted. */
 export type OtherBlock = { type: string; [key: string]: unknown };
-/** One block of a message. Use the `is…` guards below to tell them apart. */
+/** One block of a message. The `is…` guards below distinguish them. */
 export type Block =
   | z.infer<typeof TextBlock>
   | z.infer<typeof ToolUseBlock>
@@ -52,19 +52,19 @@ const AnyBlock = z.looseObject({ type: z.string() }).transform((block, context):
   return z.NEVER;
 });
 
-/** True for a text block. */
+/** Returns true for a text block. */
 export const isText = (block: Block): block is z.infer<typeof TextBlock> => block.type === "text";
-/** True for a tool call. */
+/** Returns true for a tool call. */
 export const isToolUse = (block: Block): block is z.infer<typeof ToolUseBlock> => block.type === "tool_use";
-/** True for a tool result. */
+/** Returns true for a tool result. */
 export const isToolResult = (block: Block): block is z.infer<typeof ToolResultBlock> =>
   block.type === "tool_result";
 
-/** True when a block, tool or request carries a cache breakpoint. */
+/** Returns true if a block, tool or request has a cache breakpoint. */
 export const marksCache = (carrier: { [key: string]: unknown }): boolean =>
   carrier.cache_control !== undefined && carrier.cache_control !== null;
 
-/** One message; a plain string stands for one text block and is turned into it here. */
+/** One message; a plain string becomes one text block. */
 export const Message = z.looseObject({
   role: z.enum(["user", "assistant", "system"]),
   content: z.union([z.string(), z.array(AnyBlock)]).transform((content): Block[] => {
@@ -72,10 +72,10 @@ export const Message = z.looseObject({
     return content === "" ? [] : [{ type: "text", text: content }];
   }),
 });
-/** A parsed message: its content is always a list of blocks. */
+/** A parsed message; its content is always a list of blocks. */
 export type Message = z.infer<typeof Message>;
 
-/** A tool offered by the request. Server tools carry a `type` and no schema. */
+/** A tool in the request. Server tools have a `type` and no schema. */
 const OfferedTool = z.looseObject({
   name: ToolName,
   type: z.string().nullish(),
@@ -83,7 +83,7 @@ const OfferedTool = z.looseObject({
   input_schema: z.looseObject({ type: z.literal("object", "Input should be 'object'") }).optional(),
 });
 
-/** What the request says about tool calls; absent means `auto`. */
+/** The tool choice of the request; default: `auto`. */
 const ToolChoice = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("auto"), disable_parallel_tool_use: z.boolean().optional() }),
   z.strictObject({ type: z.literal("any"), disable_parallel_tool_use: z.boolean().optional() }),
@@ -113,7 +113,7 @@ const Conversation = {
   workspace_id: z.string().optional(),
 };
 
-/** Body of `POST /v1/messages`. Unknown top-level fields are refused, as the real API does. */
+/** Body of `POST /v1/messages`. Unknown top-level fields are rejected, as by the real API. */
 export const MessagesRequest = z.strictObject({
   ...Conversation,
   max_tokens: z.int("Input should be a valid integer").min(1, "Input should be greater than or equal to 1"),
@@ -138,7 +138,7 @@ export const CountTokensRequest = z.strictObject(Conversation);
 /** A parsed body of `POST /v1/messages/count_tokens`. */
 export type CountTokensRequest = z.infer<typeof CountTokensRequest>;
 
-/** The four token counts of one call, disjoint: their sum is what the call cost in tokens. */
+/** The four disjoint token counts of one call: their sum is the call's total tokens. */
 export const TokenUsage = z.strictObject({
   input_tokens: z.int().min(0),
   output_tokens: z.int().min(0),
@@ -148,7 +148,7 @@ export const TokenUsage = z.strictObject({
 /** Parsed token counts. */
 export type TokenUsage = z.infer<typeof TokenUsage>;
 
-/** An assistant message as it leaves the server. `stop_reason` is open text so that unknown ones can be played. */
+/** An assistant message that the server sends. `stop_reason` is any text, so that scripts can play unknown ones. */
 export interface AnswerMessage {
   id: string;
   type: "message";

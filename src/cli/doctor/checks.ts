@@ -1,6 +1,6 @@
 /**
- * From facts to the diagnosis. The table of checks: every trouble the doctor knows, where it shows in the facts, how it is said and
- * repaired; and one line of figures an area. Pure.
+ * The diagnosis from the facts. The table of checks has every trouble that the doctor knows: how the facts show it, its text,
+ * and its repair. Each area gets one summary line. Pure.
  */
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { isLive } from "../../shared/redis/inspection.ts";
@@ -12,7 +12,7 @@ import { Area, type DoctorReport, type Finding } from "./report.ts";
 /** How `--fix` repairs a trouble: a check of the sweeper, the `repair` script, a key moved aside, a directory deleted. */
 export type Repair = "check" | "repair" | "move" | "delete";
 
-/** What a check was found at: names, or a number where there are none, or sentences of their own. */
+/** Result of a check: names of the affected items, or their number if they have no names, or parts of findings. */
 type Found = readonly string[] | number | readonly Partial<Finding>[];
 
 /** One kind of trouble. Sentences are templates, see {@link sentence}. */
@@ -21,13 +21,13 @@ interface Check {
   severity: Finding["severity"];
   what: string;
   todo: string;
-  /** `check` is the name of the row. */
+  /** Finds the trouble in the facts; `check` is the name of the row. */
   at(facts: Facts, check: string): Found;
-  /** What was repaired, and how. Absent: `--fix` leaves it alone. */
+  /** The repair and its report. Absent: `--fix` does not repair it. */
   fix?: { by: Repair; did: string };
 }
 
-/** A row of the table: what is wrong and what to do, a line each; then where the facts show it, and its repair. */
+/** Builds a row of the table. The text has two lines: the trouble, what to do. The arguments: its check, its repair. */
 const row =
   (severity: Check["severity"], area: Area) =>
   (text: TemplateStringsArray, ...parts: readonly string[]) => {
@@ -43,16 +43,16 @@ const error = (area: Area) => row("error", area);
 const FIX = "doctor --fix";
 const LET_SWEEP = `${FIX} does what is due; a live worker does it by itself`;
 const START_WORKER = "start one: subagent-queue worker, with the same REDIS_URL and SUBAGENT_PREFIX";
-/** Replies that are older than this wait for a parent that may not come back. */
+/** Unacked replies older than this are reported: their parent may not come back. */
 export const OLD_REPLIES_MS = 3_600_000;
-/** Unacked replies that will be gone within this time are about to be lost. */
+/** Unacked replies that expire within this time are reported as an error. */
 const EXPIRES_WITHIN_MS = 86_400_000;
 const SKEW_MS = 5_000;
 const NEARLY_FULL_PERCENT = 90;
-/** The share of a budget at which a run is nudged. */
+/** The share of a budget at which a run's model is warned. */
 const NEARLY_USED = 0.8;
 
-/** The names of agents at which the trouble was seen that the row is called after. */
+/** Returns the names of the agents with the trouble `trouble`, which is also the row's name. */
 const suspects = (facts: Facts, trouble: string) =>
   facts.suspects
     .filter(({ troubles }) => troubles.some((each) => each === trouble))
@@ -135,7 +135,7 @@ const CHECKS = {
     at 100 % the runs under it hand back what they have: raise it, or wait for a tenant's window`(nearlyUsed),
   newer_records: warn("agents")`#agent (was|were) written by a newer version and not examined
     use the doctor of that version`(suspects),
-  // Without workers no sweeper can have checked; that is said once, about the workers.
+  // Without workers there is no sweeper; a check of the workers already reports that.
   unswept: warn("agents")`#agent (is|are) overdue though workers are live: no sweeper checks (it|them)
     restart the workers: their sweepers do not work; ${FIX} checks once`(
     (facts, check) => (facts.workers.length > 0 ? suspects(facts, check) : []),
@@ -182,14 +182,14 @@ const CHECKS = {
   ),
 };
 
-/** How `--fix` repairs what a check found; undefined where it leaves it alone. */
+/** Returns the repair of a check; undefined if `--fix` has none. */
 export function repairOf(check: string): Check["fix"] {
   return new Map<string, Check>(Object.entries(CHECKS)).get(check)?.fix;
 }
 
 const MOST_NAMES = 100;
 
-/** Everything that the facts show, in the order of the table. */
+/** Returns all findings in the facts, in the order of the table. */
 export function findingsIn(facts: Facts): Finding[] {
   return Object.entries<Check>(CHECKS).flatMap(([check, { area, severity, what, todo, at, fix }]) => {
     return asFindings(at(facts, check)).flatMap((found) => {
@@ -208,7 +208,7 @@ function asFindings(found: Found): readonly Partial<Finding>[] {
   return names.length > 0 ? [{ names }, ...findings] : findings;
 }
 
-/** What all nodes of a cluster have in common is said once. */
+/** Returns the problems of the Redis servers, each once for all nodes of a cluster. */
 function serverProblems({ servers, isProduction }: Facts): Partial<Finding>[] {
   const problems = new Map(
     servers.flatMap(({ problems }) =>
@@ -224,7 +224,7 @@ function fullServers({ servers }: Facts): Partial<Finding>[] {
     maxMemoryBytes > 0 ? usedMemoryBytes / maxMemoryBytes : 0,
   );
   const fullest = Math.round(100 * Math.max(0, ...used));
-  // A server that refuses writes is a trouble already.
+  // `redis_trouble` already reports a server that refuses writes.
   if (fullest < NEARLY_FULL_PERCENT || servers.some(({ troubles }) => troubles.length > 0)) return [];
   return [{ what: `Redis uses ${fullest} % of its memory: beyond 100 % spawns and messages are refused` }];
 }
@@ -246,7 +246,7 @@ function waitingForWorkers({ workers, agents }: Facts): number {
   ).length;
 }
 
-/** Clocks that differ from Redis': one name a host, this machine included. */
+/** Returns the hosts, this one included, whose clocks differ from Redis' clock. */
 function wrongClocks({ workers, nowMs, hostNowMs, host }: Facts): string[] {
   const skews = new Map([[host, hostNowMs - nowMs]]);
   for (const { worker, announcedAtMs } of workers) {
@@ -285,14 +285,14 @@ function several(texts: readonly string[]): string[] {
   return found.length > 1 ? found : [];
 }
 
-/** The budgets that are nearly used, the one that is used most first. */
+/** Returns the budgets that are nearly used, the most used first. */
 function nearlyUsed({ budgets }: Facts): string[] {
   const most = budgets.filter(({ used }) => used >= NEARLY_USED).sort((a, b) => b.used - a.used);
   const shown = (used: number) => (Number.isFinite(used) ? `${Math.floor(used * 100)} %` : "unreadable");
   return most.map(({ name, used }) => `${name} (${shown(used)})`);
 }
 
-/** Areas with their state, and what was found, errors first. */
+/** Returns the areas with their state, and the findings, errors first. */
 export function diagnose(facts: Facts): Pick<DoctorReport, "areas" | "findings"> {
   const findings = findingsIn(facts);
   const areas = Object.entries(SUMMARIES).map(([name, summary]): DoctorReport["areas"][number] => {
@@ -304,7 +304,7 @@ export function diagnose(facts: Facts): Pick<DoctorReport, "areas" | "findings">
   return { areas, findings: findings.sort((a, b) => rank(a) - rank(b)) };
 }
 
-/** One line of figures an area. */
+/** The summary line of each area. */
 const SUMMARIES = {
   redis({ servers }) {
     const [server] = servers;

@@ -1,12 +1,12 @@
 /**
- * Looks at a live installation, which goes on meanwhile. Owns one connection, changes nothing.
+ * Examines an installation while it works. Owns one connection, changes nothing.
  *
- * 1. A trouble of an agent was there at two looks: a moment between two writes is no trouble.
+ * 1. A trouble of an agent is reported only if two snapshots show it, because one may fall between two writes.
  * 2. The keys of one slot are read at one moment; keys of several slots are read in the reverse of the order in which a
  *    healthy system writes them.
- * 3. What one agent's or one installation key holds, of whatever type or value, keeps nothing else from being looked at.
+ * 3. A key of an agent or the installation with a wrong type or value does not stop the examination of all others.
  *
- * The work is bounded: pages of a scan, batches of agents, and a stop after so many of them.
+ * The work is bounded: it reads pages of a scan and batches of agents, and stops at `bounds`.
  */
 import { once } from "node:events";
 import type { Clock } from "../../shared/clock.ts";
@@ -50,7 +50,7 @@ import {
 } from "./facts.ts";
 import { readWorkspaces } from "./workspaces.ts";
 
-/** What the doctor has open of an installation: one connection that fails at once, and what works over it. */
+/** The doctor's access to an installation: one connection that fails at once, and the readers that use it. */
 export interface Installation extends shared.Installation {
   prefix: string;
   workspaceRoot: string;
@@ -62,7 +62,7 @@ export interface Installation extends shared.Installation {
 
 type Place = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
-/** Opens the installation at `place`; ends with `disposables`. Rejects with the connection's own error. */
+/** Opens the installation at `place`; `disposables` closes it. Rejects with the connection's own error. */
 export async function openToExamine(
   redisUrl: string,
   place: Place,
@@ -70,7 +70,7 @@ export async function openToExamine(
 ): Promise<Installation> {
   const redis = openRedis(redisUrl, "producer");
   disposables.add(() => closeRedis(redis));
-  // Rejects with the first error.
+  // `once` rejects with the connection's first error.
   if (redis.status !== "ready") await once(redis, "ready");
   const opened = shared.openInstallation(redis, place);
   const { keys, wakes, timing } = opened;
@@ -80,28 +80,28 @@ export async function openToExamine(
   return { ...place, ...opened, queue, inspection: createAgentInspection(redis, keys, wakes, timing) };
 }
 
-/** How an examination goes about it; tests are less patient. */
+/** Options of an examination; tests use shorter times. */
 export interface ExamineOptions extends Pick<Facts, "host" | "isProduction" | "bash"> {
-  /** How late a check may be, ms. */
+  /** How late a sweeper's check may be, ms. */
   graceMs?: number;
-  /** Time between the two looks at an agent that seems to be in trouble, ms. */
+  /** Time between the two snapshots of an agent that seems to be in trouble, ms. */
   secondCheckMs?: number;
   bounds?: SurveyBounds;
 }
 
 const SECOND_CHECK_MS = 1_500;
-/** How often a wake beside free slots is checked, and how far apart: a healthy worker takes it at once. */
+/** Number and interval (ms) of the checks of a wake beside free slots; a healthy worker takes it at once. */
 const WAKE_LOOKS = 6;
 const WAKE_LOOK_MS = 500;
-/** After so many crashes in a row without progress a run is alone in its worker. */
+/** After this many crashes in a row without progress a run is alone in its worker. */
 const CRASHES_BEFORE_ISOLATION = 2;
-/** Refused intake entries that are named. */
+/** Number of refused intake entries that the report names. */
 const MOST_REFUSED = 100;
-/** So many live agents are asked for their budgets. */
+/** Number of live agents whose budgets are read. */
 const MOST_BUDGETED = 1_000;
 const BOUNDS: SurveyBounds = { keys: 2_000_000, agents: 50_000 };
 
-/** Measures everything. Rejects with the connection's own error. */
+/** Measures all facts. Rejects with the connection's own error. */
 export async function examine(installation: Installation, options: ExamineOptions): Promise<Facts> {
   const { redis, keys, prefix, clock, inspection, pause } = installation;
   const { graceMs = OVERDUE_GRACE_MS, bounds = BOUNDS, secondCheckMs: _, ...machine } = options;
@@ -139,7 +139,7 @@ export async function examine(installation: Installation, options: ExamineOption
   };
 }
 
-/** The agents that are in the same trouble a moment later. */
+/** Returns the agents that have the same trouble after `secondCheckMs`. */
 async function lookAgain(
   { clock, inspection }: Installation,
   snapshots: readonly AgentSnapshot[],
@@ -157,7 +157,7 @@ async function lookAgain(
   });
 }
 
-/** Ids of the workers that isolate a run and take nothing else meanwhile. */
+/** Returns the ids of the workers that isolate a run and claim no other. */
 function workersWithOneRun(snapshots: readonly AgentSnapshot[]): ReadonlySet<string> {
   const isolated = snapshots.flatMap(({ record }) =>
     record?.status === "running" && record.crashes >= CRASHES_BEFORE_ISOLATION ? [record.worker] : [],
@@ -182,7 +182,7 @@ async function lookAtWakes(
   return { ...seen, areWakesStuck: seemStuck(seen, closed, next) };
 }
 
-/** Whether `next` is still the next wake to be taken though there is a free place for it. */
+/** Returns true if `next` is still the first waiting wake although a worker has a free slot. */
 function seemStuck(
   { workers, wakes }: { workers: readonly WorkerSnapshot[]; wakes: WakesSnapshot },
   closed: ReadonlySet<string>,
@@ -194,7 +194,7 @@ function seemStuck(
   return isWaiting && wakes.active < places;
 }
 
-/** The budgets of the first live agents, each once and at its tightest cap. */
+/** Reads the budgets of the first live agents, each once, with its most used cap. */
 async function readBudgets(
   { redis, keys }: Installation,
   snapshots: readonly AgentSnapshot[],

@@ -1,4 +1,4 @@
-/** What the doctor has measured, before any check: what is wrong with one agent from one look at it, and how it is named. Pure. */
+/** The doctor's measurements before the checks: the troubles of an agent in one snapshot, and its name. Pure. */
 import { PAYLOAD_VERSION } from "../../shared/protocol/agent.ts";
 import type { AgentAddress, ParentAddress } from "../../shared/protocol/keys.ts";
 import type { ServerReport } from "../../shared/redis/connection/server-check.ts";
@@ -22,50 +22,50 @@ import type {
   WorkerSnapshot,
 } from "../../shared/redis/survey.ts";
 
-/** An agent with troubles that were there at both looks. */
+/** An agent and the troubles that both snapshots show. */
 export interface TroubledAgent {
   snapshot: AgentSnapshot;
   troubles: readonly AgentTrouble[];
 }
 
-/** What was measured. Times are epoch ms. */
+/** The measurements. Times are epoch ms. */
 export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
-  /** Redis' time, and this machine's at the same moment. */
+  /** Redis' time, and this host's time at the same moment. */
   nowMs: number;
   hostNowMs: number;
   host: string;
-  /** Whether NODE_ENV is `production`. */
+  /** True if NODE_ENV is `production`. */
   isProduction: boolean;
-  /** Why a worker of this machine would offer no bash; undefined: it would. */
+  /** Reason why a worker on this host offers no bash; undefined: it offers bash. */
   bash?: string | undefined;
-  /** One report a node. */
+  /** One report for each node. */
   servers: readonly ServerReport[];
   agents: readonly AgentSnapshot[];
   suspects: readonly TroubledAgent[];
   unreadable: readonly UnreadableAgent[];
   /** Members of the deadline set that name no agent and are overdue. */
   strangers: readonly string[];
-  /** Number of parents with a reply channel, and those whose replies are old. */
+  /** Number of parents with a reply channel; then the parents with old replies. */
   channels: number;
   oldReplies: readonly OldReplies[];
-  /** Intake entries of which no parent was told. */
+  /** Failed intake entries without a parent that could get the error. */
   refusedEntries: RefusedEntries;
   workers: readonly WorkerSnapshot[];
   wakes: WakesSnapshot;
-  /** Since when an operator has paused the installation. */
+  /** The operator's pause of the installation; undefined: not paused. */
   pause: PauseState | undefined;
   /** Provider limiters that are not healthy. */
   limiters: readonly LimiterState[];
-  /** Whether the same wake kept waiting beside free slots at every check. */
+  /** True if every check saw the same wake waiting although slots were free. */
   areWakesStuck: boolean;
-  /** How far the survey was allowed to go. */
+  /** Bounds of the survey. */
   bounds: SurveyBounds;
   workspaces: WorkspaceFacts;
   /** The budgets that bind live agents. */
   budgets: readonly BudgetUse[];
 }
 
-/** A budget by whom it binds; `used`: the share that is spent, calls under way included; infinite: it cannot be read. */
+/** A budget, named by whom it binds. `used`: the spent share, with the calls in progress; Infinity: unreadable. */
 export interface BudgetUse {
   name: string;
   used: number;
@@ -76,37 +76,37 @@ export interface WorkspaceSnapshot extends ParentAddress {
   /** `<tenant>/<parent>/agents/<agent_id>`. */
   path: string;
   agentId: string;
-  /** Undefined: no stamp that can be read. */
+  /** Uid in the directory's stamp; undefined: no readable stamp. */
   uid: string | undefined;
   /** `unknown`: this installation does not know the agent. */
   agentState: "live" | "ended" | "unknown";
-  /** Whether `--fix` may delete it: nothing in it has changed for 30 days, and the agent of its stamp has ended. */
+  /** True if `--fix` may delete it: unchanged for 30 days, and the agent of its stamp has ended. */
   isDeletable: boolean;
 }
 
-/** The workspaces of this machine. */
+/** The workspaces on this host. */
 export interface WorkspaceFacts {
   root: string;
-  /** False: there is no such directory; nothing was looked at and nothing is missing. */
+  /** False: the directory `root` does not exist; nothing was examined, nothing counts as missing. */
   isThere: boolean;
   directories: readonly WorkspaceSnapshot[];
-  /** Live agents with a log whose stamp is not here, as `parent/agent`. */
+  /** Live agents that have written files but have no stamp on this host, as `parent/agent`. */
   missing: readonly string[];
-  /** Whether only the first ones were looked at. */
+  /** True if only the first directories were examined. */
   isCut: boolean;
 }
 
-/** A parent by its id, with its tenant unless that is the default one. */
+/** Returns the parent's id, with its tenant unless that is `default`. */
 export function ownerName({ tenant, parentId }: ParentAddress): string {
   return tenant === "default" ? parentId : `${tenant}/${parentId}`;
 }
 
-/** An agent as `parent/agent`; by uid where its name is gone. */
+/** Returns the agent as `parent/agent`, with its uid if its name is gone. */
 export function agentName(address: AgentAddress, agentId = ""): string {
   return `${ownerName(address)}/${agentId || address.uid}`;
 }
 
-/** See the table of checks for what each of them means. */
+/** A trouble of an agent; the table of checks explains each. */
 export type AgentTrouble =
   | "stale_queued"
   | "stale_running"
@@ -124,16 +124,16 @@ export type AgentTrouble =
   | "newer_records";
 
 /**
- * How late a check may be while the sweeper works: a check that comes between a hint and its verb puts the next one off
- * by a lease (10 s), and a busy machine takes its time.
+ * How late a check may be while the sweeper works (ms). A check between a hint and its verb delays the next check by a
+ * lease (10 s), and a busy host is slower.
  */
 export const OVERDUE_GRACE_MS = 15_000;
-/** A run may break off once: another worker takes it. */
+/** Number of breaks in a row that is a trouble; after the first, another worker takes the run. */
 const BREAKS = 2;
-/** A check that is set this long after the deadline, or from now where that is over, comes too late. */
+/** A check this long after the deadline (after now, if the deadline is past) is too late, ms. */
 const LATE_MS = 60_000;
 
-/** Everything that is wrong with one agent at one look; `graceMs` is how late its check may be. */
+/** Returns the troubles of an agent in one snapshot; its check may be `graceMs` late. */
 export function troublesOf(snapshot: AgentSnapshot, graceMs: number): AgentTrouble[] {
   if (!isLive(snapshot)) return leftBehind(snapshot, graceMs);
   if (snapshot.record.version > PAYLOAD_VERSION) return ["newer_records"];

@@ -1,9 +1,9 @@
 /**
- * What `--fix` does: only repairs that are safe at any time. Idempotent.
+ * The repairs of `--fix`: each is safe at any time. Idempotent.
  *
- * 1. Agents change only as a sweeper changes them: a hint, then its check. `repair` writes no record, and reads it inside its script.
- * 2. No reply is acked, and no workspace deleted that changed within 30 days or whose agent lives.
- * 3. A key of the wrong type is moved beside its old name, never deleted; a key that has become right stays.
+ * 1. Agents change only as a sweeper changes them: a hint, then its check. `repair` only reads the record, inside its script.
+ * 2. No reply is acked. No workspace is deleted if it changed within 30 days or its agent lives.
+ * 3. A key of the wrong type is moved aside, never deleted; a key whose type is right by then stays.
  */
 import { join } from "node:path";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -19,7 +19,7 @@ import { agentStateOf, deleteWorkspace, isUntouchedSince, OLD_WORKSPACE_MS } fro
 
 const BATCH = 100;
 
-/** Repairs what was found; `look` examines anew, since a key moved aside uncovers what its agents lack. */
+/** Repairs the findings; `look` examines again, because a key moved aside uncovers troubles of its agents. */
 export async function repair(
   installation: Installation,
   found: Facts,
@@ -40,8 +40,8 @@ export async function repair(
 }
 
 /**
- * Moves a key to a name of its own in the same slot. The type is read once more after the move: a key that was replaced
- * by a right one in between goes back.
+ * Moves a key to a new name in the same slot. Reads the type again after the move: if a key of the right type replaced
+ * the wrong one in between, moves it back.
  */
 async function moveAside({ redis, clock }: Installation, { key, expected }: MistypedKey): Promise<void> {
   const type = await redis.type(key);
@@ -51,7 +51,7 @@ async function moveAside({ redis, clock }: Installation, { key, expected }: Mist
   if ((await redis.type(aside)) === expected) await redis.renamenx(aside, key);
 }
 
-/** Each is checked once more, in Redis and on the disk, right before it is deleted. */
+/** Deletes old workspaces; checks each again, in Redis and on disk, right before the deletion. */
 async function deleteOld(installation: Installation, { hostNowMs, workspaces }: Facts): Promise<void> {
   const { root, directories } = workspaces;
   for (const found of directories.filter(({ isDeletable }) => isDeletable)) {
@@ -60,7 +60,7 @@ async function deleteOld(installation: Installation, { hostNowMs, workspaces }: 
   }
 }
 
-/** What is gone from one examination to the next, in the words of the table of checks. */
+/** Returns the findings that the second examination no longer has, in the words of the table of checks. */
 export function repairedOf(before: readonly Finding[], after: readonly Finding[]): Repaired[] {
   return before.flatMap(({ check, names, count }) => {
     const left = after.find((other) => other.check === check);

@@ -1,4 +1,4 @@
-/** `doctor --measure`: makes tiny calls to the model backend, more and more side by side, and says what it takes. */
+/** `doctor --measure`: makes tiny calls to the model backend, at rising concurrency, and reports how many it takes. */
 import type { Clock } from "../../shared/clock.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
@@ -11,7 +11,7 @@ import { modelText } from "../terminal/banner.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import type { Finding } from "./report.ts";
 
-/** Calls side by side, and how many calls are made so; the first one opens connections and is not counted. */
+/** Concurrency and number of calls of each level; the first level opens connections and is not counted. */
 const LEVELS = [
   { concurrency: 1, calls: 1 },
   { concurrency: 1, calls: 4 },
@@ -20,12 +20,12 @@ const LEVELS = [
   { concurrency: 8, calls: 24 },
 ] as const;
 const MAX_TOKENS = 16;
-/** A call that takes longer than this has failed. */
+/** Timeout of a call. */
 const CALL_LIMIT_MS = 60_000;
-/** The built-in offline model answers after this time, as something that is far away would. */
+/** Latency of the built-in offline model, like that of a remote backend. */
 const OFFLINE_LATENCY_MS = 100;
 
-/** Measures the configured backend, or the offline model; says beforehand what it will spend. */
+/** Measures the configured backend, or the offline model; first prints the number and size of the calls. */
 export async function measure(context: CommandContext) {
   const { config, output, clock, signal } = context;
   const total = LEVELS.reduce((sum, { calls }) => sum + calls, 0);
@@ -43,7 +43,7 @@ export async function measure(context: CommandContext) {
   }
 }
 
-/** What is called, and what ends the calls. */
+/** The measured backend; `signal` ends the calls. */
 interface Backend {
   model: Model;
   modelId: string;
@@ -51,7 +51,7 @@ interface Backend {
   signal: AbortSignal;
 }
 
-/** Calls at each level until one fails. */
+/** Makes the calls of each level, until one fails. */
 export async function callAtAllLevels(backend: Backend): Promise<Level[]> {
   const levels: Level[] = [];
   for (const { concurrency, calls } of LEVELS) {
@@ -72,7 +72,7 @@ export async function callAtAllLevels(backend: Backend): Promise<Level[]> {
   return levels.length > 1 ? levels.slice(1) : levels;
 }
 
-/** Undefined: it was answered. */
+/** Makes one call; returns its failure, or undefined if the backend answered. */
 async function callOnce({ model, modelId, clock, signal }: Backend): Promise<Level["failure"]> {
   const deadlineMs = clock.monotonicMs() + CALL_LIMIT_MS;
   const control: CallControl = { mayBegin: () => !signal.aborted, abortCall: null, deadlineMs };
@@ -99,7 +99,7 @@ function requestFor(model: string): ModelRequest {
   };
 }
 
-/** What is said about the levels, for workers that have `concurrency` runs at a time. */
+/** Returns the report on the levels, for workers with `concurrency` runs at a time. */
 export function measurementOf(levels: readonly Level[], concurrency: number) {
   const { summary, finding } = diagnoseParallelism(levels, concurrency);
   const figures = levels
@@ -117,26 +117,26 @@ export function measurementOf(levels: readonly Level[], concurrency: number) {
   return { area, findings: finding ? [finding] : [], levels: figures };
 }
 
-/** The calls that were made at one number of calls side by side. */
+/** The calls at one concurrency. */
 export interface Level {
   concurrency: number;
-  /** How long each call took that brought an answer, ms. */
+  /** Duration of each answered call, ms. */
   callsMs: number[];
   /** The first failure, if any; `isLimit`: the provider asked for fewer calls. */
   failure?: { isLimit: boolean; problem: string };
 }
 
-/** Below this, a call measures this machine and not the backend. */
+/** A call below this measures this host, not the backend. */
 const TOO_QUICK_MS = 15;
-/** This part of the ideal counts as parallel: backends slow down a little under load. */
+/** Share of the ideal speed that counts as parallel, because backends slow down a little under load. */
 const NEARLY = 0.7;
 
-/** Calls a second at a level: by its median call, which one slow call does not change. */
+/** Returns the calls per second of a level, from its median call, which one slow call does not change. */
 export function callsPerSecond({ concurrency, callsMs }: Level): number {
   return (concurrency * 1_000) / Math.max(median(callsMs), 0.001);
 }
 
-/** How many calls a backend takes at a time, and what is wrong with that; levels in growing order, none behind a failure. */
+/** Returns how many calls the backend takes at a time, and a finding. Levels: in rising order, none after a failure. */
 export function diagnoseParallelism(
   levels: readonly Level[],
   concurrency: number,
@@ -147,7 +147,7 @@ export function diagnoseParallelism(
     const what = `the model backend could not be measured: ${failure.problem}`;
     return { summary: "not measured", finding: findingOf("model_failed", "error", what, "") };
   }
-  // The time of a call that does not wait, from any level: the first calls find everything cold.
+  // The time of a call that does not wait: the best of all levels, because the first calls meet cold caches.
   const callMs = Math.min(...whole.map((level) => median(level.callsMs)));
   const best = Math.max(...whole.map((level) => (level.concurrency * callMs) / median(level.callsMs)));
   const most = whole.at(-1)?.concurrency ?? 1;
@@ -165,7 +165,7 @@ export function diagnoseParallelism(
   return { summary, ...tooMany(takes, concurrency, "answers", "only queues") };
 }
 
-/** While one run uses its tools another one may call: twice as many as are taken keep the backend busy. */
+/** Returns a finding if `concurrency` exceeds twice `takes`: so many keep the backend busy while some runs use tools. */
 function tooMany(takes: number, concurrency: number, does: string, then: string): { finding?: Finding } {
   const enough = 2 * takes;
   if (concurrency <= enough) return {};

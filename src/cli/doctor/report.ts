@@ -1,6 +1,6 @@
 /**
- * What the doctor says: as programs read it (`doctor --json`), whose fields are added and never changed in meaning; and as people
- * do, one line an area, below it what was found and what to do. Pure.
+ * The doctor's report. For programs: `doctor --json`; fields are only added, their meaning never changes. For people: one line
+ * for each area, below it the findings and what to do. Pure.
  */
 import { z } from "zod";
 import { formatCount, formatPlural } from "../terminal/numbers.ts";
@@ -11,12 +11,12 @@ import { cutTo, hanging, plainLine } from "../terminal/text.ts";
 const Severity = z.enum(["ok", "warn", "error"]);
 type Severity = z.infer<typeof Severity>;
 
-/** What was looked at, in the order in which it is shown. */
+/** The examined areas, in the order of the output. */
 export const Area = z.enum(["redis", "workers", "agents", "replies", "workspaces", "model"]);
 /** See {@link Area}. */
 export type Area = z.infer<typeof Area>;
 
-/** One kind of trouble and everything it was found at. */
+/** One kind of trouble, and all that have it. */
 export const Finding = z.object({
   /** Stable name of the check. */
   check: z.string(),
@@ -24,19 +24,19 @@ export const Finding = z.object({
   severity: z.enum(["warn", "error"]),
   /** A sentence without names. */
   what: z.string(),
-  /** How many were found; at least 1. */
+  /** Number of occurrences; at least 1. */
   count: z.int().min(1),
-  /** Which ones, the first 100. Ids only: never prompts, replies or secrets. */
+  /** Names of the first 100 occurrences. Ids only: never prompts, replies or secrets. */
   names: z.array(z.string()).max(100),
   /** What to do about it. */
   todo: z.string(),
-  /** Whether `doctor --fix` repairs it. */
+  /** True if `doctor --fix` repairs it. */
   fixable: z.boolean(),
 });
 /** See {@link Finding}. */
 export type Finding = z.infer<typeof Finding>;
 
-/** What `--fix` repaired: of which check, how many, which ones (the first 100). */
+/** A repair by `--fix`: the check, its text, the number of repairs, the first 100 names. */
 export const Repaired = z.object({
   check: z.string(),
   did: z.string(),
@@ -47,15 +47,15 @@ export const Repaired = z.object({
 export type Repaired = z.infer<typeof Repaired>;
 
 const AreaLine = z.object({ area: Area, severity: Severity, summary: z.string() });
-/** How many calls a second the model backend answered at one number of calls side by side. */
+/** Calls per second that the model backend answered at one concurrency. */
 const Throughput = z.object({ concurrency: z.int(), calls: z.int(), calls_per_second: z.number() });
-/** The whole report. `repaired` is there after `--fix`, `measured` after `--measure`. */
+/** The whole report. Only `--fix` adds `repaired`, only `--measure` adds `measured`. */
 export const DoctorReport = z.object({
   v: z.literal(1),
   status: z.enum(["healthy", "warnings", "errors"]),
   /** Redis' own time, ISO 8601. */
   checked_at: z.string(),
-  /** Without password. */
+  /** URL of Redis without its password. */
   redis: z.string(),
   prefix: z.string(),
   errors: z.int(),
@@ -75,11 +75,11 @@ const GLYPHS: Record<Severity, { glyph: string; textStyle: TextStyle }> = {
 };
 const TITLE_CELLS = 12;
 const SHOWN_NAMES = 5;
-/** Names are cut to this, so that five of them stay readable. */
+/** Maximum width of a name, so that five of them stay readable. */
 const NAME_CELLS = 104;
 const WIDEST = 120;
 
-/** The report in lines; `columns` undefined: it goes to a file or a pipe, unwrapped. */
+/** Returns the report in lines; `columns` undefined: unwrapped, for a file or a pipe. */
 export function renderReport(report: DoctorReport, columns: number | undefined, style: Style): string[] {
   const room = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, WIDEST);
   const { redis, prefix, areas, findings, repaired, status, errors, warnings } = report;
@@ -118,7 +118,7 @@ export function renderReport(report: DoctorReport, columns: number | undefined, 
   ];
 }
 
-/** The first names of `count`, and how many more there are. */
+/** Lists the first names, and how many more of `count` there are. */
 function listOf(names: readonly string[], count: number): string {
   const shown = names.slice(0, SHOWN_NAMES).map((name) => cutTo(plainLine(name), NAME_CELLS));
   const more = count - shown.length;

@@ -1,6 +1,6 @@
 /**
- * The workspaces of this machine beside the agents: whose is each of them, and whose is missing. Reads names, stamps and
- * times, never an agent's files; deletes a directory only when asked to, and only the one that its stamp names.
+ * Compares the workspaces on this host with the agents: the owner of each, and the missing ones. Reads names, stamps and
+ * times, never an agent's files. Deletes a directory only on request, and only if its stamp still names the agent.
  */
 import { execFile } from "node:child_process";
 import type { Dirent } from "node:fs";
@@ -21,32 +21,32 @@ import { unlessMistyped } from "../../shared/redis/key-types.ts";
 import { readStamp } from "../../worker/tools/workspace.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.ts";
 
-/** What is needed to find out whose a workspace is. */
+/** The means to find the agent of a workspace. */
 export interface WorkspaceContext {
   workspaceRoot: string;
-  /** This machine's: files have no other time. */
+  /** Clock of this host, because files have its times. */
   clock: Clock;
   inspection: AgentInspection;
   store: Pick<AgentStore, "uidOf" | "hasBegun">;
 }
 
-/** Where an agent's directory is, and as which agent's its stamp names it. */
+/** An agent's directory by its path; {@link FoundWorkspace} adds the uid in its stamp. */
 type Place = Omit<WorkspaceSnapshot, "uid" | "agentState" | "isDeletable">;
 type FoundWorkspace = Place & Pick<WorkspaceSnapshot, "uid">;
 
-/** A workspace may be deleted when nothing in it has changed for so long and its agent has ended. */
+/** A workspace may be deleted if it is unchanged for this long and its agent has ended, ms. */
 export const OLD_WORKSPACE_MS = 30 * 86_400_000;
 
-/** The tools that leave files in the workspace; an agent that used none of them need not have one. */
+/** Tools that write files; an agent that used none of them need not have a workspace. */
 const WRITERS: ReadonlySet<string> = new Set(["bash", "edit_file", "write_file"]);
 const BATCH = 64;
-/** A worker makes the directory first and then, within this time, its stamp. */
+/** A worker creates the directory first and, within this time, its stamp, ms. */
 const STAMP_MS = 1_500;
 const MOST_DIRECTORIES = 20_000;
-/** A workspace with more entries than this counts as young: it is not walked to its end. */
+/** A workspace with more entries than this counts as changed: the rest is not read. */
 const MOST_ENTRIES = 10_000;
 
-/** Looks at every workspace of this machine; `agents` are those that were seen in Redis just before. */
+/** Examines the workspaces on this host; `agents` are the snapshots just read from Redis. */
 export async function readWorkspaces(
   context: WorkspaceContext,
   agents: readonly AgentSnapshot[],
@@ -73,7 +73,7 @@ export async function readWorkspaces(
   return { root, isThere: true, directories, missing, isCut: places.length > MOST_DIRECTORIES };
 }
 
-/** What became of the agent that a stamp names; asked anew, so that it can be relied on before anything is deleted. */
+/** Returns the state of the agent that a stamp names, read from Redis now, so that a deletion can rely on it. */
 export async function agentStateOf(
   { inspection, store }: Pick<WorkspaceContext, "inspection" | "store">,
   { tenant, parentId, agentId, uid }: FoundWorkspace,
@@ -83,13 +83,13 @@ export async function agentStateOf(
   const { snapshots, unreadable } = await inspection.inspect([address], Number.POSITIVE_INFINITY);
   if (unreadable.length > 0 || snapshots.some(isLive)) return "live";
   if (snapshots[0]?.record) return "ended";
-  // Of a registry that cannot be read, nothing follows: such a workspace stays.
+  // A registry that cannot be read proves nothing, so the workspace stays.
   const named = await unlessMistyped(store.uidOf(address, agentId), null);
   if (named === null) return "live";
   return named === uid ? "ended" : "unknown";
 }
 
-/** Live agents that have written files and whose stamp is not on this machine. */
+/** Returns the live agents that have written files but have no stamp on this host. */
 async function findMissing(
   { workspaceRoot: root, store }: WorkspaceContext,
   agents: readonly AgentSnapshot[],
@@ -104,7 +104,7 @@ async function findMissing(
   return missing.flat();
 }
 
-/** The places of workspaces below `root`; undefined when there is no such directory. */
+/** Returns the workspaces below `root`; undefined if it is no directory. */
 export async function placesIn(root: string): Promise<Place[] | undefined> {
   if (!(await stat(root).catch(() => undefined))?.isDirectory()) return undefined;
   const places: Place[] = [];
@@ -118,12 +118,12 @@ export async function placesIn(root: string): Promise<Place[] | undefined> {
   return places;
 }
 
-/** The uid that the stamp of an agent's directory names; undefined without one that can be read. */
+/** Returns the uid in the stamp of an agent's directory; undefined if there is no readable stamp. */
 export async function stampIn(directory: string): Promise<string | undefined> {
   return (await readStamp(join(directory, STAMP_NAME)).catch(() => "")) || undefined;
 }
 
-/** Whether nothing below `directory` has changed since `sinceMs` (epoch ms of this machine). */
+/** Returns true if nothing in `directory` has changed since `sinceMs` (epoch ms of this host). */
 export async function isUntouchedSince(directory: string, sinceMs: number): Promise<boolean> {
   let left = MOST_ENTRIES;
   const isUntouched = async (path: string, isFolder: boolean): Promise<boolean> => {
@@ -138,8 +138,8 @@ export async function isUntouchedSince(directory: string, sinceMs: number): Prom
 }
 
 /**
- * Deletes an agent's directory unless another agent has taken it meanwhile; answers whether it is gone. It is moved
- * aside first, so that no worker ever opens half of it.
+ * Deletes an agent's directory unless another agent has taken it meanwhile; returns true if it was deleted. Moves it
+ * aside first, so that no worker opens a half-deleted directory.
  */
 export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspace): Promise<boolean> {
   const directory = join(root, path);
@@ -156,15 +156,15 @@ export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspac
 }
 
 /**
- * Removes a directory that an agent filled. With the system's programs: Node's own follow paths, and directories deeper than a
- * path can name, or closed to their owner, would stay for ever.
+ * Removes a directory that an agent filled. Uses `chmod` and `rm`: Node's functions work with paths, so a directory that is too
+ * deep for a path, or closed to its owner, would stay.
  */
 async function removeTree(directory: string): Promise<void> {
   await promisify(execFile)("chmod", ["-R", "u+rwX", "--", directory]).catch(() => undefined);
   await promisify(execFile)("rm", ["-rf", "--", directory]);
 }
 
-/** Names of the directories in a directory that could be ids of this form; none where it cannot be read. */
+/** Returns the names of the subdirectories that match `form`; none if the directory cannot be read. */
 async function directoriesIn(path: string, form: z.ZodType<string>): Promise<string[]> {
   const entries: Dirent[] = await readdir(path, { withFileTypes: true }).catch(() => []);
   return entries

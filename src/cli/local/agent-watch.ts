@@ -1,13 +1,12 @@
 /**
- * Follows the live agents of a parent: events tell what they do, a look once a second tells what is true.
+ * Follows the live agents of a parent: events report their actions, a poll of Redis once a second reports their state.
  *
- * Owns: which agents are known. Its neighbours: the listener shows it; Redis owns the agents, and looking at them keeps
- * none of them alive.
+ * Owns the list of known agents. The listener shows them. Redis owns the agents; a poll keeps none of them alive.
  *
- * 1. Every agent that a look has shown is told to be over exactly once, also when every event about it was lost.
- * 2. An agent that came and went between two looks is told about if one of its events was heard.
- * 3. A Redis that is away is told about once; the looks go on.
- * 4. What is remembered is bounded: the live agents, and of those that are over the last {@link MOST_OVER}.
+ * 1. Each agent that a poll has found is reported as ended exactly once, even if all its events were lost.
+ * 2. An agent that began and ended between two polls is reported if one of its events arrived.
+ * 3. An unreachable Redis is reported once; the polls go on.
+ * 4. Memory is bounded: it holds the live agents and the last {@link MOST_OVER} ended ones.
  */
 
 import type { Parent } from "../../producer/parent.ts";
@@ -18,28 +17,28 @@ import type { ProgressEvent } from "../../shared/protocol/reply.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 
 const LOOK_EVERY_MS = 1_000;
-/** Agents that are over are remembered for events that come late. */
+/** Number of ended agents that are remembered, because their events may come late. */
 const MOST_OVER = 1_000;
 
-/** How long a watch goes on: until `signal` aborts, or no agent has been live for `quietMs`; default: no matter how long. */
+/** Options of a watch. It ends when `signal` aborts or no agent has been live for `quietMs` (default: no limit). */
 export interface WatchOptions {
   clock: Clock;
   signal: AbortSignal;
   quietMs?: number;
 }
 
-/** Who is told. */
+/** Receiver of the reports. */
 export interface WatchListener {
-  /** A live agent, at every look. */
+  /** Called at every poll with each live agent. */
   agent(view: AgentView, isChanged: boolean): void;
   event(event: ProgressEvent): void;
-  /** An agent that has ended; with what is left of its record. */
+  /** Called when an agent has ended, with its last known record. */
   ended(view: AgentView): void;
-  /** The looks fail, since now. */
+  /** Called when the polls begin to fail. */
   away(problem: string): void;
 }
 
-/** Watches as long as the options say. Rejects with what is no passing failure of Redis. */
+/** Watches until the options end it. Rejects with the first error that is not retryable. */
 export async function watchAgents(
   parent: Pick<Parent, "list" | "get" | "events">,
   { clock, signal, quietMs = Number.POSITIVE_INFINITY }: WatchOptions,
@@ -103,7 +102,7 @@ async function look(
   for (const [agentId, before] of known) {
     if (ids.has(agentId)) continue;
     const view = (await recordOf(parent, agentId)) ?? before;
-    // Spawned after the list was read: the next look has it.
+    // The agent was spawned after the list was read: the next poll has it.
     if (view && view.status !== "ended" && view !== before) continue;
     known.delete(agentId);
     over.add(agentId);

@@ -1,4 +1,4 @@
-/** The HTTP API of a command: with MCP, the Agent Protocol, the board and the page on one port. */
+/** The HTTP API of a command, with MCP, the Agent Protocol, the board and the page on one port. */
 import type { Client } from "../../producer/client.ts";
 import { agentProtocol } from "../../service/agent-protocol/router.ts";
 import { type ApiOptions, createApi } from "../../service/api/api.ts";
@@ -6,23 +6,23 @@ import { mcpMount } from "../../service/mcp/mount.ts";
 import type { CommandContext } from "../command.ts";
 import type { Disposables } from "./disposables.ts";
 
-/** The port that people are told. */
+/** The default port. */
 export const API_PORT = 8787;
 
 /** A running API. */
 export interface OpenedApi {
   /** `http://127.0.0.1:8787`. */
   readonly url: string;
-  /** Whether requests need a key. */
+  /** True if requests need a key. */
   readonly needsKey: boolean;
 }
 
-/** How an API is opened; `callsBack`: callers of the Agent Protocol are told when their runs end. */
+/** Options of an API; `callsBack`: the Agent Protocol notifies its callers when their runs end. */
 interface ApiWish extends Omit<ApiOptions, "client" | "mounts" | "tenant" | "clock" | "logger"> {
   callsBack?: boolean;
 }
 
-/** Starts an API over `client`; it ends with `disposables`. Throws as {@link createApi}'s `start` rejects. */
+/** Starts an API over `client`; `disposables` stops it. Rejects as `start` of {@link createApi} does. */
 export async function openApi(
   { config, clock, logger }: CommandContext,
   client: Client,

@@ -1,4 +1,4 @@
-/** What a command needs of an installation that runs elsewhere: who works there, and a client. Loads no worker. */
+/** A command's access to an installation that runs elsewhere: its live workers, and a client. Loads no worker code. */
 import { type Client, createClient } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
@@ -9,7 +9,7 @@ import type { CommandContext } from "../command.ts";
 import type { Disposables } from "./disposables.ts";
 import { askInstallation, withInstallation } from "./redis.ts";
 
-/** Opens a client that ends with `disposables`; `model` is for agents that are given none. */
+/** Opens a client; `disposables` stops it. `model`: the model of agents that name none. */
 export async function openClient(
   context: CommandContext,
   redisUrl: string,
@@ -26,13 +26,13 @@ export async function openClient(
   return client;
 }
 
-/** Logs the files and folders of SUBAGENT_AGENTS that cannot be used: an agent that names such a definition is refused. */
+/** Logs the unusable files and folders of SUBAGENT_AGENTS: a spawn that names such a definition is refused. */
 export function logUnusedDefinitions(client: Pick<Client, "definitions">, logger: Logger): void {
   for (const { file, line, message } of client.definitions().problems)
     logger.warn({ path: file, line, problem: message }, "Agent definition not used");
 }
 
-/** The live workers of `prefix`, and the pause they are in. Throws `redis_unavailable` with the reason. */
+/** Reads the live workers of `prefix` and the pause in force. Throws `redis_unavailable` with the reason. */
 export function whoIsThere(
   redisUrl: string,
   prefix: string,
@@ -45,8 +45,8 @@ export function whoIsThere(
 }
 
 /**
- * The model to ask for when none is named: the configured one; where nothing is configured, the one that the
- * workers announce, a real one before the offline one. Undefined: neither says one.
+ * Returns the model of agents that name none: the configured one, else one that the workers announce, a real one before
+ * the offline one. Undefined: there is neither.
  */
 export function modelToAsk(config: Config, workers: readonly WorkerAnnouncement[]): string | undefined {
   if (config.provider || config.isModelSet) return config.model;
@@ -54,13 +54,13 @@ export function modelToAsk(config: Config, workers: readonly WorkerAnnouncement[
   return announced.find((model) => model !== OFFLINE_MODEL) ?? announced[0];
 }
 
-/** How old the answer of a {@link lookUpModel} may be, ms. */
+/** Poll interval of {@link lookUpModel}, ms. */
 const LOOKED_UP_MS = 2_000;
 
 /**
- * {@link modelToAsk} in a process that stays. Where nothing is configured, the live workers are looked at again every two
- * seconds, over a connection of its own, until `disposables` close; while none says a model, the last one stands. `workers`: those that
- * are live now.
+ * {@link modelToAsk} for a long-running process. If no model is configured, it polls the live workers every two seconds, over
+ * its own connection, until `disposables` closes. While no worker announces a model, the last one is kept. `workers`:
+ * those that are live now.
  */
 export function lookUpModel(
   { config, clock }: Pick<CommandContext, "config" | "clock">,
@@ -78,11 +78,11 @@ export function lookUpModel(
         while (!signal.aborted) {
           await clock.sleep(LOOKED_UP_MS, signal);
           const found = modelToAsk(config, await ask(({ workers }) => workers.list()));
-          // A real one that restarts is not replaced by the offline one beside it.
+          // While a worker with a real model restarts, an offline worker beside it does not replace its model.
           if (found !== OFFLINE_MODEL || known === undefined) known = found ?? known;
         }
       }).catch(() => {});
-      // A Redis that is away is asked again after a while; a spawn meanwhile says that it is.
+      // Redis is unreachable: try again later. A spawn meanwhile reports the error.
       await clock.sleep(LOOKED_UP_MS, signal).catch(() => {});
     }
   };

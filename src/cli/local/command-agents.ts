@@ -1,33 +1,33 @@
 /**
- * Which sub-agents are those of one command. They are known by their ids: another command of the same parent may have given its
- * agents the same names.
+ * The sub-agents of one command. They are identified by their ids, because another command of the same parent may have used
+ * the same names.
  *
- * 1. Events that come before the id of their agent is known are kept, and told when it is.
+ * 1. Events that arrive before the id of their agent is known are kept, and reported when it is known.
  */
 import type { SpawnReceipt } from "../../producer/spawn.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { AgentView } from "../../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../../shared/protocol/reply.ts";
 
-/** So many events are kept while sub-agents start. */
+/** Number of events that are kept while sub-agents start. */
 const MOST_EARLY = 100;
 
-/** See the module's header. */
+/** The sub-agents of one command, and its filter of their events. */
 export class CommandAgents {
   /** agent_id → the name that the command gave it. */
   readonly #names = new Map<string, string>();
   readonly #starting = new Map<string, Promise<unknown>>();
-  /** Names of agents that may be there: the answer to their spawn was lost. */
+  /** Names of agents that may exist: the answer to their spawn was lost. */
   readonly #unknown = new Set<string>();
   readonly #tell: (event: ProgressEvent) => void;
   #early: ProgressEvent[] = [];
 
-  /** `tell` is told of what its agents do. */
+  /** `tell` receives the events of the command's agents. */
   constructor(tell: (event: ProgressEvent) => void) {
     this.#tell = tell;
   }
 
-  /** An agent of this name is being started. */
+  /** Registers an agent that is being started under `name`. */
   start(name: string, started: Promise<Pick<SpawnReceipt, "agent_id">>): void {
     const known = started
       .then(
@@ -43,7 +43,7 @@ export class CommandAgents {
     this.#starting.set(name, known);
   }
 
-  /** Resolves when every agent whose start has begun is known, or was not started. */
+  /** Resolves when each agent whose start has begun is known or has failed to start. */
   async started(): Promise<void> {
     await Promise.all(this.#starting.values());
   }
@@ -54,12 +54,12 @@ export class CommandAgents {
     else if (this.#starting.size > 0 && this.#early.length < MOST_EARLY) this.#early.push(event);
   }
 
-  /** The name that the command gave the agent; undefined: it is another command's. */
+  /** Returns the name that the command gave the agent; undefined: another command started it. */
   nameOf({ agent_id }: Pick<ProgressEvent, "agent_id">): string | undefined {
     return this.#names.get(agent_id);
   }
 
-  /** Whether it is one of them, or may be one. */
+  /** Returns true if the agent is one of this command's, or may be one. */
   mayBe({ agent_id, name }: Pick<AgentView, "agent_id" | "name">): boolean {
     return this.#names.has(agent_id) || this.#unknown.has(name);
   }

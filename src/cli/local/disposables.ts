@@ -1,6 +1,6 @@
 /**
- * What was opened is closed in the opposite order, all of it, also when one of them fails. What stands beside each other is
- * closed at once: where each waits for the same Redis that is away, they wait together.
+ * Closes everything that was opened, in the opposite order, even if one closer fails. Closers added side by side run at the
+ * same time, so that they wait together for a Redis that is unreachable.
  */
 
 type Close = () => Promise<void> | void;
@@ -9,13 +9,13 @@ type Close = () => Promise<void> | void;
 export interface Disposables {
   /** Puts `close` on top. */
   add(close: Close): void;
-  /** Puts `close` beside those that were added so just before it: they do not need one another. */
+  /** Puts `close` beside the closers that were added the same way just before; they must not depend on each other. */
   addBeside(close: Close): void;
   /** Runs and removes all closers, newest first. Rejects with the first failure once all have run. */
   close(): Promise<void>;
 }
 
-/** An empty stack. */
+/** Creates an empty stack. */
 export function createDisposables(): Disposables {
   const rows: { closers: Close[]; isOpen: boolean }[] = [];
   return {

@@ -1,11 +1,11 @@
 /**
- * js-redis-server hands a number of a Lua script to commands with 14 digits, Redis with 17: times in microseconds and
- * the scores of BullMQ's delayed jobs would be rounded. The one place that changes that server from outside.
+ * js-redis-server passes numbers from Lua to commands with 14 digits, Redis with 17. So times in microseconds and
+ * the scores of BullMQ's delayed jobs would be rounded. Only this module changes that server from outside.
  */
 import type { RedisServerState } from "js-redis-server/core";
 import { SubagentError } from "../../shared/errors.ts";
 
-/** Stands in front of every script, on its first line, so that the line numbers of errors stay right. */
+/** Prefix of every script, on its first line, so that the line numbers of errors stay right. */
 const EXACT_CALLS = `local redis = (function(server)
   local format, type, select, unpack = string.format, type, select, unpack
   local function exact(...)
@@ -21,15 +21,15 @@ const EXACT_CALLS = `local redis = (function(server)
   }, { __index = server })
 end)(redis) `.replace(/\s+/g, " ");
 
-/** A script whose answer shows how a number reached a command, and what Redis answers. */
+/** A script whose answer shows how a number reached a command, and Redis' answer to it. */
 export const NUMBER_PROOF = {
   script: "return redis.call('PING', 1730000000123456.5)",
   answer: "1730000000123456.5",
 };
 
 /**
- * From now on every script of `state` hands numbers to commands as Redis does. Throws `setup_failed` when the server
- * has changed so that this can no longer be done.
+ * Makes every later script of `state` pass numbers to commands as Redis does. Throws `setup_failed` if the server's
+ * internals differ from the supported version.
  */
 export async function writeLuaNumbersExactly(state: RedisServerState): Promise<void> {
   const runtime = await state.getLuaRuntime();

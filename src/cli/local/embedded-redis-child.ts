@@ -1,10 +1,10 @@
 /**
- * The process of the embedded Redis; `embedded-redis.ts` starts it and is told the address.
+ * The process of the embedded Redis; `embedded-redis.ts` starts it and receives the address.
  *
- * 1. Listens on 127.0.0.1 alone, on a free port, and wants a password that only the starter learns.
- * 2. Ends when the channel to its starter closes, however that one ended.
+ * 1. Listens only on 127.0.0.1, on a free port, and requires a password that only its starter gets.
+ * 2. Ends when the channel to its starter closes, even if the starter was killed.
  *
- * Holds everything in memory, writes no file.
+ * Holds all data in memory, writes no file.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ import {
 } from "js-redis-server/core";
 import { writeLuaNumbersExactly } from "./embedded-lua-numbers.ts";
 
-/** The oldest server that we support: what is newer shall be missing here too. */
+/** The oldest supported server version, so that newer features are missing here too. */
 const COMPATIBILITY = "redis-7.0";
 
 process.once("disconnect", () => process.exit());

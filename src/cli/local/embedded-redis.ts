@@ -1,11 +1,11 @@
 /**
- * A Redis written in JavaScript, for a machine that has none: for trying out, nothing is kept.
+ * A Redis written in JavaScript, for a host without Redis: for trying out only, it keeps no data.
  *
- * Owns: the server's process. Its neighbour `embedded-redis-child.ts` is what runs in there.
+ * Owns the server's process, which runs `embedded-redis-child.ts`.
  *
- * 1. The server dies with us, even when we are killed with -9: the channel to it closes.
- * 2. It stands in a session of its own: Ctrl-C reaches us alone, and we still need Redis to drain.
- * 3. It is handed out only after a script has shown that numbers reach commands undamaged.
+ * 1. The server ends with this process, even after `kill -9`, because the channel to it closes.
+ * 2. It runs in its own session: Ctrl-C reaches only this process, which still needs Redis to drain.
+ * 3. It is returned only after a script has proved that numbers reach commands exactly.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -16,11 +16,11 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { closeRedis, openRedis } from "../../shared/redis/connection/connection.ts";
 import { NUMBER_PROOF } from "./embedded-lua-numbers.ts";
 
-/** For the banner, wherever this server is used. */
+/** Warning in the banner while this server is used. */
 export const EMBEDDED_WARNING =
   "embedded, in memory, for trying out: everything is lost when it stops; install redis-server or set REDIS_URL to keep it";
 
-/** The server comes with a clone alone: it is large, and names a newer Node than the package does. */
+/** Matches the error of a missing server: only a clone installs it, as it is large and requires a newer Node. */
 const IS_MISSING = /Cannot find package 'js-redis-server'/;
 const NOT_INSTALLED =
   "No Redis was found: install redis-server, set REDIS_URL, or add one that keeps nothing with npm install js-redis-server@0.3.0";
@@ -36,22 +36,22 @@ export interface EmbeddedRedis {
   /** `js-redis-server` */
   readonly program: string;
   readonly pid: number;
-  /** Resolves when the server is gone, however it ended. */
+  /** Resolves when the server has ended, for any reason. */
   readonly gone: Promise<void>;
-  /** Ends the server and forgets its data; resolves when the process is gone. Idempotent. */
+  /** Kills the server, which loses its data; resolves when the process has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** What starting the server needs from outside. */
+/** Options of {@link startEmbeddedRedis}. */
 export interface EmbeddedRedisOptions {
   clock: Clock;
-  /** Arguments of the child's Node. Default: this process' own, so that a loader of TypeScript goes along. */
+  /** Node arguments of the child. Default: those of this process, so that a TypeScript loader is kept. */
   nodeArguments?: readonly string[];
 }
 
 /**
- * Starts the server and waits until it answers. Throws `setup_failed` when it is not installed, ends at once, does not
- * answer within 10 s, or damages numbers.
+ * Starts the server and waits until it answers. Throws `setup_failed` if it is not installed, ends at once, does not
+ * answer within 10 s, or rounds numbers.
  */
 export async function startEmbeddedRedis({
   clock,
@@ -89,7 +89,7 @@ export async function startEmbeddedRedis({
   }
 }
 
-/** Collects what the child says on its standard error; the answer is the error in it, else the last line. */
+/** Collects the child's standard error. The returned function gives the error line in it, else the last line. */
 function listen(child: ChildProcess): () => string {
   let said = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
@@ -98,7 +98,7 @@ function listen(child: ChildProcess): () => string {
   return () => /^(?:\w*Error|FATAL ERROR)\b.*$/m.exec(said)?.[0] ?? said.trim().split("\n").at(-1) ?? "";
 }
 
-/** Answers `url` once a script has shown there that numbers arrive as they should; rejects when they do not. */
+/** Resolves to `url` if a script proves that numbers reach commands exactly; else rejects. */
 async function prove(url: string): Promise<string> {
   const redis = openRedis(url, "worker");
   try {

@@ -1,4 +1,4 @@
-/** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
+/** Gives prompts to sub-agents in parallel, shows their progress, and prints each reply when it arrives. */
 
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { TaskWait } from "../../producer/task-wait-reasons.ts";
@@ -17,75 +17,75 @@ import { plainLine, toJsonLine } from "../terminal/text.ts";
 import { CommandAgents } from "./command-agents.ts";
 import type { LocalService } from "./service.ts";
 
-/** One prompt and the name of the sub-agent that gets it; names are unique within one call. */
+/** A prompt and the name of its sub-agent; names are unique within one call. */
 export interface NamedPrompt {
   name: string;
   prompt: string;
-  /** What tells its row from the others; default: the name. */
+  /** Label of its progress row; default: the name. */
   label?: string;
 }
 
-/** How the prompts are handed over. */
+/** Flags of the verbs that run prompts. */
 export interface PromptFlags {
-  /** All replies as one JSON document, at the end. */
+  /** Print all replies as one JSON document at the end. */
   json: boolean;
-  /** Sub-agents side by side; default and at most 10. */
+  /** Sub-agents in parallel; default and maximum 10. */
   parallel?: number;
-  /** After so many ms the sub-agents are asked to hand back what they have. */
+  /** Time (ms) after which the sub-agents are asked to finish with what they have. */
   timeout?: number;
 }
 
-/** What only `run` says. */
+/** Options that only `run` sets. */
 export interface PromptOptions extends PromptFlags {
-  /** Name of the agent definition that all its sub-agents are made from. */
+  /** Name of the agent definition of all sub-agents. */
   agent?: string;
-  /** Default: a parent of this command's own. */
+  /** Default: a new parent for this command. */
   parentId?: string | undefined;
-  /** What all its sub-agents are given. */
+  /** Settings of all sub-agents. */
   profile?: Pick<ParentOptions, "model" | "system" | "effort" | "task_budget" | "limits" | "budgets">;
-  /** Exactly these tools for each; default: those of the definition or the parent, which these may not exceed. */
+  /** Exact tools of each; default: those of the definition or the parent, which is also the most it may name. */
   tools?: readonly string[];
 }
 
 /**
- * One call of {@link runPrompts}. It ends in two steps: `finish` asks the sub-agents for what they have found, `destroying`
- * ends them.
+ * State of one call of {@link runPrompts}. It stops in two steps: `finish` asks the sub-agents for their results so far,
+ * `destroying` ends them.
  */
 interface FanOut {
   json: boolean;
-  /** What each task says beside its name and prompt. */
+  /** Options of each task beside its name and prompt. */
   taskOptions: { agent?: string; tools?: string[] };
   context: CommandContext;
   service: LocalService;
   parent: Parent;
-  /** Whether no other command acts as this parent. */
+  /** True if no other command acts as this parent. */
   isOwnParent: boolean;
   progress: Progress;
   own: CommandAgents;
-  /** Questions that no sub-agent has yet. */
+  /** Prompts without a sub-agent yet. */
   waiting: NamedPrompt[];
   destroying: AbortSignal;
   replies: Reply[];
   errors: { name: string; error: unknown }[];
-  /** What the sub-agents wait for and was said, until one of them waits for nothing. */
+  /** Reported reasons for waiting; cleared when a sub-agent waits no more. */
   told: Set<string>;
-  /** Sub-agents whose prompts were given up because the command was told to stop. */
+  /** Number of sub-agents that were destroyed because the command had to stop. */
   destroyed: number;
-  /** Whether Redis has confirmed that no sub-agent of this command is live; undefined until it was asked. */
+  /** True if Redis confirmed that no sub-agent of this command is live; undefined before the check. */
   areGone?: boolean;
 }
 
-/** Room for the random part behind the name of a command's own parent. */
+/** Maximum length of the configured parent id in the id of a command's own parent; a random part follows. */
 const OWN_NAME_CHARS = 39;
 const LOOK_EVERY_MS = 2_000;
-/** The sum waits no longer for the command's own worker, also where a tool heeds no stop. */
+/** Time limit of the wait for the command's own worker before the totals, for a tool that ignores the stop. */
 const RELEASED_WITHIN_MS = 5_000;
-/** Other workers book a call that a destroy cut off within this time: they wait a moment for its bill. */
+/** Other workers book a call that a destroy aborted within this time: they wait a moment for its usage. */
 const BOOKED_WITHIN_MS = 1_000;
 
 /**
- * Asks every question and resolves with the exit code: 0 when all succeeded, 130 when told to stop, else that of the
- * first error, or 1. Throws the service's loss.
+ * Runs all prompts and resolves to the exit code: 0 if all succeeded, 130 if interrupted, else that of the first error,
+ * or 1. Throws `service.lost` if it is set.
  */
 export async function runPrompts(
   context: CommandContext,
@@ -132,7 +132,7 @@ export async function runPrompts(
   return outcomeOf(asking, questions.length);
 }
 
-/** Shows the questions at work until the answer is called. */
+/** Shows the progress of the prompts until the returned function is called. */
 function show(asking: FanOut, questions: readonly NamedPrompt[]): () => Promise<void> {
   const { progress } = asking;
   const watching = new AbortController();
@@ -147,7 +147,7 @@ function show(asking: FanOut, questions: readonly NamedPrompt[]): () => Promise<
   };
 }
 
-/** Asks one question after the other until none waits. */
+/** Runs waiting prompts one after the other until none is left. */
 async function lane(asking: FanOut): Promise<void> {
   const { waiting, destroying } = asking;
   for (let next = waiting.shift(); next && !destroying.aborted; next = waiting.shift()) {
@@ -155,10 +155,10 @@ async function lane(asking: FanOut): Promise<void> {
   }
 }
 
-/** Below this a common beginning is shown in every row. */
+/** A common beginning shorter than this is kept in every row. */
 const BEGINNING_MIN_CHARS = 10;
 
-/** Names as rows show them: numbered where there are several, and without the words that each shares with another. */
+/** Returns the row labels of the names: numbered if there are several, without a beginning shared with another name. */
 export function labelsOf(names: readonly string[]): readonly string[] {
   if (names.length < 2) return names;
   return names.map((name, n) => {
@@ -169,14 +169,14 @@ export function labelsOf(names: readonly string[]): readonly string[] {
   });
 }
 
-/** How many characters two texts begin with. */
+/** Returns the length of the common beginning of two texts. */
 function sharedLength(a: string, b: string): number {
   let length = 0;
   while (length < a.length && a[length] === b[length]) length += 1;
   return length;
 }
 
-/** Resolves when what the destroyed runs have bought stands in the parent's usage: also a call that was cut off has its price. */
+/** Resolves when the usage of the destroyed runs is booked, because an aborted call is also paid for. */
 async function untilBooked({ context: { clock, logger }, service }: FanOut): Promise<void> {
   const released = service
     .release()
@@ -185,7 +185,7 @@ async function untilBooked({ context: { clock, logger }, service }: FanOut): Pro
   if (service.workers.length > 0) await clock.sleep(BOOKED_WITHIN_MS);
 }
 
-/** Says what all of it came to. After an interruption the parent's usage has what destroyed runs used, too. */
+/** Prints the totals. After an interruption it takes them from the parent's usage, which includes destroyed runs. */
 async function sayTotals(
   { context, parent, replies, isOwnParent, service }: FanOut,
   asked: number,
@@ -199,7 +199,7 @@ async function sayTotals(
   output.note(...renderTotals(replies, { ...view, ...(spent && { spent }) }));
 }
 
-/** Begins nothing more, and asks every sub-agent of this command to hand back what it has. Rejects when none could be. */
+/** Starts no further prompt, and asks all sub-agents of this command to finish. Rejects if there is nothing to finish. */
 async function finishAll({ context, parent, waiting, replies, own, destroying }: FanOut): Promise<void> {
   waiting.length = 0;
   await own.started();
@@ -245,7 +245,7 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
   }
 }
 
-/** Says once what sub-agents wait for; tools that no worker has are told by the progress. */
+/** Prints once why sub-agents wait; the progress display reports missing tools. */
 function tellWait({ context, service, told }: FanOut, wait: TaskWait | undefined): void {
   if (wait === undefined) told.clear();
   if (wait === undefined || wait.for === "tools") return;
@@ -260,12 +260,12 @@ function tellWait({ context, service, told }: FanOut, wait: TaskWait | undefined
   context.output.note(line);
 }
 
-/** The time of day of an ISO 8601 instant, UTC. */
+/** Returns the time of day of an ISO 8601 instant, UTC. */
 function timeOf(instant: string): string {
   return `${instant.slice(11, 19)}Z`;
 }
 
-/** Tells the progress whether Redis answers: rows of a Redis that is away are old. */
+/** Reports to the progress display whether Redis answers, because its rows are stale without Redis. */
 async function lookForRedis({ parent, progress, context }: FanOut, signal: AbortSignal): Promise<void> {
   for (;;) {
     await context.clock.sleep(LOOK_EVERY_MS, signal);
@@ -278,7 +278,7 @@ async function lookForRedis({ parent, progress, context }: FanOut, signal: Abort
   }
 }
 
-/** Shows events until `signal` aborts; events are hints, so losing them is no failure. */
+/** Shows events until `signal` aborts; events are best effort, so losing them is no failure. */
 async function watch({ parent, own, context }: FanOut, signal: AbortSignal): Promise<void> {
   try {
     for await (const event of parent.events({ signal })) own.hear(event);
@@ -287,7 +287,7 @@ async function watch({ parent, own, context }: FanOut, signal: AbortSignal): Pro
   }
 }
 
-/** What --json prints: replies and errors in the order of the questions; `destroyed` is null where it is not known. */
+/** Returns the document of --json: replies and errors in the order of the prompts; `destroyed` is null if unknown. */
 function documentOf(
   { context, replies, errors, destroyed, areGone }: FanOut,
   questions: readonly NamedPrompt[],

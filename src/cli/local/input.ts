@@ -1,18 +1,18 @@
-/** Texts for sub-agents as people give them: on the command line, or on standard input where `-` stands for it. */
+/** Texts for sub-agents: from the command line, or from standard input if the argument is `-`. */
 import { SubagentError } from "../../shared/errors.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "../../shared/protocol/message.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 
-/** Stands for standard input in the place of a text. */
+/** The argument that means standard input. */
 const STDIN = "-";
 
-/** Standard input, and what ends the reading of it before its end: with the signal's reason. */
+/** Standard input, and a signal that stops reading it; the reader then throws the signal's reason. */
 export interface TextSource {
   readonly input: AsyncIterable<Buffer | string>;
   readonly signal: AbortSignal;
 }
 
-/** The texts with standard input in the place of `-`. Throws `invalid_input` when more than one is `-`. */
+/** Returns the texts, with `-` replaced by standard input. Throws `invalid_input` if more than one is `-`. */
 export async function readTexts(texts: readonly string[], source: TextSource): Promise<readonly string[]> {
   if (!texts.includes(STDIN)) return texts;
   if (texts.filter((text) => text === STDIN).length > 1) {
@@ -22,14 +22,14 @@ export async function readTexts(texts: readonly string[], source: TextSource): P
   return texts.map((text) => (text === STDIN ? read : text));
 }
 
-/** One text, checked; `what` names it in the refusal, e.g. `The message`. Throws `invalid_input`. */
+/** Reads and checks one text; `what` names it in the error, e.g. `The message`. Throws `invalid_input`. */
 export async function readText(text: string, source: TextSource, what: string): Promise<string> {
   const [read = ""] = await readTexts([text], source);
   requireText(read, what);
   return read;
 }
 
-/** Throws `invalid_input` when an agent would not take `text`. */
+/** Throws `invalid_input` if `text` is no valid message for an agent. */
 export function requireText(text: string, what: string): void {
   const checked = MessageText.safeParse(text);
   if (checked.success) return;
@@ -37,7 +37,7 @@ export function requireText(text: string, what: string): void {
   throw new SubagentError("invalid_input", `${what} is refused: ${problem}.`);
 }
 
-/** Reads text until it ends or holds at least `bytes`: more is refused anyway. */
+/** Reads input to its end, or until it has at least `bytes`, because more is refused anyway. */
 async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -53,7 +53,7 @@ async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<s
       chunks.push(Buffer.from(next.value));
       size += Buffer.byteLength(next.value);
     }
-    // Not after a stop: a terminal that says no more would hold it up.
+    // Not after a stop: `return` would wait for a terminal that sends nothing more.
     await iterator.return?.();
   } finally {
     forget();

@@ -1,4 +1,4 @@
-/** The intake of a process that works: what programs without this library hand in becomes agents. */
+/** The intake of a process with a worker: it turns requests of programs without this library into agents. */
 import { createClient } from "../../producer/client.ts";
 import { createIntake } from "../../service/intake/intake.ts";
 import { messageOf } from "../../shared/errors.ts";
@@ -7,8 +7,8 @@ import { logUnusedDefinitions } from "./client.ts";
 import type { Disposables } from "./disposables.ts";
 
 /**
- * Begins to take what is handed in, as soon as Redis answers; ends with `disposables`. `model` is for agents that are given
- * none.
+ * Starts the intake, which takes requests as soon as Redis answers; `disposables` stops it. `model`: the model of agents that
+ * name none.
  */
 export function openIntake(
   context: CommandContext,

@@ -1,4 +1,4 @@
-/** Where the offline model may answer: never what was meant for a real one, or in production, unless it was asked for. */
+/** Checks whether the offline model may answer: not work for a real model, and not in production, unless configured. */
 import type { Clock } from "../../shared/clock.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -15,14 +15,14 @@ import { askRedis } from "./redis.ts";
 
 const ASK_FOR_IT = "with SUBAGENT_MODEL=offline-1 it answers all the same";
 
-/** Whether a worker of this configuration would answer by rule though nothing says that it should. */
+/** Returns true if a worker of this configuration would use the offline model although it is not configured. */
 function isOfflineByDefault({ provider, isModelSet, model }: Config): boolean {
   return !provider && !(isModelSet && model === OFFLINE_MODEL);
 }
 
 /**
- * Checks a worker that would join the `live` ones on a Redis that others use. Throws `invalid_config` where it would answer by
- * rule by default and one of them may be real.
+ * Checks a worker that would join the `live` ones on a shared Redis. Throws `invalid_config` if it would use the offline model
+ * by default and one of them may have a real model.
  */
 export function refuseOfflineBeside(
   config: Config,
@@ -37,7 +37,7 @@ export function refuseOfflineBeside(
   );
 }
 
-/** Checks a worker on a Redis that others use. Throws `invalid_config` where it would answer by rule by default, in production. */
+/** Checks a worker on a shared Redis. Throws `invalid_config` if it would use the offline model by default in production. */
 export function refuseOfflineInProduction(config: Config): void {
   if (!config.production || !isOfflineByDefault(config)) return;
   throw new SubagentError(
@@ -47,8 +47,8 @@ export function refuseOfflineInProduction(config: Config): void {
 }
 
 /**
- * Checks a worker that `run` or `start` would bring to a Redis that others use, where the `live` ones work: all three checks of this
- * file, the one of what waits only where no other worker lives. Rejects with `invalid_config`, `redis_unavailable`.
+ * Checks a worker that `run` or `start` would start on a shared Redis with the `live` workers. Makes all three checks of this
+ * file; that of waiting work only if no other worker is live. Rejects with `invalid_config`, `redis_unavailable`.
  */
 export async function refuseOffline(
   { config, clock }: Pick<CommandContext, "config" | "clock">,
@@ -61,8 +61,8 @@ export async function refuseOffline(
 }
 
 /**
- * Checks a worker that would be the only one on a Redis that others use. Rejects with `invalid_config` where it would answer by
- * rule by default, and work for another model waits or was left by a worker that is gone; `redis_unavailable`.
+ * Checks a worker that would be the only one on a shared Redis. Rejects with `invalid_config` if it would use the offline model
+ * by default and work for another model waits, or a dead worker left it; with `redis_unavailable` as {@link askRedis} does.
  */
 async function refuseBacklog(config: Config, redisUrl: string, clock: Clock): Promise<void> {
   if (!isOfflineByDefault(config)) return;
@@ -78,7 +78,7 @@ async function refuseBacklog(config: Config, redisUrl: string, clock: Clock): Pr
   );
 }
 
-/** What a worker would find: runs that name another model, also those that go on later, and what was handed in. */
+/** Counts the waiting work: queued and running runs of another model, and requests to the intake. */
 function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
   return askRedis(redisUrl, clock, async (redis) => {
     const { keys, store, intakeQueue } = openInstallation(redis, { prefix });
@@ -98,10 +98,10 @@ function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
   });
 }
 
-/** Most parents that are looked at, the last active first: the command is to start soon. */
+/** Number of parents that are read, the last active first, so that the command starts soon. */
 const MOST_PARENTS = 1_000;
 
-/** Whether the agent has work for a worker, also where an earlier one died with it, that the offline model was not asked for. */
+/** Returns true if the agent is queued or running (perhaps left by a dead worker) and its model is not the offline one. */
 function isForAnotherModel({ status, spec }: AgentRecord): boolean {
   return (status === "queued" || status === "running") && spec.model !== OFFLINE_MODEL;
 }

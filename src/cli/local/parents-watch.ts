@@ -1,46 +1,45 @@
 /**
- * Follows the agents of a parent, and those of other parents that are found meanwhile, until it is told to stop.
+ * Follows the agents of a parent, and those of other parents found meanwhile, until a signal stops it.
  *
- * Owns: which parents are followed. Its neighbours: `agent-watch.ts` follows one of them; who is found, and who is told, the
- * command decides.
+ * Owns the list of followed parents. `agent-watch.ts` follows one of them. The command finds parents and gets the reports.
  *
- * 1. A found parent is followed until none of its agents has been live for {@link QUIET_MS}. It is followed again when it was
- *    active since; so what is held is bounded by the parents at work, however many there have been.
+ * 1. A found parent is followed until none of its agents has been live for {@link QUIET_MS}, and again after later activity.
+ *    So memory is bounded by the active parents.
  * 2. The first watch that fails ends all of them.
- * 3. It ends when nothing is read any more of what it tells.
+ * 3. It ends when the output has no reader.
  */
 import type { Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { onAbort, StopSignal } from "../../shared/stop-signal.ts";
 import { type WatchListener, watchAgents } from "./agent-watch.ts";
 
-/** A parent as far as it is followed. */
+/** The part of a parent that a watch uses. */
 export type WatchedParent = Pick<Parent, "parentId" | "list" | "get" | "events" | "stop">;
 
-/** A parent that was active lately: `activeAt` is another one once it was active again. */
+/** A parent that was active recently; `activeAt` changes with each activity. */
 export interface FoundParent<P extends WatchedParent> {
   parentId: string;
   activeAt: string;
   open(): P;
 }
 
-/** What is followed, and who is told. */
+/** Options of {@link watchParents}. */
 export interface ParentsWatch<P extends WatchedParent> {
   parent: P;
   clock: Clock;
   signal: AbortSignal;
-  /** The other parents that were active lately; undefined: not to be had at the moment. May not reject. */
+  /** Finds the other recently active parents; undefined: they cannot be read now. Must not reject. */
   find(): Promise<readonly FoundParent<P>[] | undefined>;
   listenerFor(parent: P): WatchListener;
-  /** Whether anybody reads what the listeners print. May not reject. */
+  /** Resolves to true while the listeners' output has a reader. Must not reject. */
   hasReader(): Promise<boolean>;
 }
 
 const FIND_EVERY_MS = 1_000;
-/** A parent without live agents is followed this long. */
+/** Time for which a parent without live agents is followed. */
 const QUIET_MS = 10_000;
 
-/** Follows them until `signal` aborts or the reader is gone. Rejects with what is no passing failure of Redis. */
+/** Follows the parents until `signal` aborts or the reader is gone. Rejects with the first error that is not retryable. */
 export async function watchParents<P extends WatchedParent>(watch: ParentsWatch<P>): Promise<void> {
   const { parent, clock, signal, find, hasReader } = watch;
   const ending = new StopSignal();
@@ -48,7 +47,7 @@ export async function watchParents<P extends WatchedParent>(watch: ParentsWatch<
   const followed = new Followed(watch, ending);
   followed.begin(parent, {});
   let isAsking = false;
-  // Not waited for: a reader that is slow must not hold up the end.
+  // The loop does not await this, because a slow reader must not delay the end.
   const askReader = async () => {
     if (isAsking) return;
     isAsking = true;
@@ -64,12 +63,12 @@ export async function watchParents<P extends WatchedParent>(watch: ParentsWatch<
   await followed.ended();
 }
 
-/** The parents that are followed now. */
+/** The followed parents. */
 class Followed<P extends WatchedParent> {
   readonly #watch: ParentsWatch<P>;
   readonly #ending: StopSignal;
   readonly #watching = new Map<string, Promise<void>>();
-  /** Found parents that have gone quiet: when each had been active when its watch began, so that no activity after it is missed. */
+  /** Quiet parents with their `activeAt` from the beginning of their watch, so that later activity is noticed. */
   readonly #quiet = new Map<string, string>();
   #failure: { error: unknown } | undefined;
 
@@ -78,7 +77,7 @@ class Followed<P extends WatchedParent> {
     this.#ending = ending;
   }
 
-  /** Follows the parent for `quietMs` without live agents. Does not reject. */
+  /** Follows the parent until it had no live agents for `quietMs`. Does not reject. */
   begin(parent: P, quiet: { quietMs?: number }): Promise<void> {
     const { clock, listenerFor } = this.#watch;
     const options = { clock, signal: this.#ending.signal, ...quiet };
@@ -92,7 +91,7 @@ class Followed<P extends WatchedParent> {
     return watching;
   }
 
-  /** Follows those that are new, or active again. */
+  /** Follows the parents that are new or active again. */
   found(parents: readonly FoundParent<P>[] | undefined): void {
     if (!parents || this.#ending.isStopped) return;
     const ids = new Set(parents.map(({ parentId }) => parentId));
@@ -107,7 +106,7 @@ class Followed<P extends WatchedParent> {
     }
   }
 
-  /** Resolves when none is followed any more; rejects with the first failure. */
+  /** Resolves when all watches have ended; rejects with the first failure. */
   async ended(): Promise<void> {
     await Promise.all(this.#watching.values());
     if (this.#failure) throw this.#failure.error;

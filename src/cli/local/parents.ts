@@ -1,4 +1,4 @@
-/** The parents of an installation as the command line sees them: found by the index of parents, read without a trace. */
+/** The parents of an installation for the command line: found in the index of parents, and only read. */
 
 import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
@@ -11,27 +11,27 @@ import { readParents } from "../../shared/redis/survey.ts";
 import type { CommandContext } from "../command.ts";
 import { type AskedInstallation, neededRedisUrl, withInstallation } from "./redis.ts";
 
-/** A parent and what stands about it. */
+/** A parent and its state in Redis. */
 export interface ParentSnapshot {
   parent: ParentAddress;
   /** Epoch ms, Redis' clock. */
   activeAtMs: number;
   /** Its live agents. */
   agents: AgentRecord[];
-  /** What its runs used today (UTC). */
+  /** Usage of its runs today (UTC). */
   today: UsageTotals;
   /** Unacked replies, messages and questions. */
   unacked: number;
 }
 
-/** What a verb reads with. */
+/** The readers of a verb. */
 export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store">;
 
 const BATCH = 20;
 
 /**
- * How long after its last activity a parent's keys may still hold what is read: events (a run that began last may take as long as
- * its cap allows), records, usage.
+ * Time (ms) after a parent's last activity for which its keys may exist: events (plus the longest duration of a run), records,
+ * usage.
  */
 export const KEPT_MS = {
   events: TIMING.eventTtlMs + CEILING.max_duration_ms,
@@ -39,11 +39,11 @@ export const KEPT_MS = {
   usage: TIMING.usageTtlMs,
 } as const;
 
-/** Reads once; throws as {@link readInstallation} does. */
+/** Makes one read; throws as {@link readInstallation} does. */
 export type ReadInstallation = <T>(read: (reading: Reading) => Promise<T>) => Promise<T>;
 
 /**
- * Reads over a connection of its own. `verb` stands in the refusal. Throws `invalid_config` without REDIS_URL,
+ * Makes one read over its own connection. Throws `invalid_config` with the name of `verb` without REDIS_URL, and
  * `redis_unavailable` with the reason.
  */
 export function readInstallation<T>(
@@ -54,7 +54,7 @@ export function readInstallation<T>(
   return withReading(context, verb, (readOnce) => readOnce(read));
 }
 
-/** Has `work` read time and again over one connection, which ends with it. Throws as {@link readInstallation} does. */
+/** Opens one connection for all reads of `work`, then closes it. Throws as {@link readInstallation} does. */
 export function withReading<T>(
   { config, clock }: Pick<CommandContext, "config" | "clock">,
   verb: string,
@@ -64,7 +64,7 @@ export function withReading<T>(
   return withInstallation(redisUrl, config.prefix, clock, work);
 }
 
-/** Which parents are meant: `named` alone, or without it those beside `configured` that were active since `sinceMs` (epoch ms). */
+/** Input of {@link resolveParents}; `sinceMs`: epoch ms. */
 export interface ParentsQuery {
   configured: ParentAddress;
   named: string | undefined;
@@ -72,8 +72,8 @@ export interface ParentsQuery {
 }
 
 /**
- * The parents that one name on the command line stands for: `named` alone, or without it `configured` and every parent
- * that `run` or `start` made for itself and that was active since then, the last active first.
+ * Returns the parents of a command: only `named` if it is given. Else `configured`, then all parents that `run` or `start`
+ * created for themselves and that were active since `sinceMs`, the last active first.
  */
 export async function resolveParents(
   { redis, keys }: Reading,
@@ -87,7 +87,7 @@ export async function resolveParents(
   return [{ tenant, parentId: configured }, ...own];
 }
 
-/** What stands about each parent that was active since `sinceMs`. */
+/** Reads the state of each parent that was active since `sinceMs`. */
 export async function readParentSnapshots(
   { redis, keys, store }: Reading,
   sinceMs: number,
@@ -104,7 +104,7 @@ export async function readParentSnapshots(
   });
 }
 
-/** What `ask` finds at the first of `parents` that has it; a batch of them is asked at a time. */
+/** Returns the first result of `ask` in the order of `parents`; asks a batch of parents at a time. */
 export async function firstOf<T>(
   parents: readonly ParentAddress[],
   ask: (parent: ParentAddress) => Promise<T | undefined>,
@@ -117,7 +117,7 @@ export async function firstOf<T>(
   return undefined;
 }
 
-/** The agent of this id at the first of `parents` that knows it, ended ones included. Throws `unknown_agent`. */
+/** Finds the agent, live or ended, at the first of `parents` that knows `agentId`. Throws `unknown_agent`. */
 export async function findAgent(
   { store }: Reading,
   parents: readonly ParentAddress[],

@@ -1,4 +1,4 @@
-/** The pause of an installation as the command line reads, changes and tells it. */
+/** The pause of an installation on the command line: read, change and print it. */
 import type { Clock } from "../../shared/clock.ts";
 import type { Pause, PauseState } from "../../shared/redis/pause.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
@@ -6,22 +6,22 @@ import type { CommandContext } from "../command.ts";
 import { plainLine } from "../terminal/text.ts";
 import { askInstallation, neededRedisUrl } from "./redis.ts";
 
-/** What stands about the installation under `prefix`. Throws `redis_unavailable` with the reason. */
+/** Reads the pause of the installation under `prefix`. Throws `redis_unavailable` with the reason. */
 export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise<PauseState | undefined> {
   return askInstallation(redisUrl, prefix, clock, ({ pause }) => pause.state());
 }
 
-/** Says on standard error that nothing will happen for now, where that is so. */
+/** Prints on standard error that all runs wait, if the installation is paused. */
 export function notePause({ output }: Pick<CommandContext, "output">, state: PauseState | undefined): void {
   if (state) output.note(`All runs wait for subagent-queue resume: ${pausedSince(state)}.`);
 }
 
-/** The state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */
+/** Returns the state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */
 export function pausedSince({ at, reason }: PauseState): string {
   return `paused since ${at}${reason === undefined ? "" : ` (${plainLine(reason)})`}`;
 }
 
-/** Does `work` with the pause of the installation on REDIS_URL. Throws `invalid_config` without one. */
+/** Calls `work` with the pause of the installation on REDIS_URL. Throws `invalid_config` without REDIS_URL. */
 export async function onInstallation<T>(
   { config, clock }: CommandContext,
   verb: string,

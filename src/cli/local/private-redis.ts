@@ -1,14 +1,14 @@
 /**
- * A Redis of our own, for a machine on which none runs: `redis-server` or `valkey-server` from the PATH.
+ * A private Redis for a host where none runs: `redis-server` or `valkey-server` from the PATH.
  *
- * Owns: the server's process, directory and socket. Its neighbours only get the address.
+ * Owns the server's process, directory and socket. Other modules only get the address.
  *
  * 1. No TCP port: a unix socket in a directory that no other user may enter.
- * 2. AOF every second, no snapshots, `noeviction`: what production demands.
- * 3. The server dies with us, even when we are killed with -9: its parent is a small shell that reads from a pipe
- *    whose other end only we hold. When the pipe ends, the shell kills the server and removes the directory.
+ * 2. AOF every second, no snapshots, `noeviction`: the requirements of production.
+ * 3. The server ends with this process, even after `kill -9`: its parent is a small shell that reads from a pipe, and only
+ *    this process holds the other end. When the pipe ends, the shell kills the server and removes the directory.
  *
- * It stands in a session of its own: Ctrl-C reaches us alone, and we still need Redis to drain.
+ * The server runs in its own session: Ctrl-C reaches only this process, which still needs Redis to drain.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,9 +20,9 @@ import { pathToFileURL } from "node:url";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 
-/** The programs that will do, best first. */
+/** The supported server programs, best first. */
 const SERVERS = ["redis-server", "valkey-server"];
-/** A unix socket's path must fit into 108 bytes with its closing zero. */
+/** A unix socket's path must fit into 108 bytes with its terminating NUL. */
 const SOCKET_PATH_MAX_BYTES = 107;
 const READY_WITHIN_MS = 10_000;
 const LOOK_EVERY_MS = 10;
@@ -46,24 +46,24 @@ export interface PrivateRedis {
   readonly url: string;
   /** The program, e.g. `redis-server`. */
   readonly program: string;
-  /** Where its data and log lie; gone after `stop`. */
+  /** Directory of its data and log; `stop` removes it. */
   readonly directory: string;
-  /** Resolves when the server is gone, however it ended. */
+  /** Resolves when the server has ended, for any reason. */
   readonly gone: Promise<void>;
   /** Ends the server and removes its directory; resolves when both are done. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** What starting a server needs from outside. */
+/** Options of {@link startPrivateRedis}. */
 export interface PrivateRedisOptions {
-  /** The PATH to look for a server on. */
+  /** The PATH to search for a server. */
   searchPath: string | undefined;
   clock: Clock;
 }
 
 /**
- * Starts a private server and waits until it answers. Throws `setup_failed` when none is installed (the sentence
- * says what to install or set), when it ends at once, or when it does not answer within 10 s.
+ * Starts a private server and waits until it answers. Throws `setup_failed` if none is installed (the message says
+ * what to install or set), if it ends at once, or if it does not answer within 10 s.
  */
 export async function startPrivateRedis(options: PrivateRedisOptions): Promise<PrivateRedis> {
   const found = findServer(options.searchPath);
@@ -101,7 +101,7 @@ export async function startPrivateRedis(options: PrivateRedisOptions): Promise<P
   };
 }
 
-/** The first server on `searchPath`; undefined when there is none. */
+/** Returns the first server on `searchPath`; undefined if there is none. */
 export function findServer(searchPath: string | undefined): { program: string; path: string } | undefined {
   const directories = (searchPath ?? "").split(delimiter).filter((directory) => directory !== "");
   for (const program of SERVERS) {
@@ -122,7 +122,7 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** A new directory for us alone, at a path short enough for the socket. */
+/** Creates a directory that only this user may enter, with a path short enough for the socket. */
 function makeDirectory(): string {
   const wanted = join(tmpdir(), "subagent-queue-");
   const fits = Buffer.byteLength(wanted) + "XXXXXX/redis.sock".length <= SOCKET_PATH_MAX_BYTES;
@@ -134,14 +134,14 @@ function launch(path: string, directory: string, socketPath: string): ChildProce
   const keeping = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""];
   const rest = ["--maxmemory-policy", "noeviction", "--dir", directory, "--daemonize", "no"];
   const command = [path, ...door, ...keeping, ...rest];
-  // The fourth pipe stays open in the server alone, so its end is the server's end.
+  // Only the server keeps the fourth pipe (fd 3) open, so the pipe ends when the server ends.
   const child = spawn("/bin/sh", ["-c", SUPERVISOR, "subagent-queue-redis", directory, ...command], {
     stdio: ["pipe", "ignore", "ignore", "pipe"],
     env: { PATH: "/usr/bin:/bin" },
     cwd: directory,
     detached: true,
   });
-  // The shell may be gone before we let go of the pipe.
+  // The shell may have ended before this process closes the pipe.
   child.stdin?.on("error", () => {});
   child.stdio[3]?.on("error", () => {});
   (child.stdio[3] as NodeJS.ReadableStream | null)?.resume();
@@ -163,7 +163,7 @@ async function untilReady(socketPath: string, gone: Promise<void>, clock: Clock)
   }
 }
 
-/** Whether PONG comes back; false also while the socket is not there yet. */
+/** Resolves to true if the server answers PONG; to false if it does not, or the socket does not exist yet. */
 async function answersPing(socketPath: string): Promise<boolean> {
   const socket = connect(socketPath);
   try {

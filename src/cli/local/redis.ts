@@ -1,6 +1,6 @@
 /**
- * Where Redis comes from: REDIS_URL, else a private server from the PATH, else the embedded one. Neighbours:
- * `private-redis.ts` and `embedded-redis.ts` own those servers.
+ * The source of Redis: REDIS_URL, else a private server from the PATH (`private-redis.ts`), else the embedded one
+ * (`embedded-redis.ts`). Those modules own the servers.
  */
 
 import { type Clock, LoopTime } from "../../shared/clock.ts";
@@ -21,9 +21,9 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
 
-/** Time without a byte from Redis after which a question is given up. */
+/** Time without a byte from Redis after which a request fails. */
 const SILENT_MS = 5_000;
-/** So much of what could not be read is told. */
+/** Maximum length of the detail about unreadable data in the error. */
 const SHOWN_CHARS = 200;
 const NOT_EMBEDDED =
   "In production mode the embedded Redis, which keeps everything in memory, is refused: set REDIS_URL, or install redis-server.";
@@ -33,18 +33,18 @@ export interface RedisSource {
   readonly url: string;
   /** For the banner, e.g. `redis://127.0.0.1:6379 (7.0.15)`. */
   readonly description: string;
-  /** Whether it ends with this process. */
+  /** True if the server ends with this process. */
   readonly isPrivate: boolean;
-  /** Resolves when a private server is gone; never for a server started elsewhere. */
+  /** Resolves when a private server has ended; never for a server started elsewhere. */
   readonly gone: Promise<void>;
-  /** Ends what was started; idempotent. */
+  /** Stops a server that was started here; idempotent. */
   stop(): Promise<void>;
 }
 
 /**
- * Opens the Redis that `redisUrl` names, or starts one: from `searchPath`, or the embedded one when there is none.
- * Throws `redis_unavailable` when it cannot be reached now (refused at once, silent for 5 s), `setup_failed` when none
- * can be started, `invalid_config` where it would be the embedded one in `production`.
+ * Opens the Redis that `redisUrl` names, or starts one: from `searchPath`, or the embedded one if there is none.
+ * Throws `redis_unavailable` if it cannot be reached now (refused at once, silent for 5 s), `setup_failed` if none
+ * can be started, `invalid_config` if it would be the embedded one in `production`.
  */
 export async function openRedisSource(
   { redisUrl, production }: Pick<Config, "redisUrl" | "production">,
@@ -78,10 +78,10 @@ export async function openRedisSource(
   }
 }
 
-/** What is thrown where a value is read that no version of this package writes: Redis has answered then. */
+/** Names of the errors that a value causes which no version of this package writes; Redis itself has answered then. */
 const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "RangeError", "ZodError"]);
 
-/** The error that says why a Redis, or what it holds, cannot be used, and what to do. */
+/** Returns the error for an unusable Redis or unreadable data in it; its sentence has the reason and what to do. */
 export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
   const place = withoutPassword(redisUrl);
   if (reason instanceof Error && UNREADABLE.has(reason.name)) {
@@ -101,13 +101,13 @@ function sentenceAbout(place: string, why: string): string {
     : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
 }
 
-/** REDIS_URL for a command that starts no Redis itself; `purpose` says in the refusal what it is for. Throws `invalid_config`. */
+/** Returns REDIS_URL for a command that starts no Redis. Without it, throws `invalid_config`; `purpose` is in the sentence. */
 export function neededRedisUrl({ redisUrl }: Pick<Config, "redisUrl">, purpose: string): string {
   if (redisUrl !== undefined) return redisUrl;
   throw new SubagentError("invalid_config", `REDIS_URL is not set: ${purpose}, e.g. redis://host:6379.`);
 }
 
-/** The server's version. */
+/** Reads the server's version. */
 function versionOf(redisUrl: string, clock: Clock): Promise<string> {
   return askRedis(redisUrl, clock, async (redis) => {
     const info = await redis.info("server");
@@ -116,13 +116,13 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
 }
 
 /**
- * Puts a question over a connection. Throws `redis_unavailable` with the reason when the connection is refused or fails, and when
- * Redis has been silent for 5 s in which this process could have read something, however long its answers take together;
- * `protocol_violation` when what it reads is none of ours, and `invalid_config` at one node of a cluster.
+ * Makes a request over a connection. Throws `redis_unavailable` with the reason if the connection is refused or fails, or if
+ * Redis sends nothing for 5 s; stalls of this process do not count. A long answer that keeps arriving does not time out.
+ * Throws `protocol_violation` if the data is not this product's, and `invalid_config` at a single node of a cluster.
  */
 export type AskRedis = <T>(question: (redis: RedisClient) => Promise<T>) => Promise<T>;
 
-/** Asks over a connection of its own. Throws as {@link AskRedis} does. */
+/** Makes one request over its own connection. Throws as {@link AskRedis} does. */
 export function askRedis<T>(
   redisUrl: string,
   clock: Clock,
@@ -131,7 +131,7 @@ export function askRedis<T>(
   return withRedis(redisUrl, clock, (ask) => ask(question));
 }
 
-/** Opens a connection for `work`, over which it may ask time and again, one question after the other. */
+/** Opens a connection for `work`, which may make requests over it, one after the other; then closes it. */
 export async function withRedis<T>(
   redisUrl: string,
   clock: Clock,
@@ -166,7 +166,7 @@ export async function withRedis<T>(
   }
 }
 
-/** Calls back once nothing has come over the connection for {@link SILENT_MS} since it was asked to, unless cancelled. */
+/** Returns a watch: it calls `isSilent` when the connection has received nothing for {@link SILENT_MS}, unless cancelled. */
 function silenceWatch(redis: RedisClient, clock: Clock): (isSilent: () => void) => { cancel(): void } {
   const time = new LoopTime(clock);
   let heardAtMs = 0;
@@ -189,13 +189,13 @@ function silenceWatch(redis: RedisClient, clock: Clock): (isSilent: () => void) 
   };
 }
 
-/** What a command asks and changes over a connection of its own: the parts that have nothing to stop. */
+/** The parts of an installation for a command's own connection: those that need no stop. */
 export type AskedInstallation = Pick<Installation, "redis" | "keys" | "store" | "workers" | "pause">;
 
-/** Puts a question to an installation. Throws as {@link AskRedis} does. */
+/** Makes a request to an installation. Throws as {@link AskRedis} does. */
 export type AskInstallation = <T>(question: (installation: AskedInstallation) => Promise<T>) => Promise<T>;
 
-/** Asks the installation under `prefix` over a connection of its own. Throws as {@link AskRedis} does. */
+/** Makes one request to the installation under `prefix` over its own connection. Throws as {@link AskRedis} does. */
 export function askInstallation<T>(
   redisUrl: string,
   prefix: string,
@@ -223,7 +223,7 @@ export function withInstallation<T>(
   });
 }
 
-/** Nothing was refused, so the server may be there: what was measured is said, and no more. */
+/** Returns the error for a silent Redis. Nothing refused the connection, so the sentence only states the measured time. */
 function silenceOf(redisUrl: string): SubagentError {
   return new SubagentError(
     "redis_unavailable",
@@ -241,7 +241,7 @@ const REASONS: Readonly<Record<string, string>> = {
   ECONNRESET: "connection closed",
 };
 
-/** What something says that is there, e.g. `WRONGPASS …`, and is not the Redis that was meant. */
+/** Matches a reason that a server sent, e.g. `WRONGPASS …`: something answers, but it cannot be used. */
 const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
 
 function reasonOf(error: unknown): string {

@@ -1,10 +1,10 @@
 /**
- * Redis, model, worker and client of one process, composed.
+ * Composes Redis, model, worker and client of one process.
  *
- * Owns: everything it started, in that order; stops it in the opposite one.
+ * Owns all that it starts, in that order, and stops them in the opposite order.
  *
- * 1. Either all of it stands or none: a failure on the way closes what was open.
- * 2. `signal` aborts with the command's own, and when the private Redis is lost; then `lost` says so.
+ * 1. All parts start or none: a failure closes those that are open.
+ * 2. `signal` aborts with the command's signal, or when the private Redis is lost; then `lost` has the error.
  */
 
 import { setMaxListeners } from "node:events";
@@ -32,7 +32,7 @@ import { refuseOffline } from "./offline.ts";
 import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource } from "./redis.ts";
 
-/** So long a service whose Redis is lost may take to stop. */
+/** Time limit for the stop of a service whose Redis is lost. */
 const LOST_STOP_MS = 1_000;
 
 /** A running service. */
@@ -40,27 +40,27 @@ export interface LocalService {
   readonly redis: RedisSource;
   readonly client: Client;
   readonly roots: readonly OpenRoot[];
-  /** How `bash` runs in the worker that was started here, or why it is not offered, as a sentence. */
+  /** Sentence: how `bash` runs in the worker started here, or why it is not offered. */
   readonly bash: string | undefined;
   readonly signal: AbortSignal;
-  /** Model of the agents that are given none. */
+  /** Model of agents that name none. */
   readonly model: string;
-  /** The live workers of others that do the work; none: one was started here. */
+  /** The live workers of other processes that do the work; empty: a worker was started here. */
   readonly workers: readonly WorkerAnnouncement[];
-  /** Why the service cannot go on, once it cannot. */
+  /** The error if the service cannot go on. */
   readonly lost: SubagentError | undefined;
-  /** Hands on what runs in the worker that was started here; resolves when all that its runs have bought is booked. Idempotent. */
+  /** Releases the runs of the worker started here; resolves when the usage of its runs is booked. Idempotent. */
   release(): Promise<void>;
-  /** Releases what runs and stops everything; resolves when nothing is left. Idempotent. */
+  /** Releases the runs and stops all parts; resolves when all have stopped. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** What a worker announces as its model: the offline one never stands there under another name. */
+/** Returns the model that a worker announces; the offline model is never announced under another name. */
 export function modelAnnounced({ provider, model }: Config): string {
   return provider ? model : OFFLINE_MODEL;
 }
 
-/** Opens a model for the configured provider, or starts the offline one; both end with `disposables`. */
+/** Opens a model for the configured provider, or starts the offline one; `disposables` stops both. */
 export async function openModel(
   context: CommandContext,
   disposables: Disposables,
@@ -81,11 +81,10 @@ export async function openModel(
 }
 
 /**
- * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
- * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
- * `join` starts one beside them. A stop of the command ends the wait for a worker that waits for Redis: then the signal's
- * reason is thrown. Once the service stands, it stops in two steps. Throws `invalid_config` where one that is started would
- * answer by rule what was meant for another model; see `refuseOffline`.
+ * Starts all parts. Tools may read the current directory unless SUBAGENT_ROOTS is set. If workers are already live on the
+ * Redis of REDIS_URL, `others` decides: `use` gives them the work and starts no worker, `join` starts one beside them.
+ * If the command is stopped while a worker waits for Redis, throws the signal's reason. A started service stops in two
+ * steps. Throws `invalid_config` if its worker would use the offline model for another model's work; see `refuseOffline`.
  */
 export async function startLocalService(
   command: CommandContext,
@@ -124,7 +123,7 @@ export async function startLocalService(
         return health.lost;
       },
       release: async () => own?.worker.stop(),
-      // Without Redis there is nothing to release: what does not stop at once ends with the process.
+      // Without Redis nothing can be released: parts that do not stop in time end with the process.
       stop: () =>
         health.lost ? Promise.race([disposables.close(), clock.sleep(LOST_STOP_MS)]) : disposables.close(),
     };
@@ -134,7 +133,7 @@ export async function startLocalService(
   }
 }
 
-/** What `beginning` resolves to, unless `signal` aborts before: then its reason is thrown. */
+/** Resolves as `beginning` does; throws the signal's reason if `signal` aborts first. */
 async function unlessStopped<T>(signal: AbortSignal, beginning: Promise<T>): Promise<T> {
   const stopped = whenAborted(signal).then((): never => {
     throw signal.reason;
@@ -142,7 +141,7 @@ async function unlessStopped<T>(signal: AbortSignal, beginning: Promise<T>): Pro
   return Promise.race([beginning, stopped]);
 }
 
-/** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
+/** Creates the service's signal: it aborts with `parent`, or when a watched promise resolves before the service closes. */
 function watchHealth(parent: AbortSignal, disposables: Disposables) {
   const stopping = new AbortController();
   setMaxListeners(0, stopping.signal);
@@ -166,7 +165,7 @@ function watchHealth(parent: AbortSignal, disposables: Disposables) {
   return health;
 }
 
-/** The tool `bash` where commands can be run, and the sentence that says how they run or why they do not. */
+/** Returns the tool `bash` if commands can run here, and a sentence: how they run, or why they do not. */
 export async function openBash({
   config,
   clock,
@@ -180,7 +179,7 @@ export async function openBash({
   return { tools: runner === undefined ? [] : [bashTool(runner, clock, log)], sentence };
 }
 
-/** Starts a worker with a model of its own; both end with `disposables`. `bash`: how it runs there. */
+/** Starts a worker with its own model; `disposables` stops both. `bash`: the sentence of {@link openBash}. */
 async function openWorker(
   context: CommandContext,
   redisUrl: string,
@@ -219,7 +218,7 @@ async function openWorker(
   return { worker, bash };
 }
 
-/** The skills of SUBAGENT_SKILLS; those that cannot be used are logged with their paths. None without folders. */
+/** Opens the skills of SUBAGENT_SKILLS; logs the unusable ones with their paths. Returns none without folders. */
 export async function skillsOf({ config, logger }: CommandContext): Promise<{ skills?: SkillLibrary }> {
   if (config.skills.length === 0) return {};
   const skills = await openSkills(config.skills);
@@ -228,7 +227,7 @@ export async function skillsOf({ config, logger }: CommandContext): Promise<{ sk
   return { skills };
 }
 
-/** The directories that are open to tools: those of SUBAGENT_ROOTS, else the current one when `opensCwd`. */
+/** Returns the directories that tools may use: those of SUBAGENT_ROOTS, else the current one if `opensCwd`. */
 export function rootsOf({ config, cwd, output }: CommandContext, opensCwd: boolean): readonly OpenRoot[] {
   if (config.roots !== undefined) {
     const parsed = parseRoots(config.roots);

@@ -1,4 +1,4 @@
-/** The banner: what is running, on what, and with which model. Pure. */
+/** The banner of a running service: its version, Redis, workers and model. Pure. */
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
@@ -7,27 +7,27 @@ import { formatPlural } from "./numbers.ts";
 import type { Style } from "./output.ts";
 import { wrap } from "./text.ts";
 
-/** Says what the offline model is, wherever it answers. */
+/** Warning that is printed wherever the offline model answers. */
 export const OFFLINE_WARNING =
   "offline model: answers by rule, NOT an LLM; set ANTHROPIC_API_KEY for a real one";
 
-/** Live workers of others, which do the work. */
+/** Live workers of other processes, which do the work. */
 export interface OtherWorkers {
   workers: readonly WorkerAnnouncement[];
-  /** Where they are live, fit to be shown. */
+  /** URL of their Redis without its password. */
   on: string;
-  /** The model they are asked for. */
+  /** Model of agents that name none. */
   model: string;
 }
 
-/** What stands in a banner. */
+/** Input of the banner. */
 export interface BannerFacts {
   version: string;
   config: Config;
   /** Description of the Redis in use. */
   redis: string;
   roots: readonly OpenRoot[];
-  /** How commands run in the worker that was started here, or why they do not, as a sentence. */
+  /** Sentence: how commands run in the worker started here, or why they do not. */
   bash?: string;
   /** Absent: a worker was started here. */
   others?: OtherWorkers;
@@ -35,7 +35,7 @@ export interface BannerFacts {
 
 const LABEL_CELLS = 13;
 
-/** The banner's lines, wrapped to `columns`, ending with an empty one. */
+/** Returns the banner's lines, wrapped to `columns`; the last one is empty. */
 export function renderBanner(
   { version, config, redis, roots, bash, others }: BannerFacts,
   columns: number,
@@ -73,7 +73,7 @@ export function renderBanner(
   ];
 }
 
-/** The model in words: its id and provider, or what the offline one is. */
+/** Returns the model in words: its id and provider, or the warning about the offline model. */
 export function modelText({ model, provider }: Config): string {
   if (!provider) return OFFLINE_WARNING;
   return provider.baseUrl === undefined ? model : `${model} at ${withoutPassword(provider.baseUrl)}`;
@@ -89,7 +89,7 @@ function rootText({ path, mode }: OpenRoot): string {
   return `${path} (${mode === "ro" ? "read-only" : "read and write"})`;
 }
 
-/** Whether every one of these workers says that it answers by rule. */
+/** Returns true if all these workers announce the offline model. */
 export function areOffline(workers: readonly WorkerAnnouncement[]): boolean {
   return workers.every((worker) => worker.model === OFFLINE_MODEL);
 }

@@ -1,4 +1,4 @@
-/** The log as a person reads it on a terminal: one calm line a run, turns only where debugging is wanted. Pure. */
+/** The log on a terminal: one line for each run, lines about turns only at debug level. Pure. */
 import { z } from "zod";
 import { ReplyStatus } from "../../shared/protocol/reply.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
@@ -7,7 +7,7 @@ import { formatLogLine, type Style } from "./output.ts";
 import { STATUS_GLYPHS } from "./progress-rows.ts";
 import { cells, cutTo, plainLine } from "./text.ts";
 
-/** A worker's line about a run that it settled. */
+/** A worker's log line about a settled run. */
 const RunLine = z.object({
   msg: z.literal("Run"),
   parent_id: z.string(),
@@ -21,14 +21,14 @@ const RunLine = z.object({
 });
 const TurnLine = z.object({ msg: z.literal("Turn"), uid: z.string(), turn: z.number() });
 
-/** Where a log line is shown. */
+/** Display settings of a log line. */
 export interface LogView {
   columns: number;
   style: Style;
   isDebugging: boolean;
 }
 
-/** A finished log line for a terminal; undefined: not for people, unless they are debugging. */
+/** Returns a log line for a terminal; undefined: a line about a turn, which only debugging shows. */
 export function terminalLine(line: string, view: LogView): string | undefined {
   const { style, isDebugging } = view;
   const entry = isDebugging ? undefined : jsonIn(line);

@@ -1,32 +1,32 @@
-/** Numbers as people read them: tokens, money, durations. Pure. */
+/** Numbers for people: tokens, money, durations. Pure. */
 
 const grouped = new Intl.NumberFormat("en-US");
 const dollars = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
-/** `12345` as `12,345`. */
+/** Formats `12345` as `12,345`. */
 export function formatCount(count: number): string {
   return grouped.format(count);
 }
 
-/** A count in at most 7 characters: `123,456`, then `1.23M`. */
+/** Formats a count in at most 7 characters: `123,456`, then `1.23M`. */
 export function formatCompact(count: number): string {
   return count < 1_000_000 ? formatCount(count) : `${(count / 1_000_000).toFixed(2)}M`;
 }
 
-/** USD: four decimals below a dollar, two above; nothing spent is `$0`, and something never looks like nothing. */
+/** Formats USD: four decimals below a dollar, two above; zero is `$0`, any other amount at least `$0.0001`. */
 export function formatUsd(usd: number): string {
   if (usd === 0) return "$0";
   return usd < 0.99995 ? `$${Math.max(usd, 0.0001).toFixed(4)}` : `$${dollars.format(usd)}`;
 }
 
-/** How long something took: `0.4 s`, `12.3 s`, `2 min 5 s`. */
+/** Formats a finished duration: `0.4 s`, `12.3 s`, `2 min 5 s`. */
 export function formatDuration(ms: number): string {
   if (ms < 59_950) return `${(ms / 1_000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1_000);
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
-/** How long something has been going on, in at most 6 characters: `3s`, `2m05s`, `1h02m`. */
+/** Formats the time since a start, in at most 6 characters: `3s`, `2m05s`, `1h02m`. */
 export function formatAge(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1_000));
   const [minutes, hours] = [Math.floor(seconds / 60), Math.floor(seconds / 3_600)];
@@ -35,7 +35,7 @@ export function formatAge(ms: number): string {
   return minutes > 0 ? `${minutes}m${two(seconds % 60)}s` : `${seconds}s`;
 }
 
-/** `1 turn`, `2 turns`; nouns with a plural of their own bring it along. */
+/** Formats a count with its noun: `1 turn`, `2 turns`; `plural` is for nouns with an irregular plural. */
 export function formatPlural(count: number, noun: string, plural = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
@@ -47,15 +47,15 @@ const UNITS = [
   ["s", 1_000],
 ] as const;
 
-/** A span in its largest whole unit: `3 d`, `7 h`, `12 s`. */
+/** Formats a span in its largest whole unit: `3 d`, `7 h`, `12 s`. */
 export function formatSpan(ms: number): string {
   const [unit, size] = UNITS.find(([, length]) => ms >= length) ?? ["s", 1_000];
   return `${Math.floor(ms / size)} ${unit}`;
 }
 
 /**
- * A template with its number: `#agent (is|are) late` for 2 is `2 agents are late`; `#(entry|entries)` is a noun with a
- * plural of its own.
+ * Fills a template with a count: `#agent (is|are) late` for 2 is `2 agents are late`; `#(entry|entries)` is a noun with an
+ * irregular plural.
  */
 export function sentence(template: string, count: number): string {
   return template.replace(

@@ -1,11 +1,11 @@
 /**
- * What the command line says: results on stdout, everything else on stderr, and a live block at the bottom.
+ * The output of the command line: results on stdout, all else on stderr, and a live block at the bottom.
  *
- * Owns: both streams and the block on the terminal. Its neighbours hand over finished lines.
+ * Owns both streams and the block on the terminal. Other modules pass finished lines.
  *
- * 1. The block is the last thing on the terminal: whatever else is printed appears above it.
+ * 1. The block is the last thing on the terminal: all other lines appear above it.
  * 2. The block is redrawn in one write and only when a line changed; it is rewritten in place, never cleared first.
- * 3. A pipe that its reader closed ends the writing, not the program.
+ * 3. If the reader closes a pipe, the writing ends, not the program.
  */
 import type { Environment } from "../../shared/config.ts";
 import { cells, plainLine } from "./text.ts";
@@ -15,9 +15,9 @@ const FALLBACK_ROWS = 24;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are our own colour codes
 const COLOUR_CODE = /\u001b\[\d+m/g;
 
-/** What is written to; Node's standard streams are. */
+/** A writable stream with the terminal fields of Node's standard streams. */
 export interface OutputStream {
-  /** `done` is called when the text was handed on, or with what went wrong. */
+  /** Writes `text`; calls `done` when it was passed on, or with the error. */
   write(text: string, done?: (error?: Error | null) => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
   readonly isTTY?: boolean;
@@ -25,29 +25,29 @@ export interface OutputStream {
   readonly rows?: number;
 }
 
-/** The two standard streams as one voice. */
+/** The two standard streams, coordinated. */
 export interface Output {
-  /** Whether stderr is a terminal that can redraw. */
+  /** True if stderr is a terminal that can redraw. */
   readonly isLive: boolean;
   /** Width and height of the terminal on stderr, in cells. */
   readonly size: { columns: number; rows: number };
-  /** Width to wrap results to; undefined when they go to a file or a pipe. */
+  /** Width to wrap results to; undefined if stdout is a file or a pipe. */
   readonly resultColumns: number | undefined;
-  /** Dresses what goes to stdout. */
+  /** Style for stdout. */
   readonly resultStyle: Style;
-  /** Dresses what goes to stderr. */
+  /** Style for stderr. */
   readonly style: Style;
   /** Prints lines to stdout. */
   result(...lines: string[]): void;
   /** Prints lines to stderr. */
   note(...lines: string[]): void;
-  /** Resolves when all results so far were handed on; false when the reader is gone. */
+  /** Resolves when all results so far were passed on: to true, or to false if the reader is gone. */
   delivered(): Promise<boolean>;
-  /** Replaces the live block; no lines take it away. Does nothing where nothing can be redrawn. */
+  /** Replaces the live block; no lines remove it. Does nothing if stderr cannot redraw. */
   block(lines: readonly string[]): void;
 }
 
-/** Joins the two streams; `spoken` has the last word on each line that goes to stderr. */
+/** Creates the output; `spoken` is applied last to each line for stderr. */
 export function createOutput(
   stdout: OutputStream,
   stderr: OutputStream,
@@ -61,7 +61,7 @@ export function createOutput(
   const [writeResult, writeNote] = [writers[0] ?? ignore, writers[1] ?? ignore];
   let shown: readonly string[] = [];
 
-  /** Moves to the start of the block as it stands on the terminal now, which may have become narrower. */
+  /** Moves the cursor to the start of the block; counts its lines anew, because the terminal may be narrower now. */
   const toStart = () => {
     const { columns } = size();
     const height = shown.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);
@@ -127,8 +127,8 @@ function widthOf(line: string): number {
 
 function ignore(): void {}
 
-// Colour and weight for terminals. Pure. The sixteen colours are what each theme defines for itself, and green, yellow and
-// cyan are pale on many light ones: they are for glyphs, words get bold, dim or red.
+// Colour and weight for terminals. Pure. Each terminal theme defines the sixteen colours. Green, yellow and cyan are pale
+// in many light themes, so only glyphs have them; words get bold, dim or red.
 
 const CODES = {
   bold: [1, 22],
@@ -139,12 +139,12 @@ const CODES = {
   cyan: [36, 39],
 } as const;
 
-/** How a text is shown. */
+/** A colour or weight of text. */
 export type TextStyle = keyof typeof CODES;
-/** Dresses a text; returns it as it is where there is no colour. */
+/** Applies a text style; returns the text unchanged if colour is off. */
 export type Style = (textStyle: TextStyle | undefined, text: string) => string;
 
-/** A style that uses escape sequences, or none at all. */
+/** Creates a style: with escape sequences if `isColoured`, else without. */
 export function createStyle(isColoured: boolean): Style {
   return (textStyle, text) => {
     if (!isColoured || !textStyle || text === "") return text;
@@ -153,14 +153,14 @@ export function createStyle(isColoured: boolean): Style {
   };
 }
 
-/** Whether a stream gets colour: NO_COLOR (any text) forbids it, FORCE_COLOR (not 0) wants it, else a terminal has it. */
+/** Returns true if a stream gets colour: NO_COLOR (any text) forbids it, FORCE_COLOR (not 0 or false) forces it. */
 function wantsColour(env: Environment, isTty: boolean): boolean {
   if (env.NO_COLOR) return false;
   if (env.FORCE_COLOR !== undefined) return env.FORCE_COLOR !== "0" && env.FORCE_COLOR !== "false";
   return isTty && env.TERM !== "dumb";
 }
 
-// A log line as a person reads it on a terminal; files and pipes get the JSON. Pure.
+// A log line for a terminal; files and pipes get the JSON. Pure.
 
 const LEVELS: readonly [number, string, TextStyle | undefined][] = [
   [50, "error", "red"],
@@ -170,7 +170,7 @@ const LEVELS: readonly [number, string, TextStyle | undefined][] = [
 ];
 const NOT_SHOWN = new Set(["level", "time", "msg", "v", "stack"]);
 
-/** `warn  Redis connection failed  role=worker problem="…"`; a line that is not JSON comes back as it is. */
+/** Formats a log line: `warn  Redis connection failed  role=worker problem="…"`; a line that is not JSON stays plain text. */
 export function formatLogLine(line: string, style: Style): string {
   const entry = parse(line);
   if (!entry) return plainLine(line);

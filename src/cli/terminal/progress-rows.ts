@@ -1,4 +1,4 @@
-/** The live view as data: one row an agent, what an event does to it, and the lines that show it. Pure. */
+/** The live view as data: one row for each agent, its change by an event, and its rendering. Pure. */
 import type { AgentStatus, AgentView } from "../../shared/protocol/agent.ts";
 import type { ProgressEvent, Reply, ReplyStatus } from "../../shared/protocol/reply.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "./numbers.ts";
@@ -6,36 +6,36 @@ import type { Style, TextStyle } from "./output.ts";
 import { type Column, renderTable } from "./table.ts";
 import { cells, cutTo, plainLine } from "./text.ts";
 
-/** Where a row's agent stands. */
+/** Status of a row's agent. */
 export type RowStatus = Exclude<AgentStatus, "ended"> | ReplyStatus;
 
-/** One agent on the board. Times are monotonic ms. */
+/** One agent in the live view. Times are monotonic ms. */
 export interface Row {
   name: string;
-  /** Shown in place of the name. */
+  /** Text that is shown instead of the name. */
   label?: string;
   status: RowStatus;
-  /** Number of the run that the counters belong to, where it is known. */
+  /** Number of the run that the counters belong to, if known. */
   run?: number;
   turn: number;
   maxTurns?: number;
   tokens: number;
   costUsd: number;
-  /** Tools at work, by the id of their call. */
+  /** Names of the running tools by the id of their call. */
   tools: ReadonlyMap<string, string>;
-  /** What it does while no tool is at work. */
+  /** Its activity while no tool runs. */
   doing: string;
   startedAtMs: number;
   endedAtMs?: number;
 }
 
-/** A row for an agent that has just been asked for. */
+/** Creates a row for an agent that is being spawned. */
 export function newRow(name: string, nowMs: number): Row {
   const nothing = { turn: 0, tokens: 0, costUsd: 0, tools: new Map<string, string>(), doing: "" };
   return { name, status: "queued", ...nothing, startedAtMs: nowMs };
 }
 
-/** The row after an event of its agent; one of an earlier run, which a look has overtaken, changes nothing. */
+/** Returns the row after an event of its agent; an event of a run before the row's run changes nothing. */
 export function rowAfter(row: Row, event: ProgressEvent): Row {
   if (isOver(row) || (row.run !== undefined && event.run < row.run)) return row;
   const isNext = row.run !== undefined && event.run > row.run;
@@ -75,12 +75,12 @@ function rowStatusOf(status: AgentView["status"]): RowStatus {
   return status === "ended" ? "idle" : status;
 }
 
-/** What an agent does that no worker has the tools for. */
+/** Returns the activity of an agent that needs tools no worker has. */
 function waitsFor(tools: readonly string[]): string {
   return plainLine(`waits for a worker with ${tools.join(", ")}`);
 }
 
-/** The row of an agent whose reply has come. */
+/** Returns the row after the agent's reply. */
 export function rowWithReply(row: Row, reply: Reply, nowMs: number): Row {
   const { status, turns, tokens, cost_usd } = reply;
   const doing = reply.stop_reason === "end_turn" ? "" : reply.stop_reason;
@@ -97,8 +97,8 @@ export function rowWithReply(row: Row, reply: Reply, nowMs: number): Row {
 }
 
 /**
- * The row of a live agent as a look at it showed it: counters are what its run has committed; what it is doing only
- * events tell. `ageMs`: how long ago it was spawned.
+ * Returns the row of a live agent from its record. The counters are those that its run has committed; only events report
+ * its activity. `ageMs`: time since its spawn.
  */
 export function rowWithView(
   row: Row | undefined,
@@ -125,12 +125,12 @@ export function rowWithView(
   };
 }
 
-/** Whether nothing more will come from a row's agent. */
+/** Returns true if the row's agent has replied. */
 function isOver(row: Row): boolean {
   return row.endedAtMs !== undefined;
 }
 
-/** What a row's agent is doing: its tools, or a word. */
+/** Returns the activity of a row's agent: its running tools, else `doing`. */
 export function activityOf(row: Row): string {
   const names = [...row.tools.values()];
   const [first] = names;
@@ -141,7 +141,7 @@ export function activityOf(row: Row): string {
     : `${first} +${names.length - 1}`;
 }
 
-/** How each status looks. Only the glyph wears the colour: words stay readable on dark and on light. */
+/** Glyph of each status. Only the glyph has a colour, so that words stay readable on dark and light backgrounds. */
 export const STATUS_GLYPHS: Record<RowStatus, { glyph: string; textStyle: TextStyle }> = {
   idle: { glyph: "·", textStyle: "dim" },
   queued: { glyph: "○", textStyle: "dim" },
@@ -157,7 +157,7 @@ const NAME_MIN_CELLS = 12;
 const NAME_MAX_CELLS = 48;
 const DOING_MIN_CELLS = 14;
 const DOING_MAX_CELLS = 28;
-/** A lower terminal shows one row more instead of the sum. */
+/** A terminal with fewer rows shows one more agent instead of the totals. */
 const SUM_MIN_ROWS = 10;
 
 const TURN: Omit<Column<Row>, "title"> = {
@@ -167,7 +167,7 @@ const TURN: Omit<Column<Row>, "title"> = {
   text: (row) => (row.turn === 0 ? "" : row.maxTurns ? `${row.turn}/${row.maxTurns}` : `${row.turn}`),
 };
 
-/** Widths that do not change while numbers grow: the block is redrawn in place. */
+/** Returns columns of fixed width, so that the block does not jump when numbers grow. */
 function columnsAt(nowMs: number, longestLabel: number): Column<Row>[] {
   const counted = (row: Row, text: string) => (row.turn === 0 ? "" : text);
   const age = (row: Row) => formatAge((row.endedAtMs ?? nowMs) - row.startedAtMs);
@@ -184,20 +184,20 @@ function columnsAt(nowMs: number, longestLabel: number): Column<Row>[] {
   ];
 }
 
-/** The size of the terminal and how to dress the board. */
+/** Terminal size and style of the board. */
 export interface BoardView {
   columns: number;
   rows: number;
   nowMs: number;
   style: Style;
-  /** Since when Redis has not answered, monotonic ms; undefined: it answers. */
+  /** Time since which Redis has not answered, monotonic ms; undefined: it answers. */
   awaySinceMs?: number | undefined;
 }
 
 /**
- * The board as lines that never wrap: a title and one line an agent. What does not fit in height is counted in a
- * last line, those at work first; what does not fit in width leaves column by column. Below several rows stands their
- * sum.
+ * Returns the board as lines that never wrap: a title and one line for each agent. If the height is too small, running
+ * agents are shown first and a last line counts the others. If the width is too small, columns are left out. Totals
+ * follow if there are several rows.
  */
 export function renderBoard(rows: readonly Row[], view: BoardView): string[] {
   if (rows.length === 0) return [];
@@ -215,7 +215,7 @@ function labelOf({ label, name }: Row): string {
   return label ?? name;
 }
 
-/** The sum of several rows, and since when they are old. */
+/** Returns the totals of several rows, and a line if Redis does not answer. */
 function footerOf(
   rows: readonly Row[],
   { columns, rows: height, nowMs, style, awaySinceMs }: BoardView,
@@ -242,7 +242,7 @@ function footerOf(
   ];
 }
 
-/** The rows that fit into `height` lines in their order: those at work before those that are over or queued. */
+/** Chooses the rows that fit into `height` lines, in their order; running agents first, ended ones last. */
 function chosen(rows: readonly Row[], height: number): { shown: Row[]; hidden: Row[] } {
   if (rows.length <= height) return { shown: [...rows], hidden: [] };
   const rank = (row: Row) => (isOver(row) ? 2 : row.status === "running" ? 0 : 1);

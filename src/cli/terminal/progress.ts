@@ -1,12 +1,12 @@
 /**
- * Shows people what their sub-agents do: a block that redraws itself on a terminal, plain lines elsewhere.
+ * Shows the activity of sub-agents: a block that redraws itself on a terminal, plain lines elsewhere.
  *
- * Owns: the rows and the timer that redraws them. Its neighbours: `progress-rows.ts` decides what a row says,
- * `output.ts` where the block stands.
+ * Owns the rows and the timer that redraws them. `progress-rows.ts` owns the content of a row, `output.ts` the position of
+ * the block.
  *
- * 1. Events are hints and may be lost: a reply overwrites whatever they came to.
- * 2. At most one redraw every 100 ms, and one a second when nothing happens, so that ages move.
- * 3. Plain lines do not repeat: six reads in a row of one turn are one line.
+ * 1. Events are best effort and may be lost: a reply overwrites the counters from events.
+ * 2. At most one redraw every 100 ms, and one a second if nothing happens, so that ages advance.
+ * 3. Plain lines do not repeat: six reads in a row in one turn are one line.
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { ProgressEvent, Reply } from "../../shared/protocol/reply.ts";
@@ -18,41 +18,41 @@ import { plainLine, wrap } from "./text.ts";
 const REDRAW_MS = 100;
 const IDLE_REDRAW_MS = 1_000;
 
-/** How a view differs from that of a command about its own agents. */
+/** Options of a view that is not about the command's own agents. */
 export interface ProgressOptions {
-  /** The row that an event is about; default: its agent's name, which the command keeps unique. */
+  /** Returns the row of an event; default: its agent's name, which the command keeps unique. */
   rowOf?: (event: ProgressEvent) => string;
-  /** Takes plain lines; default: `output.note`. */
+  /** Prints a plain line; default: `output.note`. */
   tell?: (line: string) => void;
-  /** What the block says while there is no row; default: nothing. */
+  /** Text of the block while there is no row; default: none. */
   empty?: string;
 }
 
-/** The view of the agents of one command; rows are known by their names. */
+/** The view of the agents of one command; rows are identified by their names. */
 export interface Progress {
   /** Begins to redraw. Idempotent. */
   start(): void;
   /** Adds a row, shown as `label`; the age counts from now. */
   add(name: string, label?: string): void;
-  /** Says below the rows whether Redis is away, and since when the rows are old. */
+  /** Shows below the rows for how long Redis has not answered; `isAway` false removes that line. */
   away(isAway: boolean): void;
-  /** Replaces a row, or adds it; `change` gets the one that is shown. */
+  /** Replaces or adds a row; `change` gets the current one. */
   put(name: string, change: (row: Row | undefined) => Row): void;
-  /** Takes a progress event; one of an agent without a row, or after its reply, is ignored. */
+  /** Applies a progress event; ignores it if the agent has no row or has replied. */
   apply(event: ProgressEvent): void;
-  /** Takes the reply with which a row ends; shown at once, so that the row never lags behind the reply above it. */
+  /** Ends a row with its reply; redraws at once, so that the row does not lag behind the reply printed above it. */
   finish(name: string, reply: Reply): void;
-  /** Takes a row away whose agent never came to a reply. */
+  /** Removes the row of an agent that gives no reply. */
   drop(name: string): void;
-  /** Takes the block away. Idempotent. */
+  /** Removes the block. Idempotent. */
   stop(): void;
 }
 
-/** Makes a view; it shows nothing before `start`. */
+/** Creates a view; it shows nothing before `start`. */
 export function createProgress(output: Output, clock: Clock, options: ProgressOptions = {}): Progress {
   const { rowOf = (event) => event.name, tell: say = (line) => output.note(line), empty } = options;
   const rows = new Map<string, Row>();
-  /** Rows whose reply has come: an event that is late tells nothing new. */
+  /** Rows with a reply: later events are ignored. */
   const finished = new Set<string>();
   const block = createBlock(output, clock, rows, empty);
   const teller = createTeller(rowOf, say);
@@ -88,7 +88,7 @@ export function createProgress(output: Output, clock: Clock, options: ProgressOp
   };
 }
 
-/** The block that shows `rows`, redrawn by a timer of its own; draws nothing where nothing can be redrawn. */
+/** Creates the block that shows `rows` and redraws itself by a timer; draws nothing if the output cannot redraw. */
 function createBlock(
   output: Output,
   clock: Clock,
@@ -133,8 +133,8 @@ function createBlock(
 }
 
 /**
- * Tells events as plain lines. A run that is taken and handed back again and again, because nothing changes about what
- * it waits for, says so once: a line comes again only after another turn, tool, question or alert.
+ * Prints events as plain lines. If workers claim and release a run repeatedly because its reason to wait stays, that is
+ * printed once. A line repeats only after another turn, tool, question or alert.
  */
 function createTeller(
   rowOf: (event: ProgressEvent) => string,
@@ -155,14 +155,14 @@ function createTeller(
   };
 }
 
-/** What happens to a run that gets nowhere. */
+/** Events of a run that makes no progress. */
 const STANDING_STILL: ReadonlySet<ProgressEvent["type"]> = new Set([
   "run_started",
   "model_retry",
   "released",
 ]);
 
-/** Why a worker hands a run back, in words; other reasons are failures of a model call and speak for themselves. */
+/** Text of the reasons why a worker releases a run; other reasons are failures of a model call and are shown as they are. */
 const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
   paused: "the installation is paused until subagent-queue resume",
   authentication: "the provider refuses the workers' API key; the run waits until a worker has a valid one",
@@ -181,7 +181,7 @@ function releasedBecause(reason: string): string {
   return RELEASED_BECAUSE[reason] ?? plainLine(reason.replaceAll("_", " "));
 }
 
-/** What a plain line says about an event; undefined for what only a live view can show well. */
+/** Returns the plain line about an event; undefined for events that only the live view shows. */
 export function lineAbout(event: ProgressEvent): string | undefined {
   switch (event.type) {
     case "run_started":

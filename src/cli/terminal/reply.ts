@@ -1,4 +1,4 @@
-/** A reply as people read it: who, how it ended, the text, and what it took. Pure. */
+/** A reply as text for people: agent, status, summary, and usage. Pure. */
 import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
@@ -9,22 +9,22 @@ const INDENT = "  ";
 const WIDEST_TEXT_CELLS = 100;
 const QUESTION_MAX_CELLS = 200;
 
-/** What became of a question that is not open: its agent goes on, or has ended. */
+/** End of a question: answered (its agent goes on), or over (its agent has ended). */
 export type QuestionEnd = "answered" | "over";
 
-/** Where a reply is shown. `columns` undefined: into a file or a pipe, lines stay as long as they are. */
+/** Display settings of a reply. `columns` undefined: unwrapped, for a file or a pipe. */
 export interface ReplyView {
   columns: number | undefined;
   style: Style;
-  /** What was asked, when the name does not say it. */
+  /** The prompt, if it differs from the name. */
   question?: string;
-  /** Whether the agent's id stands behind its name. */
+  /** True: the agent's id follows its name. */
   showsId?: boolean;
-  /** Why a question needs no answer any more; absent: it is open. */
+  /** Reason why a question needs no answer any more; absent: it is open. */
   closed?: QuestionEnd;
 }
 
-/** The lines of one entry of the reply channel, with the agent's id, ending with an empty one. */
+/** Returns the lines of one entry of the reply channel, with the agent's id; the last one is empty. */
 export function renderEntry(entry: ChannelEntry, view: ReplyView): string[] {
   if (entry.kind === "message") return renderInterim(entry, view);
   if (entry.kind === "question") return renderQuestion(entry, view);
@@ -55,7 +55,7 @@ function renderInterim({ name, agent_id, text }: Interim, { columns, style }: Re
   ];
 }
 
-/** The lines of one reply, ending with an empty one. */
+/** Returns the lines of one reply; the last one is empty. */
 export function renderReply(reply: Reply, { columns, style, question, showsId }: ReplyView): string[] {
   const { glyph, textStyle } = STATUS_GLYPHS[reply.status];
   const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
@@ -83,7 +83,7 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
 
 type Spent = Pick<Reply, "turns" | "tokens" | "cost_usd">;
 
-/** How the totals are shown. `spent`: what the whole command used, where the replies do not have all of it. */
+/** Display settings of the totals. `spent`: usage of the whole command, if the replies do not have all of it. */
 export interface TotalsView {
   asked: number;
   elapsedMs: number;
@@ -101,7 +101,7 @@ function sumOf(replies: readonly Spent[]): Spent {
   return replies.reduce(add, { turns: 0, tokens: 0, cost_usd: 0 });
 }
 
-/** What all replies of a command came to: `3 of 3 succeeded · 9 turns · …`, in two lines where one is too long. */
+/** Returns the totals of a command: `3 of 3 succeeded · 9 turns · …`, in two lines if one is too long. */
 export function renderTotals(
   replies: readonly Reply[],
   { asked, elapsedMs, columns, style, spent }: TotalsView,
@@ -134,7 +134,7 @@ function factsOf(reply: Reply): string {
   ].join(" · ");
 }
 
-/** So much room the name has in front of `ending`. */
+/** Returns the cells that the name may take before `ending`. */
 function nameCellsOf(columns: number | undefined, ending: string): number {
   return columns === undefined ? Number.POSITIVE_INFINITY : columns - ending.length - 5;
 }

@@ -1,43 +1,43 @@
-/** Tables on a terminal: one aligned line a row; a narrow terminal has fewer columns, never a number that was cut. Pure. */
+/** Tables on a terminal: one aligned line for each row; a narrow terminal has fewer columns, never a cut number. Pure. */
 import type { Style } from "./output.ts";
 import { cells, cutTo, padTo } from "./text.ts";
 
-/** One column of a table. It is as wide as its widest cell, unless it says otherwise. */
+/** One column of a table. By default it is as wide as its widest cell. */
 export interface Column<Row> {
   title: string;
   /** Default: left. */
   align?: "left" | "right";
   text(row: Row): string;
-  /** Columns with the highest number leave first when the terminal is narrow; 0 stays. */
+  /** On a narrow terminal the columns with the highest number are left out first; 0 stays. */
   leaves: number;
-  /** Always so many cells: a table that is redrawn does not jump. */
+  /** Fixed width in cells, so that a redrawn table does not jump. */
   width?: number;
-  /** Cells are cut down to this before a column leaves, those of the last column first. Default: never. */
+  /** Width to which cells are cut before a column is left out, the last column first. Default: no cut. */
   least?: number;
-  /** Cells beyond this are cut even where there is room. */
+  /** Maximum width, even if there is room. */
   most?: number;
 }
 
 const GAP = "  ";
 
-/** How a table is shown. */
+/** Display settings of a table. */
 export interface TableView<Row> {
-  /** Undefined: as wide as it gets. */
+  /** Undefined: no width limit. */
   columns: number | undefined;
   style: Style;
-  /** Free text that is cut at the end of the line, and left out where fewer than `minCells` are left for it. */
+  /** Free text at the end of the line: cut to the room, left out if that is less than `minCells`. */
   last?: LastColumn<Row>;
-  /** One cell in front of each row. */
+  /** Text of one cell before each row. */
   mark?(row: Row): string;
 }
 
-/** A title and one line a row; no line wraps. */
+/** Returns a title and one line for each row; no line wraps. */
 export function renderTable<Row>(
   rows: readonly Row[],
   table: readonly Column<Row>[],
   { columns, style, last, mark }: TableView<Row>,
 ): string[] {
-  // The last cell of a line stays empty: some terminals wrap as soon as it is written.
+  // The last cell of a line stays empty, because some terminals wrap as soon as it is written.
   const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1 - (mark ? 2 : 0);
   const shown = fitted(
     table.map((column) => measured(column, rows)),
@@ -62,7 +62,7 @@ export function renderTable<Row>(
   ];
 }
 
-/** A column with the cells it wants, and the fewest it can do with. */
+/** A column with its preferred and its least width. */
 interface Measured<Row> {
   column: Column<Row>;
   width: number;
@@ -76,7 +76,7 @@ function measured<Row>(column: Column<Row>, rows: readonly Row[]): Measured<Row>
   return { column, width, least: Math.min(width, column.least ?? width) };
 }
 
-/** The columns that stay, each as wide as the room allows. */
+/** Chooses the columns that fit, each as wide as the room allows. */
 function fitted<Row>(wanted: readonly Measured<Row>[], room: number): Measured<Row>[] {
   let shown = [...wanted];
   while (sumOf(shown, ({ least }) => least) > room && shown.some(({ column }) => column.leaves > 0)) {
@@ -88,7 +88,7 @@ function fitted<Row>(wanted: readonly Measured<Row>[], room: number): Measured<R
   return shown
     .reverse()
     .map((each) => {
-      // Where no more columns can leave, what can be cut is cut further.
+      // If no more columns can be left out, columns with a `least` width are cut further.
       const least = isTight && each.column.least !== undefined ? 1 : each.least;
       const cut = Math.min(excess, each.width - least);
       excess -= cut;
@@ -97,7 +97,7 @@ function fitted<Row>(wanted: readonly Measured<Row>[], room: number): Measured<R
     .reverse();
 }
 
-/** What columns take side by side. */
+/** Returns the width of the columns side by side, with gaps. */
 function sumOf<Row>(shown: readonly Measured<Row>[], pick: (column: Measured<Row>) => number): number {
   return shown.reduce((sum, column) => sum + pick(column) + GAP.length, -GAP.length);
 }

@@ -1,4 +1,4 @@
-/** Text on a terminal: how wide it is, how it is cut and wrapped, and what must never get there. Pure. */
+/** Text on a terminal: its width, cutting, wrapping, and the removal of unsafe characters. Pure. */
 import stringWidth from "string-width";
 import wrapAnsi from "wrap-ansi";
 
@@ -8,29 +8,29 @@ const ESCAPES = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u0
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Text from a model or a file, fit for a terminal: no escape sequences, no control or direction characters. */
+/** Makes text from a model or a file safe for a terminal: removes escape sequences, control and direction characters. */
 export function plain(text: string): string {
   return text.replace(/\r\n?/g, "\n").replace(ESCAPES, "").replace(CONTROLS, "").replace(/\t/g, "    ");
 }
 
-/** As {@link plain}, on one line. */
+/** Does the same as {@link plain}, and returns one line. */
 export function plainLine(text: string): string {
   return plain(text).replace(/\s+/g, " ").trim();
 }
 
-/** How many cells of a terminal a text takes: 2 for CJK and emoji, 0 for marks and colour codes. */
+/** Returns a text's width in terminal cells: 2 for CJK and emoji, 0 for marks and colour codes. */
 export function cells(text: string): number {
   return stringWidth(text);
 }
 
-/** `text` in exactly `width` cells: cut with an ellipsis, or filled with spaces on the side away from `align`. */
+/** Returns `text` in exactly `width` cells: cut with an ellipsis, or padded with spaces on the side opposite to `align`. */
 export function padTo(text: string, width: number, align: "left" | "right" = "left"): string {
   const cut = cutTo(text, width);
   const filling = " ".repeat(Math.max(0, width - cells(cut)));
   return align === "left" ? cut + filling : filling + cut;
 }
 
-/** Plain `text` in at most `width` cells, with an ellipsis when something was cut. */
+/** Returns plain `text` in at most `width` cells, with an ellipsis if it was cut. */
 export function cutTo(text: string, width: number): string {
   if (cells(text) <= width) return text;
   if (width <= 0) return "";
@@ -44,7 +44,7 @@ export function cutTo(text: string, width: number): string {
   return `${kept.trimEnd()}…`;
 }
 
-/** Lines of at most `width` cells, broken between words where possible; a line's indentation is kept below it. */
+/** Wraps text to lines of at most `width` cells, between words if possible; wrapped lines keep the indentation. */
 export function wrap(text: string, width: number): string[] {
   return text.split("\n").flatMap((line) => wrapLine(line.trimEnd(), Math.max(8, width)));
 }
@@ -56,7 +56,7 @@ function wrapLine(line: string, width: number): string[] {
   return hanging(head, line.slice(head.length), width);
 }
 
-/** `text` behind `head`, wrapped to `width` cells so that its further lines stand below its beginning. */
+/** Returns `text` after `head`, wrapped to `width` cells; its further lines are indented by the width of `head`. */
 export function hanging(head: string, text: string, width: number): string[] {
   const indent = cells(head);
   if (width === Number.POSITIVE_INFINITY) return [head + text];
@@ -64,11 +64,9 @@ export function hanging(head: string, text: string, width: number): string[] {
   return wrapped.map((line, n) => (n === 0 ? head : " ".repeat(indent)) + line);
 }
 
-/** Results as JSON for programs: one line each, safe to be shown on a terminal. Pure. */
-
 const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** One line of JSON; control and direction characters are escaped, which means the same to every reader of JSON. */
+/** Returns one line of JSON, safe for a terminal: control and direction characters are escaped. */
 export function toJsonLine(value: unknown): string {
   return JSON.stringify(value).replace(
     UNSAFE,

@@ -1,4 +1,4 @@
-/** `answer`: gives an agent the answer that it waits for. */
+/** `answer`: answers an agent's question. */
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
@@ -12,7 +12,7 @@ Examples:
 list shows the open questions, replies all that are not acked, with their ids and
 what became of them. The first answer counts.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
@@ -24,9 +24,9 @@ export const verb: DefineCommand = (command, open, done) => {
     );
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface AnswerFlags extends ActingFlags {
-  /** Which question; default the oldest open one. */
+  /** Id of the question; default: the oldest open one. */
   question?: string;
 }
 

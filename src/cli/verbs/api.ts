@@ -1,4 +1,4 @@
-/** `api`: every call of a parent over HTTP, on the Redis of REDIS_URL, until it is told to stop. */
+/** `api`: serves all calls of a parent over HTTP, on the Redis of REDIS_URL, until a signal stops it. */
 import { createClient } from "../../producer/client.ts";
 import { createCallbackSender } from "../../service/agent-protocol/callback.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -20,7 +20,7 @@ Examples:
 Until the first key is made, it answers on loopback without one. Make the first with:
   subagent-queue keys create "my service"`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .option(
@@ -46,27 +46,27 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (flags: ApiFlags & { strict?: boolean }) => done(await api(open("info", flags), flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface ApiFlags {
   /** Address to listen on. */
   host: string;
-  /** Port, 0 takes a free one. */
+  /** Port; 0: a free one. */
   port: number;
-  /** Names, besides loopback ones, under which it may be asked. */
+  /** Allowed host names of requests besides those of loopback. */
   hostName?: string[];
-  /** Most requests a minute of one key. */
+  /** Maximum requests per minute and key. */
   rate: number;
-  /** Whether webhooks may reach private addresses. */
+  /** True: webhooks may use private addresses, and http. */
   webhooksAnywhere: boolean;
-  /** LangGraph server whose threads are called back. */
+  /** URL of the LangGraph server that is notified when a run of its threads ends. */
   callbackUrl?: string;
-  /** Its assistant that gets the message. */
+  /** Assistant of that server that gets the message. */
   callbackAssistant: string;
 }
 
 /**
- * Runs the command until it is told to stop. Throws `invalid_config` without REDIS_URL, or where it would be open to a
- * network without keys; `setup_failed` for the port.
+ * Runs the command until a signal stops it. Throws `invalid_config` without REDIS_URL, or if it would be open to a
+ * network without keys; `setup_failed` if the port cannot be used.
  */
 async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;

@@ -1,4 +1,4 @@
-/** `board`: the queue of REDIS_URL in the browser, read-only, until it is told to stop. */
+/** `board`: shows the queue of REDIS_URL in the browser, read-only, until a signal stops it. */
 import { type BoardOptions, createBoard } from "../../service/board/board.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
@@ -10,7 +10,7 @@ Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue board
   REDIS_URL=redis://redis:6379 subagent-queue board --host 0.0.0.0 --host-name board.internal`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .option(
@@ -24,13 +24,13 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (flags: BoardFlags) => done(await board(open("info"), flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface BoardFlags extends Required<Pick<BoardOptions, "host" | "port">> {
-  /** Names, besides loopback ones, under which it may be asked. */
+  /** Allowed host names of requests besides those of loopback. */
   hostName: string[];
 }
 
-/** Runs the command until it is told to stop. Throws `invalid_config` without REDIS_URL, `setup_failed` for the port. */
+/** Runs the command until a signal stops it. Throws `invalid_config` without REDIS_URL, `setup_failed` for the port. */
 async function board(context: CommandContext, flags: BoardFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
   const { prefix } = config;

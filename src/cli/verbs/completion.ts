@@ -1,4 +1,4 @@
-/** `completion`: prints a script with which a shell completes the verbs and their flags. It asks nothing and starts nothing. */
+/** `completion`: prints a shell script that completes the verbs and their flags. It needs no Redis. */
 import { Argument, type Command } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
 import { type DefineCommand, EXIT } from "../command.ts";
@@ -10,16 +10,16 @@ Examples:
   subagent-queue completion zsh > "\${fpath[1]}/_subagent-queue"
   subagent-queue completion fish > ~/.config/fish/completions/subagent-queue.fish`;
 
-/** A verb as a shell completes it. */
+/** A verb with the words that a shell completes. */
 interface Word {
   name: string;
   says: string;
   flags: readonly { name: string; says: string; takesValue: boolean }[];
-  /** Words that its argument may be; none: anything, files included. */
+  /** Allowed words of its argument; empty: anything, including files. */
   choices: readonly string[];
 }
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .addArgument(new Argument("<shell>", "the shell").choices(["bash", "zsh", "fish"]))
@@ -38,7 +38,7 @@ const SHELLS: Readonly<Record<string, (words: readonly Word[]) => string>> = {
   fish: renderFish,
 };
 
-/** Every verb of `program`, with the flags it has now; a flag that has no long form is left out. */
+/** Returns all verbs of `program` with the flags that it has now, without those that have no long form. */
 function wordsOf(program: Command): Word[] {
   const words = program.commands.map((each): Word => {
     const flags = each.options.flatMap(({ long, description, required, optional }) =>

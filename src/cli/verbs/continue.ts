@@ -1,4 +1,4 @@
-/** `continue`: goes on with the conversation of an agent that has ended, as a new agent. */
+/** `continue`: spawns an agent that continues the conversation of an ended one. */
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
@@ -13,7 +13,7 @@ The new agent knows what the old one was told, said and found. Its limits and co
 start at zero; the budgets of the old one bind it, too. The conversation is kept until
 the ack of the old agent's end, or as long as transcript_ms of its profile says.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", "the id of an agent that has ended")
@@ -29,7 +29,7 @@ interface ContinueFlags extends ActingFlags {
   requestKey?: string;
 }
 
-/** Runs the command; the new agent's id is the result. Throws `unknown_agent`, `unknown_transcript`, `conflict`, and as spawn. */
+/** Runs the command; prints the new agent's id. Throws `unknown_agent`, `unknown_transcript`, `conflict`, and as spawn. */
 function goOn(
   context: CommandContext,
   agentId: string,

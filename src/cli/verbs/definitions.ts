@@ -1,4 +1,4 @@
-/** `definitions`: the agent definitions that a spawn may name, and the files that cannot be used. Needs no Redis. */
+/** `definitions`: lists the agent definitions for a spawn, and unusable files. Needs no Redis. */
 import { openDefinitions } from "../../producer/definitions/folders.ts";
 import type { FoundDefinition } from "../../shared/protocol/definition.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -13,7 +13,7 @@ Examples:
 Files are markdown with front matter (name, description, tools, model, …), in
 the form that other agent programs read. The exit code is 3 when one cannot be used.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--json", "the result as JSON", false)

@@ -1,4 +1,4 @@
-/** `destroy`: ends an agent at once, whatever it is doing. */
+/** `destroy`: ends an agent at once, in every state. */
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -7,7 +7,7 @@ const HELP = `
 Examples:
   subagent-queue destroy data_collector`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
@@ -15,7 +15,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (agentId: string, flags: ActingFlags) => done(await destroy(open("warn"), agentId, flags)));
 };
 
-/** Runs the command; an agent that had ended before is an answer too. Throws `unknown_agent`. */
+/** Runs the command; succeeds also if the agent has already ended. Throws `unknown_agent`. */
 function destroy(context: CommandContext, agentId: string, flags: ActingFlags): Promise<number> {
   return actAsParent(context, "destroy", flags, async ({ parent }) => {
     const receipt = await parent.destroy(agentId);

@@ -1,4 +1,4 @@
-/** `doctor replay`: decides a run again from its transcript, and says where the log has something else. */
+/** `doctor replay`: repeats the decisions of a run from its transcript, and prints where the log differs. */
 import type { Command } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
@@ -18,13 +18,13 @@ has ended is kept until the ack of its end, or as its profile says.
 
 Exit codes: 0 every decision is the same, 1 some differ.`;
 
-/** What the command line says. */
+/** Command-line flags. */
 export interface ReplayFlags {
   parent?: string;
   json: boolean;
 }
 
-/** Adds the verb below `doctor`. */
+/** Adds `replay` as a subcommand of `doctor`. */
 export function addReplay(
   command: Command,
   act: (replyId: string, flags: ReplayFlags) => Promise<void>,
@@ -39,7 +39,7 @@ export function addReplay(
     );
 }
 
-/** Runs it. Throws `invalid_input` for an id that is none, `unknown_transcript` where nothing is kept. */
+/** Runs the command. Throws `invalid_input` for an invalid id, `unknown_transcript` if no transcript is kept. */
 export async function replayReply(
   context: CommandContext,
   replyId: string,

@@ -1,4 +1,4 @@
-/** `doctor`: examines a live installation, says what is wrong, and with --fix repairs what is safe. */
+/** `doctor`: examines a live installation and prints its troubles; --fix makes the safe repairs. */
 import { hostname } from "node:os";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
@@ -37,7 +37,7 @@ Exit codes:
   2    the command line cannot be used
   3    environment or Redis`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--fix", "repair what is safe", false)
@@ -48,19 +48,19 @@ export const verb: DefineCommand = (command, open, done) => {
   addReplay(command, async (replyId, flags) => done(await replayReply(open("warn"), replyId, flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface DoctorFlags {
-  /** The report as JSON. */
+  /** Print the report as JSON. */
   json: boolean;
-  /** Repair what is safe. */
+  /** Make the safe repairs. */
   fix: boolean;
   /** Measure the model backend. */
   measure: boolean;
 }
 
 /**
- * Runs the command: 0 when nothing is wrong or only warnings are left, 1 with errors. Throws `invalid_config` without
- * REDIS_URL, `redis_unavailable` when Redis cannot be asked.
+ * Runs the command. Exit code: 1 with errors, 0 without (warnings included). Throws `invalid_config` without
+ * REDIS_URL, `redis_unavailable` if Redis does not answer.
  */
 async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
   const { config, output } = context;
@@ -88,7 +88,7 @@ interface Examined {
 async function examineAt(context: CommandContext, redisUrl: string, fix: boolean): Promise<Examined> {
   const { config, clock, logger } = context;
   const { prefix, workspaceRoot, production: isProduction } = config;
-  // A Redis that does not answer is told apart from one that answers slowly.
+  // This ping tells a Redis that does not answer from one that answers slowly.
   await askRedis(redisUrl, clock, (redis) => redis.ping());
   const disposables = createDisposables();
   try {
@@ -107,7 +107,7 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
   }
 }
 
-/** Why a worker of this machine would offer no bash; undefined: it would. */
+/** Returns the reason why a worker on this host would offer no bash; undefined: it would. */
 async function whyNoBash(context: CommandContext): Promise<string | undefined> {
   try {
     const { tools, sentence } = await openBash(context);

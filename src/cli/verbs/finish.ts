@@ -1,4 +1,4 @@
-/** `finish`: asks an agent's run to hand back what it has. */
+/** `finish`: asks an agent's run to reply with what it has found. */
 import type { FinishReceipt } from "../../producer/agents.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -10,7 +10,7 @@ Examples:
 
 Its reply has the status partial and the stop reason finished_by_parent.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
@@ -18,7 +18,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (agentId: string, flags: ActingFlags) => done(await finish(open("warn"), agentId, flags)));
 };
 
-/** Runs the command; also an agent that is idle or has ended is an answer. Throws `unknown_agent`. */
+/** Runs the command; succeeds also if the agent is idle or has ended. Throws `unknown_agent`. */
 function finish(context: CommandContext, agentId: string, flags: ActingFlags): Promise<number> {
   return actAsParent(context, "finish", flags, async ({ parent }) => {
     const receipt = await parent.finish(agentId);

@@ -1,4 +1,4 @@
-/** `keys`: an operator makes, lists, rotates and revokes the keys with which programs ask the API. */
+/** `keys`: an operator creates, lists, rotates and revokes the API keys of programs. */
 import type { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
@@ -33,7 +33,7 @@ of it: keep it for those who run the installation. The tenant of a request is it
 key's. Once a key is revoked, its streams end within 15 s, and a request that has
 waited 15 s or longer is refused.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   const add = (
     words: string,
@@ -72,7 +72,7 @@ interface KeysFlags {
 
 type Result = { made: MadeApiKey } | { key: ApiKey };
 
-/** Throws `invalid_input` for a name, tenant or scope that cannot be one; `conflict` for a name that is taken. */
+/** Creates a key. Throws `invalid_input` for an invalid name, tenant or scope, `conflict` for a name in use. */
 async function create(
   keys: ApiKeys,
   text: string,

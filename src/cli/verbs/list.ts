@@ -1,4 +1,4 @@
-/** `list`: the live agents of a parent. */
+/** `list`: shows the live agents of a parent. */
 import type { AgentView } from "../../shared/protocol/agent.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -12,14 +12,14 @@ Examples:
   subagent-queue list
   subagent-queue list --parent planner-7 --json | jq -r '.sub_agents[].agent_id'`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .addHelpText("after", HELP)
     .action(async (flags: ActingFlags) => done(await list(open("warn"), flags)));
 };
 
-/** Runs the command. Looking never keeps an idle agent alive. */
+/** Runs the command. It does not extend the life of an idle agent. */
 function list(context: CommandContext, flags: ActingFlags): Promise<number> {
   return actAsParent(context, "list", flags, async ({ parent, others }) => {
     const lists = await Promise.all([parent, ...others].map((each) => each.list()));
@@ -37,7 +37,7 @@ function list(context: CommandContext, flags: ActingFlags): Promise<number> {
   });
 }
 
-/** What the waiting ones ask, one line a question. */
+/** Returns the open questions of the agents, one line each. */
 export function renderQuestions(
   agents: readonly AgentView[],
   columns: number | undefined,
@@ -51,7 +51,7 @@ export function renderQuestions(
 
 const NAME_MIN_CELLS = 8;
 
-/** The table of agents. On a narrow terminal the name is cut or left out, then columns leave one by one. */
+/** Returns the table of agents. On a narrow terminal the name is cut or left out, then columns one by one. */
 export function renderAgents(
   agents: readonly AgentView[],
   nowMs: number,

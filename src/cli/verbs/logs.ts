@@ -1,4 +1,4 @@
-/** `logs`: what the agents did, event by event, as Redis has kept it; with --follow what they do. */
+/** `logs`: prints the agents' events that Redis has kept; with --follow also the new ones. */
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
@@ -27,13 +27,13 @@ Without --parent: the configured parent and every parent that the verbs run and
 start created. Events are kept for a day.`;
 
 const CHECK_EVERY_MS = 1_000;
-/** The parents of an installation are many: one that is new is found at the next such time, with all its events. */
+/** Interval of the search for new parents, because an installation has many; a new one is printed with all its events. */
 const FAMILY_EVERY_MS = 5_000;
 const PAGE_LINES = 500;
-/** Parents that are read side by side. */
+/** Number of parents that are read in parallel. */
 const BATCH = 100;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .argument("[agent_id]", "one agent; default: all of them")
@@ -53,8 +53,8 @@ interface LogsFlags {
 }
 
 /**
- * Runs the command. Throws `unknown_agent` for one of which no event is kept, `invalid_input` for --parent, `invalid_config`
- * without REDIS_URL, `redis_unavailable`.
+ * Runs the command. Throws `unknown_agent` for an agent without events or record (not with --follow), `invalid_input` for
+ * --parent, `invalid_config` without REDIS_URL, `redis_unavailable`.
  */
 async function logs(context: CommandContext, agentId: string | undefined, flags: LogsFlags): Promise<number> {
   const { clock, signal, output } = context;
@@ -64,7 +64,7 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
     const printNew = async () =>
       print(output, await read((reading) => follower.newLines(reading)), agentId, flags.json);
     if ((await printNew()) === 0) {
-      // One that is followed may be about to be made.
+      // With --follow the agent may be spawned later.
       if (agentId !== undefined && !flags.follow) await requireKnown(context, read, named, agentId);
       if (!flags.json) noteNothing(output, agentId);
     }
@@ -82,7 +82,7 @@ function noteNothing(output: Output, agentId: string | undefined): void {
   output.note(`No event${whose} is kept; events expire after a day.`);
 }
 
-/** Throws `unknown_agent`, as `show` does. */
+/** Throws `unknown_agent` if no parent knows the agent, as `show` does. */
 async function requireKnown(
   { clock, config: { tenant, parentId } }: CommandContext,
   read: ReadInstallation,
@@ -93,7 +93,7 @@ async function requireKnown(
   await read(async (reading) => findAgent(reading, await resolveParents(reading, query), agentId));
 }
 
-/** Prints what the lines tell; returns how many lines that came to. */
+/** Prints the events of the lines; returns the number of printed lines. */
 function print(
   output: Output,
   lines: readonly EventLine[],
@@ -107,23 +107,23 @@ function print(
   return shown.length;
 }
 
-/** What was not read before, of all parents that the command is about. */
+/** Reads the new events of all parents of the command. */
 class Follower {
   readonly #context: CommandContext;
   readonly #named: string | undefined;
-  /** Up to which number each parent was read. */
+  /** Last read event number of each parent. */
   readonly #after = new Map<string, string>();
   readonly #offsets: TimelineOffsets = new Map();
-  /** Found among all parents of the installation, so not at each check. */
+  /** The followed parents; cached, because the search reads all parents of the installation. */
   #family: { readonly parents: ParentAddress[]; readonly atMs: number } | undefined;
 
-  /** `named`: the one parent; undefined: the configured one and those of the verbs. */
+  /** `named`: the only parent; undefined: the configured one and those of run and start. */
   constructor(context: CommandContext, named: string | undefined) {
     this.#context = context;
     this.#named = named;
   }
 
-  /** The lines that came since the last call, oldest first. */
+  /** Returns the new lines since the last call, oldest first. */
   async newLines(reading: Reading): Promise<EventLine[]> {
     const parents = await this.#parents(reading);
     const lines = await inBatches(parents, BATCH, (parent) => this.#newLinesOf(reading, parent));
@@ -164,14 +164,14 @@ function jsonOf({ at, events }: EventLine, agentId: string | undefined): string[
   return about.map((event) => toJsonLine({ at, ...event }));
 }
 
-/** `12:03:04  data_collector  turn 2, grep`. */
+/** Returns lines like `12:03:04  data_collector  turn 2, grep`. */
 function linesOf(line: EventLine, agentId: string | undefined, style: Style): string[] {
   return toldIn(line, agentId).map(
     ({ time, agent, said }) => `${style("dim", time)}  ${plainLine(agent)}  ${said}`,
   );
 }
 
-/** What a line tells of an agent, or of all: at which time (UTC), of which agent, in which words. */
+/** Returns the time (UTC), agent and text of each printable event of a line, of `agentId` or of all agents. */
 export function toldIn(
   { at, events }: EventLine,
   agentId?: string,

@@ -1,4 +1,4 @@
-/** `mcp`: a parent's tools for an MCP client, over standard input and output. */
+/** `mcp`: serves a parent's tools to an MCP client over standard input and output. */
 import { serveMcpStdio } from "../../service/mcp/stdio.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { actAsParent, actingOptions } from "../as-parent.ts";
@@ -11,7 +11,7 @@ Example, the configuration of a client:
   {"mcpServers": {"subagents": {"command": "npx", "args": ["subagent-queue", "mcp"],
     "env": {"REDIS_URL": "redis://127.0.0.1:6379"}}}}`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .addHelpText("after", HELP)

@@ -1,4 +1,4 @@
-/** `offline-model`: the offline model as a server of its own, for other processes and machines. */
+/** `offline-model`: serves the offline model to other processes and hosts. */
 import { readFile } from "node:fs/promises";
 import { parseScenario, type Scenario } from "../../offline/scenario.ts";
 import { createOfflineModel, OfflineModelError } from "../../offline/server.ts";
@@ -13,7 +13,7 @@ Examples:
   ANTHROPIC_BASE_URL=http://127.0.0.1:8789 subagent-queue start --once
   subagent-queue offline-model --scenario slow.json --latency-ms 200 --ledger served.jsonl`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--host <address>", "address to listen on", "127.0.0.1")
@@ -29,20 +29,20 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (flags: OfflineModelFlags) => done(await offlineModel(open("info"), flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface OfflineModelFlags {
   host: string;
   port: number;
   latencyMs: number;
-  /** Calls answered at a time; default any number. */
+  /** Maximum calls answered at a time; default: no limit. */
   parallel?: number;
-  /** File with a scenario to play. */
+  /** Path of a scenario to play. */
   scenario?: string;
-  /** File to which the ledger is appended. */
+  /** Path of the file to which the ledger is appended. */
   ledger?: string;
 }
 
-/** Runs the command until it is told to stop. Throws `invalid_input` for the scenario, `setup_failed` for the rest. */
+/** Runs the command until a signal stops it. Throws `invalid_input` for the scenario, `setup_failed` for the server. */
 async function offlineModel(context: CommandContext, flags: OfflineModelFlags): Promise<number> {
   const { host, port, latencyMs, parallel } = flags;
   const scenario = flags.scenario === undefined ? undefined : await readScenario(flags.scenario);

@@ -1,4 +1,4 @@
-/** `pause`: an operator stops all spending of an installation. */
+/** `pause`: stops all spending of an installation; for operators. */
 import { SubagentError } from "../../shared/errors.ts";
 import { PauseReason } from "../../shared/redis/pause.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -14,7 +14,7 @@ A model call in flight may still end; its result is kept, since it is billed
 anyway. Runs wait in the queue, at no cost, but a message that waits for a day
 ends its agent even while paused. Workers may be stopped and started meanwhile.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--reason <text>", "why; shown to everyone who asks for the state")
@@ -24,13 +24,13 @@ export const verb: DefineCommand = (command, open, done) => {
 };
 
 interface PauseFlags {
-  /** Why; shown to everyone who asks for the state. */
+  /** Reason; shown wherever the pause is shown. */
   reason?: string;
-  /** The result as JSON. */
+  /** Print the result as JSON. */
   json: boolean;
 }
 
-/** Runs `pause`; also an installation that is paused already is an answer. Throws `invalid_input` for a wrong reason. */
+/** Runs `pause`; succeeds also if the installation is already paused. Throws `invalid_input` for an invalid reason. */
 async function pause(context: CommandContext, { reason, json }: PauseFlags): Promise<number> {
   const checked = PauseReason.optional().safeParse(reason);
   if (!checked.success) {

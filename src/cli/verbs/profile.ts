@@ -1,4 +1,4 @@
-/** `profile`: what the agents of a parent inherit, whichever door they are asked for through. */
+/** `profile`: registers or shows the settings that all agents of a parent inherit, whatever interface spawns them. */
 import { readFile } from "node:fs/promises";
 import { ProfileInput } from "../../producer/input.ts";
 import type { ProfileView } from "../../producer/registered-profile.ts";
@@ -19,7 +19,7 @@ Examples:
 ${wrap(`A profile may name ${Object.keys(ProfileInput.shape).join(", ")}.`, HELP_COLUMNS).join("\n")}
 A spawn that asks for more is refused. Live agents keep the profile they began with.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   const act = (flags: ActingFlags, work: (acting: ParentSession) => Promise<void>) =>
     actAsParent(open("warn"), "profile", flags, async (acting) => {
@@ -50,7 +50,7 @@ function inWords({ version, registered_at, profile }: ProfileView): string {
   return `version ${version}, ${registered_at}\n${plain(JSON.stringify(profile, undefined, 2))}`;
 }
 
-/** Throws `invalid_input` for a file that cannot be read or holds no object. What the object says, the parent checks. */
+/** Reads a profile. Throws `invalid_input` if the file cannot be read or has no JSON object; the parent checks its fields. */
 async function readProfile(file: string, source: TextSource): Promise<object> {
   const [text = ""] =
     file === "-" ? await readTexts(["-"], source) : [await readFile(file, "utf8").catch(refuse)];

@@ -1,4 +1,4 @@
-/** `ps`: every parent that was active lately: what runs, what waits, what it spent today. */
+/** `ps`: shows the recently active parents with their running and waiting agents and today's usage. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
@@ -18,7 +18,7 @@ It shows the parents of every tenant on the Redis of REDIS_URL.`;
 
 const DAY_MS = 86_400_000;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .addOption(
@@ -61,11 +61,11 @@ function asJson({ parent, activeAtMs, agents, today, unacked }: ParentSnapshot):
   };
 }
 
-/** A longer name is cut down to this before a column leaves: at 80 columns cost and age stay beside it. */
+/** Width to which a long name is cut before a column is left out; with it, 80 columns still show cost and age. */
 const PARENT_LEAST_CELLS = 30;
 const STATUSES: readonly AgentStatus[] = ["running", "queued", "waiting", "idle"];
 
-/** The table of parents, with a sum below several of them. */
+/** Returns the table of parents, and totals if there are several. */
 export function renderParents(
   snapshots: readonly ParentSnapshot[],
   nowMs: number,

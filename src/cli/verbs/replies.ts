@@ -1,4 +1,4 @@
-/** `replies`: what has come from a parent's agents and is not acked yet, and with --follow what comes. */
+/** `replies`: prints the unacked entries of a parent's reply channel; with --follow also the new ones. */
 import type { ReceivedEntry } from "../../producer/replies/parent-channel.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { ChannelEntry, Question } from "../../shared/protocol/reply.ts";
@@ -8,11 +8,11 @@ import { formatPlural } from "../terminal/numbers.ts";
 import { type QuestionEnd, renderEntry } from "../terminal/reply.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
-/** Time between two tries of an ack while Redis is away. */
+/** Delay between attempts of an ack while Redis is unreachable. */
 export const ACK_RETRY_MS = 1_000;
-/** Entries that are printed before they are acked, side by side. */
+/** Number of entries that are printed, then acked in parallel. */
 const PAGE_ENTRIES = 100;
-/** Entries of one JSON document, unless --limit says otherwise: all of it is in memory. */
+/** Default --limit of one JSON document, because the document is built in memory. */
 const DOCUMENT_ENTRIES = 1_000;
 const MOST_ENTRIES = 1_000_000;
 
@@ -25,7 +25,7 @@ Examples:
 --json without --follow prints one document of the oldest entries, 1,000 unless
 --limit says otherwise; {"more":true} in it says that there are others.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .option("--follow", "keep printing new entries, until Ctrl-C", false)
@@ -35,17 +35,17 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (flags: RepliesFlags) => done(await replies(open("warn"), flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface RepliesFlags extends ActingFlags {
-  /** Go on until told to stop. */
+  /** Keep printing new entries until a signal stops the command. */
   follow: boolean;
-  /** Take out of the channel what was printed. */
+  /** Ack the printed entries. */
   ack: boolean;
-  /** At most so many entries. */
+  /** Maximum number of entries. */
   limit?: number;
 }
 
-/** Runs the command. An entry is acked after it was printed, and not at all when the output has no reader any more. */
+/** Runs the command. It acks an entry only after it was printed and while the output has a reader. */
 function replies(context: CommandContext, flags: RepliesFlags): Promise<number> {
   return actAsParent(context, "replies", flags, (acting) =>
     flags.follow
@@ -70,7 +70,7 @@ async function follow(acting: ParentSession, flags: RepliesFlags): Promise<numbe
   return EXIT.done;
 }
 
-/** Acks; tries again while Redis is away, so that what was printed is not printed again. Rejects then only once it was stopped. */
+/** Acks a printed entry, so that it is not printed again. Retries while Redis is unreachable, until the command is stopped. */
 async function ackInTheEnd({ clock, signal }: CommandContext, ack: ReceivedEntry["ack"]): Promise<void> {
   for (;;) {
     try {
@@ -83,14 +83,14 @@ async function ackInTheEnd({ clock, signal }: CommandContext, ack: ReceivedEntry
   }
 }
 
-/** Takes a page out of the channel once all of it was handed on; false when the reader is gone. */
+/** Acks a page after all of it was written; resolves to false if the reader is gone. */
 async function ackPrinted(context: CommandContext, printed: readonly ReceivedEntry[]): Promise<boolean> {
   if (!(await context.output.delivered())) return false;
   await Promise.all(printed.map(({ ack }) => ackInTheEnd(context, ack)));
   return true;
 }
 
-/** Prints what there is, a page at a time. */
+/** Prints the unacked entries, one page at a time. */
 async function printAll(acting: ParentSession, flags: RepliesFlags): Promise<number> {
   const { parent, context } = acting;
   const { output, signal } = context;
@@ -115,7 +115,7 @@ async function printAll(acting: ParentSession, flags: RepliesFlags): Promise<num
   return EXIT.done;
 }
 
-/** Prints one document of what there is, up to the limit. */
+/** Prints the unacked entries, up to the limit, as one document. */
 async function printDocument({ parent, context }: ParentSession, flags: RepliesFlags): Promise<number> {
   const { output, signal } = context;
   const { limit = DOCUMENT_ENTRIES } = flags;
@@ -140,7 +140,7 @@ async function linesOf(acting: ParentSession, entry: ChannelEntry): Promise<stri
   return renderEntry(entry, { ...view, ...(closed && { closed }) });
 }
 
-/** What became of a question; undefined while it is open, and where Redis does not say. */
+/** Returns how a question ended; undefined if it is open or Redis does not answer. */
 async function questionEnd(
   { parent }: ParentSession,
   { agent_id, question_id }: Question,

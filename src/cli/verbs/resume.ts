@@ -1,4 +1,4 @@
-/** `resume`: lets a paused installation go on. */
+/** `resume`: ends the pause of an installation. */
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { onInstallation, pausedSince } from "../local/pause.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -8,7 +8,7 @@ Examples:
   subagent-queue resume
   subagent-queue resume --json | jq -r '.was.at'`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--json", "the result as JSON", false)
@@ -17,11 +17,11 @@ export const verb: DefineCommand = (command, open, done) => {
 };
 
 interface ResumeFlags {
-  /** The result as JSON. */
+  /** Print the result as JSON. */
   json: boolean;
 }
 
-/** Runs `resume`; also an installation that was not paused is an answer. */
+/** Runs `resume`; succeeds also if the installation was not paused. */
 async function resume(context: CommandContext, { json }: ResumeFlags): Promise<number> {
   const { state, address } = await onInstallation(context, "resume", (pausing) => pausing.resume());
   const sentence = state

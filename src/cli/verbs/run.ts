@@ -1,4 +1,4 @@
-/** `run`: one sub-agent for each prompt on the command line; their replies are the output. */
+/** `run`: gives each prompt on the command line to its own sub-agent and prints the replies. */
 import { CEILING, type Effort, type LimitsInput, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import { parentIdOf } from "../as-parent.ts";
 import {
@@ -30,7 +30,7 @@ With REDIS_URL, live workers on that Redis get the work; otherwise this command
 starts a worker until the runs end, which takes other parents' work on that
 Redis, too. Without a key it starts none where work for another model waits.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
@@ -69,7 +69,7 @@ export const verb: DefineCommand = (command, open, done) => {
     );
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface RunFlags extends PromptFlags {
   parent?: string;
   model?: string;
@@ -89,10 +89,10 @@ interface RunFlags extends PromptFlags {
 
 const NAME_MAX_CELLS = 40;
 const NAME_MAX_CODE_POINTS = 45;
-/** So much of a prompt is looked at for its name. */
+/** Number of characters of a prompt that its name is made from. */
 const BEGINNING_CHARS = 1_000;
 
-/** Runs the command. Throws `invalid_input` for a prompt that cannot be used, before anything is started. */
+/** Runs the command. Throws `invalid_input` for an invalid prompt before it starts anything. */
 async function run(context: CommandContext, prompts: readonly string[], flags: RunFlags): Promise<number> {
   const questions = questionsOf(await readTexts(prompts, context));
   const { maxTurns, maxTokens, maxTotalTokens, maxCostUsd, maxDuration } = flags;
@@ -128,7 +128,7 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
   }
 }
 
-/** Prompts as questions, each with a name made from its first words. Throws `invalid_input` naming the prompt. */
+/** Gives each prompt a unique name from its first words. Throws `invalid_input` with the number of an invalid prompt. */
 export function questionsOf(prompts: readonly string[]): NamedPrompt[] {
   const taken = new Set<string>();
   return prompts.map((prompt, index) => {
@@ -137,14 +137,14 @@ export function questionsOf(prompts: readonly string[]): NamedPrompt[] {
   });
 }
 
-/** The beginning of a prompt on one line. */
+/** Returns the beginning of a prompt on one line. */
 function lineOf(prompt: string): string {
   return plainLine(plain(prompt.slice(0, BEGINNING_CHARS)));
 }
 
 function uniqueName(prompt: string, taken: Set<string>): string {
   const line = lineOf(prompt).replace(/[/\\]/g, " ");
-  // Marks take no cell, so cells alone would not keep a name short.
+  // Combining marks take no cell, so a limit in cells alone would not keep a name short.
   const words = cutTo([...line].slice(0, NAME_MAX_CODE_POINTS).join(""), NAME_MAX_CELLS).trim() || "prompt";
   let name = words;
   for (let count = 2; taken.has(name); count += 1) name = `${words} ${count}`;

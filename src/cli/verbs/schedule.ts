@@ -1,4 +1,4 @@
-/** `schedule`: tasks that come due by themselves. */
+/** `schedule`: creates, lists, pauses, resumes and removes scheduled tasks. */
 import { type ScheduleView, unknownSchedule } from "../../producer/schedules.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { CRON_FORM } from "../../shared/protocol/schedule.ts";
@@ -18,7 +18,7 @@ Examples:
   subagent-queue schedule --json
   subagent-queue schedule morning --pause      --resume, --remove`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("[id]", "the schedule's name within its parent")
@@ -38,7 +38,7 @@ export const verb: DefineCommand = (command, open, done) => {
     );
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface ScheduleFlags extends ActingFlags {
   cron?: string;
   tz?: string;
@@ -95,7 +95,7 @@ function scheduleVerb(
   });
 }
 
-/** Without --prompt it is piped in: a person at a terminal would wait for nothing. Throws `invalid_input`. */
+/** Reads the prompt; default: standard input, but not from a terminal, where it would wait. Throws `invalid_input`. */
 function promptIn(context: CommandContext, prompt: string | undefined): Promise<string> {
   if (prompt === undefined && context.input.isTTY)
     throw new SubagentError("invalid_input", "Give --prompt, or --prompt - to read standard input.");

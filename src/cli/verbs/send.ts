@@ -1,4 +1,4 @@
-/** `send`: gives an agent a message; its reply comes through `replies`. */
+/** `send`: gives an agent a message; `replies` prints its reply. */
 import {
   type ActingFlags,
   AGENT_ID,
@@ -20,7 +20,7 @@ Examples:
 A Redis that stops answering may have taken the message: the error names its id,
 and the same call with that --message-id sends it if it is not there yet.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
@@ -32,9 +32,9 @@ export const verb: DefineCommand = (command, open, done) => {
     );
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface SendFlags extends ActingFlags {
-  /** The message's id; default a random one. */
+  /** Id of the message; default: a random one. */
   messageId?: string;
 }
 
@@ -56,7 +56,7 @@ function send(context: CommandContext, agentId: string, message: string, flags: 
   });
 }
 
-/** Says that a message is no answer, where an agent waits for one. */
+/** Prints a note if the agent waits for an answer, because this message is not that answer. */
 async function noteQuestion({ context, parent }: ParentSession, agentId: string): Promise<void> {
   const view = await parent.get(agentId).catch(() => undefined);
   if (view?.status !== "waiting") return;

@@ -1,4 +1,4 @@
-/** `show`: one agent: what it was asked, what it did, what it answered, and the files it left. */
+/** `show`: prints one agent: its messages, timeline, reply and files. */
 import type { Parent } from "../../producer/parent.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
@@ -25,7 +25,7 @@ verbs run and start created. The whole prompt is kept while the agent lives; its
 beginning and all else, as long as the agent's record. The transcript of an ended
 agent is kept until the ack of its end, or as long as its profile says.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
@@ -42,20 +42,20 @@ interface ShowFlags extends ActingFlags {
   transcript: boolean;
 }
 
-/** What is shown of an agent. */
+/** The data that is shown of an agent. */
 export interface AgentSheet {
   address: AgentAddress;
   record: AgentRecord;
-  /** Messages of the parent, oldest first; the beginnings of what each run was asked once the agent has ended. */
+  /** Messages of the parent, oldest first; after the agent's end only the beginning of each run's prompt. */
   messages: string[];
   /** Messages that its runs have not read yet, oldest first. */
   unread: string[];
   timeline: EventLine[];
-  /** The whole text of its last answer. */
+  /** Full text of its last answer. */
   reply: string;
   /** Undefined: its workspace cannot be read here. */
   files: { path: string; size_bytes: number }[] | undefined;
-  /** The whole conversation, where it was asked for. */
+  /** The whole conversation; only with --transcript. */
   transcript: TranscriptEntry[] | undefined;
 }
 
@@ -149,7 +149,7 @@ function asJson({
   };
 }
 
-/** The sheet in lines; `columns` undefined: unwrapped. */
+/** Returns the sheet in lines; `columns` undefined: unwrapped. */
 export function renderSheet(sheet: AgentSheet, columns: number | undefined, style: Style): string[] {
   const { address, record, messages, unread, timeline, reply, files, transcript = [] } = sheet;
   const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, 110);
@@ -192,7 +192,7 @@ function saidIn(content: readonly ContentBlock[]): string {
   return [textOf(content), ...calls].filter((said) => said !== "").join("\n");
 }
 
-/** One thing of a conversation, its number first. */
+/** Returns one transcript entry in words, its message number first. */
 function inWords(entry: TranscriptEntry): string {
   const { message, kind } = entry;
   switch (kind) {

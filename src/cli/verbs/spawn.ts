@@ -1,4 +1,4 @@
-/** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
+/** `spawn`: creates an agent that waits for messages; with --prompt also sends the first one. */
 import { OFFLINE_MODEL } from "../../shared/config.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { Effort } from "../../shared/protocol/limits.ts";
@@ -19,7 +19,7 @@ Examples:
 A Redis that stops answering may have made the agent: the error names a key, and
 the same call with that --request-key makes no second one.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<name>", "its name for people; its id is derived from it")
@@ -36,7 +36,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (name: string, flags: SpawnFlags) => done(await spawn(open("warn"), name, flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface SpawnFlags extends ActingFlags {
   description?: string;
   /** Name of an agent definition. */
@@ -49,11 +49,11 @@ interface SpawnFlags extends ActingFlags {
   keepAlive: boolean;
   /** First message; `-` reads it from standard input. */
   prompt?: string;
-  /** Names the agent and its first message; default a random one. */
+  /** Idempotency key of the agent and its first message; default: a random one. */
   requestKey?: string;
 }
 
-/** Runs the command. The agent's id is the result, so that a script can keep it. Throws like spawn and send. */
+/** Runs the command. Prints the agent's id, so that a script can store it. Throws as spawn and send do. */
 function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promise<number> {
   const { description, agent, model, effort, taskBudget, tools, keepAlive } = flags;
   const { requestKey = newRequestKey() } = flags;
@@ -71,7 +71,7 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
   return actAsParent(context, "spawn", flags, async (acting) => {
     const { parent } = acting;
     const { output } = context;
-    // Read before anything is made: a prompt that is refused leaves no agent behind.
+    // The prompt is read before the spawn, so that an invalid prompt leaves no agent behind.
     const prompt =
       flags.prompt === undefined ? undefined : await readText(flags.prompt, context, "The prompt");
     const receipt = await parent.spawn(wish);

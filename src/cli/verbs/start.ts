@@ -1,4 +1,4 @@
-/** `start`: everything up in one process, three questions about the directory it stands in, then a service that stays. */
+/** `start`: starts all parts in one process, asks three questions about the current directory, then keeps serving. */
 import { BOARD_PATH } from "../../service/board/app.ts";
 import { type Config, DEFAULT_PREFIX } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -17,7 +17,7 @@ Examples:
   subagent-queue start --once --json | jq '.replies[].summary'
   SUBAGENT_ROOTS=/srv/repo:ro subagent-queue start --once`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .option("--once", "end when the replies are there", false)
@@ -33,25 +33,25 @@ export const verb: DefineCommand = (command, open, done) => {
     );
 };
 
-/** What the sub-agents are asked: enough to make each of them look for itself. */
+/** The prompts of the sub-agents; each needs its tools for the answer. */
 const QUESTIONS: readonly NamedPrompt[] = [
   { name: "Testing framework", prompt: "Which testing framework does this project use?" },
   { name: "Lua scripts", prompt: "What is each Lua script for?" },
   { name: "TODO comments", prompt: "How many TODO comments are there?" },
 ];
 
-/** What the printed commands ask. */
+/** The prompt in the printed commands. */
 const PROMPT = "How many TODO comments are there?";
 
-/** What the command line says. */
+/** Command-line flags. */
 interface StartFlags extends PromptFlags {
   /** End after the replies. */
   once: boolean;
-  /** Port of the API; default: {@link API_PORT}, or a free one where that is taken. */
+  /** Port of the API; default: {@link API_PORT}, or a free one if that is in use. */
   port?: number;
 }
 
-/** Runs the command. Resolves with the exit code. Throws `invalid_input` for --json without --once. */
+/** Runs the command; resolves to the exit code. Throws `invalid_input` for --json without --once. */
 async function start(context: CommandContext, { once, json, port }: StartFlags): Promise<number> {
   if (json && !once) {
     const sentence = "start --json prints one document and ends: give --once as well.";
@@ -79,7 +79,7 @@ async function stayUp(context: CommandContext, service: LocalService, api: Opene
   return EXIT.done;
 }
 
-/** The API on `port`; where none was asked for and the usual one is taken, on a free one. */
+/** Starts the API on `port`; without `port` on {@link API_PORT}, or on a free port if that is in use. */
 async function serveDoors(
   context: CommandContext,
   { client }: LocalService,
@@ -106,7 +106,7 @@ function doorsOf({ url, needsKey }: OpenedApi): string[] {
   ];
 }
 
-/** What hands work over from another terminal, fit to be pasted. */
+/** Returns commands that give work to this service from another terminal; they can be pasted. */
 function handingOver({ config, command }: CommandContext, { redis }: LocalService, api: OpenedApi): string[] {
   const key = api.needsKey ? ' -H "Authorization: Bearer $KEY"' : "";
   return [
@@ -120,8 +120,8 @@ function handingOver({ config, command }: CommandContext, { redis }: LocalServic
 }
 
 /**
- * The variables with which another terminal reaches the same installation. A server of ours is named with the password
- * that it was given; of another's, the address stays where it was written.
+ * Returns the variables with which another terminal reaches the same installation. For a private server that is the URL with
+ * its generated password; for another server the text `"$REDIS_URL"`, so that its password is not printed.
  */
 export function addressing(config: Config, redis: Pick<RedisSource, "url" | "isPrivate">): string {
   const url = redis.isPrivate ? redis.url : '"$REDIS_URL"';

@@ -1,4 +1,4 @@
-/** `usage`: what a parent's runs have used, in whole days (UTC). */
+/** `usage`: shows the usage of a parent's runs, in whole days (UTC). */
 import type { Parent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { addUsage } from "../../shared/protocol/content.ts";
@@ -17,7 +17,7 @@ Examples:
   subagent-queue usage --since 7d
   subagent-queue usage --since 2026-11-01 --json`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default: the last 90 days")
@@ -25,7 +25,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .action(async (flags: UsageFlags) => done(await usage(open("warn"), flags)));
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface UsageFlags extends ActingFlags {
   /** A day, a point in time, or a number of days back: `2026-11-01`, `2026-11-01T12:00:00Z`, `7d`. */
   since?: string;
@@ -35,7 +35,7 @@ const DAY_MS = 86_400_000;
 const DAYS_BACK = /^(\d{1,4})d$/;
 const ISO_DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 
-/** Runs the command. Throws `invalid_input` for a --since that is no point in time. */
+/** Runs the command. Throws `invalid_input` for an invalid --since. */
 async function usage(context: CommandContext, flags: UsageFlags): Promise<number> {
   const since = flags.since === undefined ? undefined : sinceOf(flags.since, context.clock.now());
   return actAsParent(context, "usage", flags, async ({ parent, others }) => {
@@ -55,7 +55,7 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
   });
 }
 
-/** One budget of the environment, and what has been spent of it. */
+/** A budget from the environment, and its spent amount. */
 interface BudgetUse {
   of: "parent" | "tenant";
   max_cost_usd: number;
@@ -64,7 +64,7 @@ interface BudgetUse {
   window_ms?: number;
 }
 
-/** What the parent and its tenant have spent of the budgets that the environment sets. */
+/** Reads how much the parent and its tenant have spent of the budgets in the environment. */
 function spentOfBudgets(context: CommandContext, { tenant, parentId }: Parent): Promise<BudgetUse[]> {
   const { agent: _, ...budgets } = context.config.budgets;
   const bound = budgetsOf({ tenant, parentId, uid: "" }, budgets);
@@ -86,12 +86,12 @@ function renderBudget({ of, max_cost_usd, spent_usd, window_ms }: BudgetUse): st
   return `  budget of the ${of}: ${formatUsd(spent_usd)} of ${formatUsd(max_cost_usd)}${window}`;
 }
 
-/** The point in time that --since names. Throws `invalid_input`. */
+/** Parses --since. Throws `invalid_input`. */
 export function sinceOf(text: string, nowMs: number): Date {
   const [, days] = DAYS_BACK.exec(text) ?? [];
   const date =
     days === undefined ? new Date(ISO_DATE.test(text) ? text : "") : new Date(nowMs - Number(days) * DAY_MS);
-  // `2026-02-30` becomes a day in March: what is written must be what is meant.
+  // Date turns `2026-02-30` into a day in March, so the result must begin with the given day.
   const isReal = !Number.isNaN(date.getTime()) && (text.length !== 10 || date.toISOString().startsWith(text));
   if (isReal && date.getTime() >= 0) return date;
   const shown = quoted(text);

@@ -1,4 +1,4 @@
-/** `watch`: live agents at work, those of run and start included, until Ctrl-C; it ends none of them. */
+/** `watch`: shows the live agents, including those of run and start, until Ctrl-C; it ends none of them. */
 import { createParent, type Parent } from "../../producer/parent.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentView, EndedReason } from "../../shared/protocol/agent.ts";
@@ -24,14 +24,14 @@ run and start create. With --json: one line per progress event, and
 {"type":"agent","agent":{…}} when an agent's status changes; every line names
 its parent_id.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .addHelpText("after", HELP)
     .action(async (flags: ActingFlags) => done(await watch(open("warn"), flags)));
 };
 
-/** Runs the command; resolves with 0 when it is told to stop. */
+/** Runs the command; resolves to 0 when a signal stops it. */
 function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
   return actAsParent(context, "watch", flags, async (acting) => {
     const { parent, redis } = acting;
@@ -59,12 +59,12 @@ function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
   });
 }
 
-/** A parent that run or start made is followed if it was active in this time before. */
+/** A parent of run or start is followed if it was active within this time. */
 const ACTIVE_MS = 600_000;
 
 /**
- * Watches the parent and, unless it is `isAlone`, the parents that run and start make for themselves beside it, also those
- * that they make later. Rejects with what is no passing failure of Redis.
+ * Watches the parent and, unless `isAlone`, the parents that run and start create for themselves, now or later.
+ * Rejects with the first error that is not retryable.
  */
 function watchAll(
   acting: ParentSession,
@@ -81,12 +81,12 @@ function watchAll(
         return undefined;
       }),
     listenerFor: (each) =>
-      // That Redis is away is said once, about the parent itself.
+      // Only the configured parent's watch reports an unreachable Redis, so that it is printed once.
       each === parent ? listenerFor(each) : { ...listenerFor(each), away: () => {} },
   });
 }
 
-/** The parents that run and start have made for themselves, of those that were active lately. */
+/** Finds the recently active parents that run and start created for themselves. */
 async function findOthers({ context, client }: ParentSession): Promise<FoundParent<Parent>[]> {
   const { clock, config } = context;
   const found = await client.parents({ since: new Date(clock.now() - ACTIVE_MS) });
@@ -105,7 +105,7 @@ function shownBy(
   { parentId }: Parent,
 ): WatchListener {
   const { output, clock } = context;
-  // Two parents may have agents of one name: their rows are told apart by the parent.
+  // Two parents may have agents with the same id, so the row's key has the parent.
   const keyOf = (agentId: string) => (parentId === parent.parentId ? agentId : `${parentId}/${agentId}`);
   return {
     agent(view, isChanged) {
@@ -114,7 +114,7 @@ function shownBy(
       progress.put(named.name, (row) => {
         return { ...rowWithView(row, view, { nowMs: clock.monotonicMs(), ageMs }), ...named };
       });
-      // What a running agent does is told by its events.
+      // A running agent's activity is reported by its events.
       if (isChanged && !output.isLive && view.status !== "running") {
         output.result(`${view.agent_id}: ${view.status}`);
       }
@@ -145,12 +145,12 @@ const ENDED_AS: Record<EndedReason, ReplyStatus> = {
   idle: "cancelled",
 };
 
-/** What is said while looks fail: the problem without the advice to call again, which watching does by itself. */
+/** Returns the line while polls fail: the problem without the advice to call again, because the watch retries. */
 export function awayLine(problem: string): string {
   return `${problem.replace(/: nothing was done;.*|\.$/, "")}. Trying again until it is back.`;
 }
 
-/** What is said about an agent that has ended: `✔ data_collector  completed · 3 turns · 1,234 tokens · $0`. */
+/** Returns the line about an ended agent: `✔ data_collector  completed · 3 turns · 1,234 tokens · $0`. */
 export function endedLine({ agent_id, ended_reason, progress }: AgentView, style: Style): string {
   const { glyph, textStyle } = STATUS_GLYPHS[ended_reason ? ENDED_AS[ended_reason] : "cancelled"];
   const facts = progress

@@ -1,4 +1,4 @@
-/** `webhook`: where the replies of a parent are pushed. */
+/** `webhook`: sets, shows or removes the URL to which a parent's replies are pushed. */
 import { requireReachable } from "../../service/webhooks/address.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { WebhookView } from "../../shared/redis/webhooks.ts";
@@ -15,7 +15,7 @@ Examples:
 Replies, questions and messages are pushed by the processes of "api", signed
 after Standard Webhooks; a 2xx answer acks them.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   const act = (flags: ActingFlags, work: (acting: ParentSession) => Promise<void>) =>
     actAsParent(open("warn"), "webhook", flags, async (acting) => {
@@ -49,7 +49,7 @@ export const verb: DefineCommand = (command, open, done) => {
   command.addHelpText("after", HELP);
 };
 
-/** Why an API would not push there, unless its operator allows all. */
+/** Returns the reason why an API would not push to `url` unless its operator allows all addresses. */
 function unreachable(url: string): string | undefined {
   try {
     requireReachable(url, "public");

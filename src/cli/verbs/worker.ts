@@ -1,4 +1,4 @@
-/** `worker`: joins a Redis and works until it is told to stop; its log goes to stderr as JSON lines. */
+/** `worker`: joins a Redis and works until a signal stops it; its log goes to stderr as JSON lines. */
 
 import { Option } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
@@ -27,7 +27,7 @@ Examples:
 Without ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL the offline model answers, by rule: not beside workers
 that have a provider, nor in production, unless SUBAGENT_MODEL=offline-1 or --allow-offline asks for it.`;
 
-/** Its arguments, flags and action. */
+/** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .option("--json", "the ready line as JSON", false)
@@ -49,30 +49,30 @@ export const verb: DefineCommand = (command, open, done) => {
     );
 };
 
-/** What the command line says. */
+/** Command-line flags. */
 interface WorkerFlags {
-  /** The ready line as JSON. */
+  /** Print the ready line as JSON. */
   json: boolean;
-  /** Port of the health checks, 0 takes a free one; default SUBAGENT_HEALTH_PORT, else none are served. */
+  /** Port of the health checks; 0: a free one; default: SUBAGENT_HEALTH_PORT, else none are served. */
   healthPort?: number;
   /** Address of the health checks. */
   healthHost: string;
-  /** Answer by rule where no provider is configured, wherever that is. */
+  /** Allow the offline model everywhere if no provider is configured. */
   allowOffline: boolean;
-  /** Started by a worker, to run its suspects. */
+  /** True: a worker started this process to run its suspects. */
   isolated?: boolean;
 }
 
 /**
- * Runs the command: waits for Redis as long as it takes, prints one line when it is ready, and drains when told to
- * stop. Throws `invalid_config` without REDIS_URL (a worker with a Redis of its own would wait for ever), where it would answer
- * by rule in production or beside real workers, and for a Redis that will not do in production; `setup_failed` when the health
- * port or the workspaces cannot be used.
+ * Runs the command: waits for Redis without limit, prints one line when it is ready, and drains when a signal stops it.
+ * Throws `invalid_config` without REDIS_URL (no producer would use a worker's private Redis), if it would use the offline
+ * model in production or beside real workers, and for a Redis unsafe in production. Throws `setup_failed` if the health port
+ * or the workspaces cannot be used.
  */
 async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
   const { config, output, signal } = context;
   const redisUrl = neededRedisUrl(config, "a worker joins the Redis that its producers use");
-  // A process of suspects does what its worker may.
+  // A process of suspects has the permissions of the worker that started it.
   if (!flags.allowOffline && !flags.isolated) refuseOfflineInProduction(config);
   const disposables = createDisposables();
   try {
@@ -81,7 +81,7 @@ async function worker(context: CommandContext, flags: WorkerFlags): Promise<numb
     const health = await serveHealth(context, flags, pool, disposables);
     disposables.addBeside(() => pool.stop());
     const started = pool.start().catch((error: unknown) => {
-      // It waits for a Redis that is away; one that refuses us (a wrong password) will not change its mind.
+      // `start` waits for an unreachable Redis; it rejects if Redis refuses the worker (wrong password), as a retry is useless.
       if (!signal.aborted) throw reasonOf(redisUrl, error);
     });
     await Promise.race([started, whenAborted(signal)]);
@@ -97,7 +97,7 @@ async function worker(context: CommandContext, flags: WorkerFlags): Promise<numb
   }
 }
 
-/** The worker that the configuration describes, not started. */
+/** Creates the configured worker without starting it. */
 async function createPool(
   context: CommandContext,
   flags: WorkerFlags,
@@ -135,13 +135,13 @@ async function createPool(
   });
 }
 
-/** A worker starts this program again for suspects: with the same environment, and in a process of their own. */
+/** Returns the isolation options: a worker starts this program again, with its environment, as the process of suspects. */
 function isolationOf({ isolated }: WorkerFlags) {
   const [, file = ""] = process.argv;
   return isolated ? { isolated } : { isolation: { file, args: ["worker", "--isolated"] } };
 }
 
-/** Runs suspects until the worker that started this process is gone, or it is told to stop. */
+/** Runs suspects until the worker that started this process is gone, or a signal stops it. */
 async function isolated(
   pool: SubagentWorker,
   signal: AbortSignal,
@@ -153,7 +153,7 @@ async function isolated(
   return EXIT.done;
 }
 
-/** What is printed once the worker takes wakes: how it is known, where it works, and whether it may. */
+/** Returns the line that is printed when the worker takes wakes: its id, its Redis, and the pause in force. */
 async function readyLine(
   { config, clock }: CommandContext,
   redisUrl: string,
@@ -168,7 +168,7 @@ async function readyLine(
   return `ready: worker ${id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}${state}`;
 }
 
-/** Serves the health checks where flags or environment say so, until the very end; the answer is their address. */
+/** Serves the health checks if flags or environment set a port, until `disposables` closes; returns their URL. */
 async function serveHealth(
   { config, logger }: CommandContext,
   { healthPort: port = config.healthPort, healthHost: host }: WorkerFlags,
@@ -183,7 +183,7 @@ async function serveHealth(
   return server.url;
 }
 
-/** Redis' own refusal names the address; what the worker says in its own words stands as it is. */
+/** Adds the address to an error that Redis sent; returns the worker's own errors unchanged. */
 function reasonOf(redisUrl: string, error: unknown): unknown {
   if (!(error instanceof SubagentError)) return noRedisAt(redisUrl, error);
   return error.cause instanceof Error && error.code === "invalid_config"

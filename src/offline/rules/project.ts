@@ -1,9 +1,9 @@
-/** Questions about the files of a project. Pure. */
+/** Rules for questions about the files of a project. Pure. */
 import * as rule from "./rule.ts";
 
 const MAX_LISTED = 100;
 
-/** Manifest, what names a framework in it (a group holds the version), the framework. */
+/** Manifest pattern, framework pattern (its group is the version), framework name. */
 const FRAMEWORKS: readonly (readonly [RegExp, RegExp, string])[] = [
   ...["vitest", "jest", "mocha", "ava", "tap"].map(
     (name) => [/package\.json$/, new RegExp(`"${name}"\\s*:\\s*"([^"]+)"`), name] as const,
@@ -13,7 +13,7 @@ const FRAMEWORKS: readonly (readonly [RegExp, RegExp, string])[] = [
   [/go\.mod$/, /^module\s/m, "go test (built in)"],
 ];
 
-/** The frameworks that a manifest names, each with its version where one is written. */
+/** Returns the frameworks that a manifest names, each with its version if it has one. */
 export function frameworksIn(file: string, text: string): string[] {
   return FRAMEWORKS.filter(([manifest]) => manifest.test(file)).flatMap(([, pattern, name]) => {
     const found = pattern.exec(text);
@@ -21,7 +21,7 @@ export function frameworksIn(file: string, text: string): string[] {
   });
 }
 
-/** Reads the manifests nearest to the top. */
+/** Names the testing framework, from the manifests nearest to the root. */
 export const testFramework: rule.Rule = {
   matches: (text) => /\btest(?:ing)?[- ](?:framework|runner|library)s?\b/i.test(text),
   next: (task) =>
@@ -37,7 +37,7 @@ export const testFramework: rule.Rule = {
     }),
 };
 
-/** Reads the first sentence of the comment at the head of each Lua script. */
+/** Lists the Lua scripts, each with the first sentence of its head comment. */
 export const luaPurpose: rule.Rule = {
   matches: (text) => /\blua\b/i.test(text) && /\bscripts?\b|\bfiles?\b/i.test(text),
   next: (task) =>
@@ -47,7 +47,7 @@ export const luaPurpose: rule.Rule = {
     }),
 };
 
-/** The first sentence of the comment at the head of a Lua script. */
+/** Returns the first sentence of the head comment of a Lua script. */
 export function purposeOf(script: string): string {
   const head = /^(?:\s*--[^\n]*\n?)+/.exec(script)?.[0] ?? "";
   const marked = head.replace(/^\s*-{2,}/gm, "").replace(/\b(?:KEYS|ARGV)\b[\s\S]*/, "");
@@ -80,7 +80,7 @@ const markersIn = (text: string): string[] => [
   ...new Set((text.match(/\b(?:TODO|FIXME|HACK)\b/gi) ?? []).map((marker) => marker.toUpperCase())),
 ];
 
-/** Lists all files, or those with the extension that the request names. */
+/** Lists all files, or those with the extension in the request. */
 export const listFiles: rule.Rule = {
   matches: (text) => /\b(?:list|show)\b[^?!\n]{0,60}\bfiles\b|\b(?:what|which) files\b/i.test(text),
   next(task) {
@@ -94,7 +94,7 @@ export const listFiles: rule.Rule = {
   },
 };
 
-/** Globs, reads the `most` files nearest to the top, and answers with what `report` makes of them. */
+/** Globs, reads the `most` files nearest to the root, and answers with the text of `report` about them. */
 function readFound(
   task: rule.Task,
   pattern: string,

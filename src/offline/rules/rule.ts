@@ -1,21 +1,21 @@
-/** What a rule is, and how it looks things up: it names the tool calls it needs and reads their results. Pure. */
+/** The type of a rule, and its access to tools: it returns the tool calls that it needs, then reads their results. Pure. */
 import type { Step, ToolCall } from "../conversation.ts";
 
-/** One request of the parent as a rule sees it. */
+/** A rule's view of one request of the parent. */
 export interface Task {
   text: string;
-  /** Tool calls made since the request, with their results. */
+  /** Tool calls since the request, with their results. */
   steps: readonly Step[];
   /** Tools that may be called now. */
   offered: ReadonlySet<string>;
-  /** Where to look: the open directories, else the workspace. */
+  /** Directories to search: the open ones, else the workspace. */
   places: readonly string[];
 }
 
 /** The next turn: tool calls, or the final text. */
 export type Draft = ToolCall[] | string;
 
-/** One way of answering. `next` depends on the task alone: asked again with more results, it continues. */
+/** A rule that answers one kind of request. `next` depends only on the task: with more results it continues. */
 export interface Rule {
   matches(text: string): boolean;
   next(task: Task): Draft;
@@ -26,7 +26,7 @@ const FILE_NAME =
 
 const SEARCHES: ReadonlySet<string> = new Set(["glob", "grep"]);
 
-/** Makes the calls whose tools are offered, six a turn and none twice; then `done` decides on their results. */
+/** Requests the calls of offered tools, six a turn and none twice; then returns the result of `done` on their results. */
 export function lookUp(task: Task, calls: readonly ToolCall[], done: (steps: Step[]) => Draft): Draft {
   const keyOf = ({ name, input }: ToolCall) => `${name} ${JSON.stringify(Object.entries(input).sort())}`;
   const made = new Map(task.steps.map((step) => [keyOf(step), step]));
@@ -37,17 +37,17 @@ export function lookUp(task: Task, calls: readonly ToolCall[], done: (steps: Ste
   return `I cannot do this now: \`${calls[0]?.name}\` may not be used.`;
 }
 
-/** One call of `glob` or `grep` for each place. */
+/** Creates one call of `glob` or `grep` for each directory. */
 export const searchIn = (name: "glob" | "grep", places: readonly string[], pattern: string): ToolCall[] =>
   places.map((path) => ({ name, input: { pattern, path } }));
 
-/** A `read_file` call. */
+/** Creates a `read_file` call. */
 export const readFile = (path: string): ToolCall => ({ name: "read_file", input: { file_path: path } });
 
-/** The file that a `read_file` step read. */
+/** Returns the path of a `read_file` step. */
 export const fileOf = (step: Step): string => String(step.input.file_path);
 
-/** The lines that searches found, without what the tools say of them. */
+/** Returns the lines that searches found, without the tools' own notices. */
 export function foundLines(steps: readonly Step[]): string[] {
   const lines = steps.filter((step) => !step.failed).flatMap((step) => step.output.split("\n"));
   return lines
@@ -55,7 +55,7 @@ export function foundLines(steps: readonly Step[]): string[] {
     .filter((line) => line !== "" && !/^no matches|^\[.*\s.*\]$/i.test(line));
 }
 
-/** What failed, or was searched in part, in parentheses, with a space in front; "" when nothing did. */
+/** Returns the failures and notices of partial searches, in parentheses after a space; "" if there are none. */
 export function failures(steps: readonly Step[]): string {
   const told = steps.flatMap(({ name, failed, output }) => {
     const notices = SEARCHES.has(name) ? output.matchAll(/^ *\[(.* .*)\] *$/gm) : [];
@@ -65,16 +65,16 @@ export function failures(steps: readonly Step[]): string {
   return told.length === 0 ? "" : ` (${told.join("; ")})`;
 }
 
-/** `1 file`, `2 files`. */
+/** Formats a count with its noun: `1 file`, `2 files`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-/** At most `maxChars` code points; a cut ends in "…". */
+/** Cuts a text to `maxChars` code points; a cut text ends in "…". */
 export function shorten(text: string, maxChars: number): string {
   const points = [...text];
   return points.length <= maxChars ? text : `${points.slice(0, maxChars - 1).join("")}…`;
 }
 
-/** The file names in a text, in their order, without duplicates and without URLs. */
+/** Returns the file names in a text, in their order, without duplicates and URLs. */
 export function filesNamedIn(text: string): string[] {
   const found = text.replace(/\bhttps?:\/\/\S+/gi, " ").match(FILE_NAME) ?? [];
   return [...new Set(found.map((name) => name.replace(/^\.\//, "")))];

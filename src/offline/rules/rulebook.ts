@@ -1,10 +1,10 @@
-/** All rules in their order, and the next turn of a conversation by rule. Pure. */
+/** All rules in order of priority, and the next turn of a conversation by rule. Pure. */
 import type { Conversation } from "../conversation.ts";
 import { countMarkers, listFiles, luaPurpose, testFramework } from "./project.ts";
 import * as rule from "./rule.ts";
 
 const QUESTION = /\bask your parent\b[\s:,–-]*([^\n]+?(?:\?|(?=[.;\n]|$)))/i;
-/** "Write …" as an order, not as a word in a question. */
+/** Matches "Write …" as an order, not as a word in a question. */
 const ORDER = /(?:^|[.!?,;:\n]\s*|\b(?:and|then|please|also)\s+)(?:write|save|store|put)\b/i;
 const BEFORE_TARGET =
   /\b(?:to|into|in|as|named|called|file)\s+(?:an?\s+|the\s+)?(?:new\s+)?(?:file\s+)?(?:named\s+)?[`"'“]?$/i;
@@ -14,7 +14,7 @@ const REMARKS = [
   [/\bconsole\.\w+\(/, { severity: "warning", rule: "console-log", message: "Writes to the console." }],
 ] as const;
 
-/** Asks the parent what the request says it should be asked, and hands its answer on. */
+/** Asks the parent the question in the request; the reply is the parent's answer. */
 const askParent: rule.Rule = {
   matches: (text) => QUESTION.test(text),
   next(task) {
@@ -50,7 +50,7 @@ const findingsIn = (file: string, text: string) =>
     return found.map(([, remark]) => ({ file, line: index + 1, ...remark }));
   });
 
-/** Writes what the request gives literally, or what another rule finds out, to the file it names. */
+/** Writes a file that the request names: with a quoted text of the request, or with the result of another rule. */
 const writeFile: rule.Rule = {
   matches: (text) => ORDER.test(text) && targetIn(text) !== undefined,
   next(task) {
@@ -65,7 +65,7 @@ const writeFile: rule.Rule = {
   },
 };
 
-/** The last file name that follows "to", "in", "as" and the like. */
+/** Returns the last file name that follows "to", "in", "as" and the like. */
 const targetIn = (text: string): string | undefined =>
   rule
     .filesNamedIn(text)
@@ -90,10 +90,10 @@ const RULES = [writeFile, ...LOOKING];
 const ruleFor = (text: string, rules: readonly rule.Rule[] = RULES): rule.Rule =>
   rules.find((each) => each.matches(text)) ?? unknown;
 
-/** Whether a rule of its own answers this text. */
+/** Returns true if a specific rule answers this text. */
 export const isKnown = (text: string): boolean => ruleFor(text) !== unknown;
 
-/** The next turn: what the open requests still need looked up, together; then an answer to each of them. */
+/** Returns the next turn: the tool calls that the open requests still need, together; then an answer to each request. */
 export function nextByRule({ requests, steps, offered, openDirectories }: Conversation): rule.Draft {
   const places = openDirectories.length === 0 ? ["."] : openDirectories;
   const drafts = requests.map((text) => ruleFor(text).next({ text, steps, offered, places }));

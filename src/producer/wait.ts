@@ -99,7 +99,7 @@ async function waitFor<T>(
     );
     const waits = reservations.map((reservation, i) => {
       const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "only_if_unacked");
-      // `waitAny` reads only one of several waits; the others may reject unread.
+      // When the first of several waits has ended, the others may reject unread.
       entry.catch(() => {});
       return { reservation, entry };
     });

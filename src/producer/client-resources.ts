@@ -176,8 +176,8 @@ export function openClient(options: ClientOptions): ClientResources {
 }
 
 /**
- * Loads the scripts of a spawn on a new connection, so that no script of a flight must be sent again after the ones that
- * follow it.
+ * Loads the scripts of a spawn on a new connection. Otherwise Redis could miss one script of a flight, and the client would
+ * send it again after the commands that should follow it.
  */
 function loadFirst(redis: RedisClient): void {
   if (redis.isCluster) return;

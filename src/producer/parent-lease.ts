@@ -32,9 +32,9 @@ export interface LeaseOptions {
 
 /** See the module's header. */
 export interface ParentLease {
-  /** Resolves when the lease holds. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
+  /** Renews the lease if needed. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
   hold(client: ClientResources): Promise<void>;
-  /** Ends the renewals; the lease runs out by itself. Idempotent. */
+  /** Ends the renewals; the lease then expires. Idempotent. */
   stop(): void;
 }
 

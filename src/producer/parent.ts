@@ -70,7 +70,7 @@ export interface ParentOptions {
   parentId: string;
   /** The parent's owner, default `default`. */
   tenant?: string | undefined;
-  /** Required here, in the client or in each spawn. */
+  /** The model; required here, in the client or in each spawn. */
   model?: string | undefined;
   /** Models called in this order while the model cannot answer. */
   fallback_models?: string[] | undefined;
@@ -98,7 +98,7 @@ export interface ParentOptions {
   keep_alive?: boolean | undefined;
   /** Idle time after which an agent ends (`idle`), default 600,000 ms, at most 24 h. */
   idle_ms?: number | undefined;
-  /** How long the conversation of an ended agent stays readable after the ack of its end, at most 7 days; default: until the ack. */
+  /** How long an ended agent's conversation is kept after the ack of its end, ms, at most 7 days; default: until the ack. */
   transcript_ms?: number | undefined;
   /** The effort of the models, `low` to `max`; sent to models that support it. A spawn may ask for less. */
   effort?: Effort | undefined;
@@ -199,8 +199,8 @@ export interface Parent {
   /** Reads one of these files, at most 64 MiB. `unknown_file`: no regular file has this path; `invalid_input`: too large. */
   readFile(agentId: string, path: string): Promise<Buffer>;
   /**
-   * Returns the usage of this parent's runs, acked or not, in whole days (UTC) from the day of `since` on, at most 90 days
-   * back (default: 90 days). `invalid_input`: `since` is not a valid time.
+   * Returns the usage of this parent's runs, acked or not. It counts whole days (UTC) from the day of `since` on, at most 90
+   * days back, which is the default. `invalid_input`: `since` is not a valid time.
    */
   usage(options?: { since?: Date | string }): Promise<UsageTotals>;
   /**
@@ -221,8 +221,8 @@ export interface Parent {
   transcript(agentId: string, options?: TranscriptOptions): Promise<Transcript>;
   /**
    * Continues the conversation of an ended agent in a new agent, with `text` as its next message. The new agent has its own
-   * limits, cost and workspace. Its permissions and budgets are those of the old agent, narrowed by the parent's profile of
-   * now.
+   * limits, cost and workspace. Its permissions and budgets are those of the old agent, narrowed by the parent's present
+   * profile.
    * `unknown_agent`, `unknown_transcript`, `log_full`, `conflict` (it lives: send it a message), and as `spawn` rejects.
    */
   resume(agentId: string, text: string, options?: { request_key?: string }): Promise<ResumeReceipt>;

@@ -4,8 +4,8 @@
  *
  * Owns: the connection, its time ({@link LoopTime}), its running calls, and the calls that wait for a slot.
  *
- * 1. A call answers or rejects within {@link CALL_BUDGET_MS} from the moment at which it gets one of {@link MAX_CALLS}
- *    slots, regardless of how many commands it sends. Calls wait for a slot only while Redis answers others.
+ * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets one of {@link MAX_CALLS} slots, for any number of
+ *    commands. Calls wait for a slot only while Redis answers others.
  * 2. `redis_unavailable`: no command of the call changed anything. `outcome_unknown`: a command may have changed something,
  *    and the error names the key that makes the same call safe.
  * 3. A command whose answer was lost is sent once more, unchanged: every verb of ours may be repeated.

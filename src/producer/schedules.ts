@@ -6,8 +6,8 @@
  * 2. Calls may interleave, and any of them may die between two of its steps: in the end the queue holds what the hash says.
  *
  * The parent's hash is the source of truth and is written first; the queue follows it. The next read repairs a change that a
- * dead call left half done. If the queue has a scheduler that the hash does not list or has paused, the worker that takes its
- * next job begins no task and removes the scheduler. If a listed schedule is not in the queue, `listSchedules` adds it.
+ * dead call left half done. A scheduler in the queue may have no schedule in the hash, or a paused one: the worker that takes
+ * its next job begins no task and removes the scheduler. If a listed schedule is not in the queue, `listSchedules` adds it.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -83,7 +83,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       task: { ...optionsFor(context, registered), ...task, prompt },
     };
     await refuseUnreadable(call, made);
-    // The schedule before may have had another scheduler or job in the queue.
+    // The previous form of the schedule may have another scheduler or job in the queue.
     if (before) await dequeue(call, before);
     let stored = await store(call, made, false);
     // Schedules with `at` that have run make room.
@@ -320,7 +320,7 @@ async function removeFinished(call: ParentCall): Promise<boolean> {
 
 /**
  * Returns whether the schedule has `at` and its job is over. If the queue does not have the job, a call may be about to add
- * it, so the schedule counts as run only after {@link WAKE_DONE_KEPT_MS}.
+ * it: then the schedule counts as run only after {@link WAKE_DONE_KEPT_MS}.
  */
 async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boolean> {
   const { clock, intakeQueue } = client;

@@ -34,7 +34,7 @@ export interface Subscriber {
   watch(channel: string, watcher: Watcher): () => void;
   /** Resolves with true when Redis answers over this connection, with false if it does not within `withinMs`. */
   start(withinMs: number): Promise<boolean>;
-  /** Closes the connection and forgets every watcher. Idempotent. */
+  /** Calls every watcher's `onStop` and closes the connection. Idempotent. */
   stop(): void;
 }
 

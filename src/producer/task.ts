@@ -65,7 +65,7 @@ export interface TaskOutcome {
   unknownTools: string[];
 }
 
-/** A task under way: a promise of its reply. */
+/** A running task: a promise of its reply. */
 export interface TaskHandle<R = Reply> extends Promise<R> {
   /** The receipt of the spawn with the agent's id, long before the reply. Rejects as the task does if the spawn failed. */
   readonly started: Promise<SpawnReceipt>;

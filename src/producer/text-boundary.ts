@@ -20,7 +20,7 @@ export function fenced(kind: string, head: string, text: string, boundary = newB
   return `<sub_agent_${kind} ${head} boundary="${boundary}">\n${quoted(text)}\n</sub_agent_${kind} boundary="${boundary}">`;
 }
 
-/** Characters of which a text needs one to spell a bracket. */
+/** A text without any of these characters contains no spelling of a bracket. */
 const MAY_OPEN = /[<[&\\%\u0080-\u{10ffff}]/u;
 const FLAG = "\\u{1f3f4}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,6}\\u{e007f}";
 const UNSEEN = new RegExp(`(${FLAG})|[\\u{e0000}-\\u{e007f}\\u202d\\u202e]`, "gu");

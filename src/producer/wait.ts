@@ -1,8 +1,8 @@
 /**
  * Waits for existing agents: for the first of them, or for all.
  *
- * 1. A wait ends with the reply of the queued or running run, of the last run, or of the agent's first run if it has had
- *    none; or with the entry that ended the agent. It is reserved: readers of this client do not see it first.
+ * 1. A wait ends with the reply of the queued or running run, of the last run, or, before any run, of the first one; or with
+ *    the entry that ended the agent. It is reserved: readers of this client do not see it first.
  * 2. Only returned replies are acked. A wait that ends early (timeout, signal, stop) has removed nothing from the channel.
  */
 import { z } from "zod";

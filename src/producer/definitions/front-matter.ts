@@ -123,7 +123,7 @@ function parsedYaml(matter: readonly string[]): Parsed {
   }
 }
 
-/** Quotes the value of a line `key: words` that is not valid YAML; returns every other line unchanged. */
+/** Quotes the value of a line `key: words` if it has `: `, ` #` or a final `:`; returns every other line unchanged. */
 function quoted(line: string): string {
   const [, key, rest] = PLAIN_FIELD.exec(line) ?? [];
   const words = rest?.trimEnd();

@@ -42,7 +42,7 @@ export interface Reservation {
    * read from the agent's record.
    */
   wait(run: number, how: WaitKind): Promise<FinalEntry>;
-  /** Ends the waiting with `reason`. */
+  /** Ends the wait with `reason`. */
   cancel(reason: unknown): void;
   /** Ends the reservation; `acked`: the reply is acked, or its ack is under way. Idempotent. */
   release(acked: boolean): void;

@@ -26,7 +26,7 @@ export interface EventStreamOptions {
   response: Response;
   auth: Auth;
   clock: Clock;
-  /** Aborts when the client has gone. */
+  /** Aborts when the client has left. */
   signal: AbortSignal;
 }
 

@@ -2,8 +2,8 @@
  * Takes the jobs of the intake queue: each becomes a task whose reply is the job's return value; see `intake.ts`.
  *
  * 1. The reply is acked after it is stored in the job, not before: a process that dies in between loses nothing.
- * 2. A job that waits for room is retried for at most the maximum age of a message, a job that waits for Redis without a limit.
- *    A job that fails with an unexpected error is retried for {@link UNEXPLAINED_MS}; then it fails.
+ * 2. A job that waits for room is retried for at most the maximum age of a message; a job that waits for Redis is retried
+ *    without a limit. A job with an unexpected error is retried for {@link UNEXPLAINED_MS}; then it fails.
  * 3. A job of a schedule that was removed or paused begins nothing, for any length of its wait.
  * 4. A job of a schedule waits for room until the next one comes due, which then replaces it, so no jobs pile up.
  * 5. At most {@link MOST_WAITS} jobs of one tenant wait for their replies in one process; the process begins no others meanwhile.

@@ -18,7 +18,7 @@ import { inputOfEntry, senderOfEntry } from "./input.ts";
 import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
-/** Interval at which entries left by other processes are claimed. */
+/** Interval at which entries that were read but not handled are claimed, ms. */
 const CLAIM_EVERY_MS = 5_000;
 /** Pause after a failure of Redis. */
 const REST_MS = 1_000;

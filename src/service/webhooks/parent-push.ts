@@ -1,6 +1,6 @@
 /**
- * Pushes the entries in the channel of one parent once, with up to {@link AT_A_TIME} parallel requests, so that a slow one
- * does not delay the others.
+ * Pushes the entries in the channel of one parent once. Up to {@link AT_A_TIME} requests run in parallel, so a slow one does
+ * not delay the others.
  */
 import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Logger } from "../../shared/logger.ts";

@@ -49,7 +49,7 @@ export interface WebhookPushOptions {
 
 /** See the module's header. */
 export interface WebhookPush {
-  /** Begins to push. Idempotent. */
+  /** Starts pushing. Idempotent. */
   start(): void;
   /** Stops pushing until the next start; aborts running requests, whose entries stay in the channel. Idempotent. */
   stop(): Promise<void>;
@@ -270,7 +270,7 @@ class Pusher {
     }
   }
 
-  /** Begins a round in a due slot that this process has taken; without room for its tenant the parent waits and the slot expires. */
+  /** Begins a round in a taken due slot. Without room for the tenant, the parent waits and the slot expires. */
   #takeOver(member: string, heldUntilMs: number): void {
     const tenant = parentOfMember(member)?.tenant;
     if (tenant === undefined || this.#slots.has(member)) return;

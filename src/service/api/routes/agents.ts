@@ -237,7 +237,7 @@ function keyed<N extends string>(name: N, key: string): { [K in N]?: string } {
 /** Sends a file at the client's speed, one piece in memory at a time. If the file becomes shorter, the connection ends. */
 async function sendFile({ request, response }: RouteCall, file: OpenWorkspaceFile): Promise<void> {
   response
-    // An agent's file is never a page of this server.
+    // A browser must not open an agent's file as a page of this server.
     .set("Content-Disposition", "attachment")
     .set("Cache-Control", "no-store")
     .set("Content-Length", String(file.size))

@@ -32,7 +32,7 @@ export interface LeaseOptions {
 
 /** See the module's header. */
 export interface ParentLease {
-  /** Renews the lease if needed. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
+  /** Renews the lease if needed; resolves when it holds. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
   hold(client: ClientResources): Promise<void>;
   /** Ends the renewals; the lease then expires. Idempotent. */
   stop(): void;

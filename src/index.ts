@@ -1,4 +1,4 @@
-/** The parent's side of subagent-queue: hand work to sub-agents, get their replies. Workers: `subagent-queue/worker`. */
+/** The public API for parents: give work to sub-agents and get their replies. Workers: `subagent-queue/worker`. */
 export type { AnswerReceipt, DestroyReceipt, FinishReceipt, SendReceipt } from "./producer/agents.ts";
 export { type Client, createClient } from "./producer/client.ts";
 export type { ActiveParent, ClientOptions } from "./producer/client-resources.ts";

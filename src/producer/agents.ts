@@ -1,4 +1,4 @@
-/** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy, usage, whole texts. */
+/** A parent's calls on existing agents: find, send, answer, list, get, finish, destroy, usage, full texts. */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
@@ -12,13 +12,13 @@ import type { VerbAnswer } from "../shared/redis/scripts.ts";
 import { digestOf, MessageInput, type MessageOptions, readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 
-/** An agent of a parent: where it is and what it is called. */
+/** An agent of a parent: its address and its id. */
 export interface FoundAgent {
   address: AgentAddress;
   agentId: string;
 }
 
-/** What send answers: `queued` began a run, `delivered` goes to a run that is queued or going on. */
+/** The receipt of a send: `queued` began a run, `delivered` goes to a queued or running run. */
 export interface SendReceipt {
   status: "queued" | "delivered";
   agent_id: string;
@@ -26,7 +26,7 @@ export interface SendReceipt {
   message_id: string;
 }
 
-/** What answer answers. `agent_status`: `queued` = it goes on; `waiting` = it has asked more than this. */
+/** The receipt of an answer. `agent_status`: `queued`: the agent goes on; `waiting`: it has further open questions. */
 export interface AnswerReceipt {
   status: "answered";
   agent_id: string;
@@ -34,14 +34,14 @@ export interface AnswerReceipt {
   agent_status: AgentStatus;
 }
 
-/** What destroy answers; `ended_reason` is why the agent ended, by this call or before it. */
+/** The receipt of a destroy; `ended_reason`: why the agent ended, by this call or before it. */
 export interface DestroyReceipt {
   status: "destroyed" | "already_ended";
   agent_id: string;
   ended_reason: EndedReason;
 }
 
-/** What finish answers: `finishing` the run that is going on; `idle`: nothing is going on; or it had ended before. */
+/** The receipt of a finish. `finishing`: the current run ends; `idle`: there is no run; or the agent had ended before. */
 export type FinishReceipt =
   | { status: "finishing"; agent_id: string; run: number }
   | { status: "idle"; agent_id: string }
@@ -60,7 +60,7 @@ export function withAgent<T>(
   return withCall(context, async (call) => work(call, await findAgent(call, agentId)));
 }
 
-/** The agent that `agentId` names; surrounding blanks are forgiven. Rejects with `unknown_agent`. */
+/** Finds the agent with id `agentId`; ignores surrounding blanks. Rejects with `unknown_agent`. */
 export async function findAgent(call: ParentCall, agentId: unknown): Promise<FoundAgent> {
   const { client, parent } = call;
   const id = AgentId.safeParse(typeof agentId === "string" ? agentId.trim() : agentId);
@@ -95,7 +95,7 @@ export async function answer(
   return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, wish));
 }
 
-/** What a model says to an agent: the answer to the oldest question that the agent waits with, else a message. */
+/** Sends a model's text to an agent: as the answer to its oldest open question, or as a message if it has none. */
 export async function answerOrSend(
   context: ParentContext,
   agentId: string,
@@ -111,8 +111,8 @@ export async function answerOrSend(
 }
 
 /**
- * The parent's live agents, oldest first; those that have ended are left out, and those that a newer version made in a
- * form that this one cannot read.
+ * Lists the parent's live agents, oldest first; omits ended agents, and agents whose record only a newer version of the
+ * package can read.
  */
 export function listAgents(context: ParentContext): Promise<AgentView[]> {
   return withCall(context, async ({ read, client, parent }) => {
@@ -124,14 +124,14 @@ export function listAgents(context: ParentContext): Promise<AgentView[]> {
   });
 }
 
-/** One agent, also an ended one as long as its record is kept. Rejects with `unknown_agent`. */
+/** Returns one agent, also an ended one while its record is kept. Rejects with `unknown_agent`. */
 export async function viewAgent({ read, client }: ParentCall, agent: FoundAgent): Promise<AgentView> {
   const record = await read(() => client.store.record(agent.address));
   if (!record) throw unknownAgent(agent.agentId);
   return viewOf(record);
 }
 
-/** What the parent's runs used; see `Parent.usage`. */
+/** Reads the usage of the parent's runs; see `Parent.usage`. */
 export async function readUsage(
   context: ParentContext,
   options: { since?: Date | string } = {},
@@ -142,7 +142,7 @@ export async function readUsage(
   );
 }
 
-/** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
+/** Reads the full text of a reply whose summary was cut; undefined if it was not cut or is no longer kept. */
 export async function readFullText(context: ParentContext, replyId: string): Promise<string | undefined> {
   if (!REPLY_ID.test(replyId)) return undefined;
   return withCall(context, ({ read, client, parent }) => read(() => client.store.fullText(parent, replyId)));
@@ -150,7 +150,7 @@ export async function readFullText(context: ParentContext, replyId: string): Pro
 
 /**
  * Sends a message: first the deadline hint, then the verb, then the wake. Rejects with `agent_ended`, `unknown_agent`,
- * `conflict` (message id used with another text), `inbox_full`, `log_full`, `invalid_config` (a Redis that will not do in production),
+ * `conflict` (message id used with another text), `inbox_full`, `log_full`, `invalid_config` (a Redis unfit for production),
  * `redis_unavailable`, `outcome_unknown`.
  */
 async function sendMessage(
@@ -183,7 +183,7 @@ async function sendMessage(
       return receipt("delivered", sent.run);
     case "same":
       if (sent.agent_status !== "queued") return receipt("delivered", sent.run);
-      // The first try may have ended before its wake: a second one is harmless.
+      // The first attempt may have ended before it added the wake; a second wake is harmless.
       await wakeUp(call, agent, sent.wake);
       return receipt("queued", sent.run);
     case "queued":
@@ -224,12 +224,12 @@ function sendRefusal(
   }
 }
 
-/** Hints to the sweepers at an earlier deadline: before the verb that makes it earlier. */
+/** Hints an earlier deadline to the sweepers, before the verb that sets it. */
 async function hintDeadline({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
   await read(() => client.deadlines.hint(address, client.timing.lookMs));
 }
 
-/** Adds the job of a wake. What it is for stands in the record already: a sweeper repeats what fails here. */
+/** Adds the job of a wake. The record already has the work, so a sweeper adds the job again if this fails. */
 async function wakeUp(
   { attempt, client }: ParentCall,
   { address, agentId }: FoundAgent,
@@ -258,13 +258,13 @@ export async function destroyAgent(
     return { status: "destroyed", agent_id: agentId, ended_reason: "destroyed" };
   if (answer.status !== "same") throw unknownAgent(agentId);
   const reason = answer.ended_reason as EndedReason;
-  // Destroyed, and we had asked before: that was us, and only the answer was lost.
+  // Destroyed after a repeated command: our first attempt destroyed the agent, and only its answer was lost.
   const ours = repeats && reason === "destroyed";
   return { status: ours ? "destroyed" : "already_ended", agent_id: agentId, ended_reason: reason };
 }
 
 /**
- * Asks for a graceful end: first the deadline hint, then the verb, then the wake where there is one. Rejects with
+ * Asks for a graceful end: first the deadline hint, then the verb, then the wake if the verb returns one. Rejects with
  * `unknown_agent`, `redis_unavailable` or `outcome_unknown`.
  */
 export async function finishAgent(call: ParentCall, agent: FoundAgent): Promise<FinishReceipt> {
@@ -275,7 +275,7 @@ export async function finishAgent(call: ParentCall, agent: FoundAgent): Promise<
   );
   switch (answer.status) {
     case "finishing":
-      // A run that waited for an answer is queued for it; for one that was queued before, a second wake is harmless.
+      // The verb queues a run that waited for an answer; if the run was queued before, a second wake is harmless.
       if (answer.wake !== undefined) await wakeUp(call, agent, answer.wake);
       return { status: "finishing", agent_id: agentId, run: answer.run };
     case "idle":
@@ -288,7 +288,7 @@ export async function finishAgent(call: ParentCall, agent: FoundAgent): Promise<
   }
 }
 
-/** The oldest open question of an agent, if it waits for one. Rejects with `unknown_agent`, `agent_ended`. */
+/** Reads the oldest open question of an agent; undefined if there is none. Rejects with `unknown_agent`, `agent_ended`. */
 async function oldestQuestion(
   { read, client }: ParentCall,
   { address, agentId }: FoundAgent,
@@ -300,8 +300,8 @@ async function oldestQuestion(
 }
 
 /**
- * Answers a question, the oldest open one unless it is named: first the deadline hint, then the verb, then the wake. The
- * same answer again is no mistake. Rejects with `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`,
+ * Answers a question, by default the oldest open one: first the deadline hint, then the verb, then the wake. Repeating the
+ * same answer is safe. Rejects with `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`,
  * `redis_unavailable`, `outcome_unknown`.
  */
 export async function answerQuestion(
@@ -330,7 +330,7 @@ export async function answerQuestion(
     case "waiting":
       return receipt("waiting");
     case "same":
-      // The first try may have ended before its wake: a second one is harmless.
+      // The first attempt may have ended before it added the wake; a second wake is harmless.
       if (answered.agent_status === "queued") await wakeUp(call, agent, answered.wake);
       return receipt(answered.agent_status);
     case "queued":
@@ -353,7 +353,7 @@ export async function answerQuestion(
   }
 }
 
-/** The refusal of an agent that this parent does not have: the same for one that never was and for another parent's. */
+/** Returns the error for an unknown agent: the same for an agent that never existed and for another parent's agent. */
 function unknownAgent(agentId: unknown): SubagentError {
   const shown = quoted(String(agentId));
   return new SubagentError(
@@ -362,7 +362,7 @@ function unknownAgent(agentId: unknown): SubagentError {
   );
 }
 
-/** The refusal of an agent that has ended. */
+/** Returns the error for an agent that has ended. */
 function agentEnded(agentId: string, reason: string): SubagentError {
   return new SubagentError("agent_ended", `Sub-agent "${agentId}" has ended (${reason}): spawn a new one.`, {
     agent_id: agentId,
@@ -370,7 +370,7 @@ function agentEnded(agentId: string, reason: string): SubagentError {
   });
 }
 
-/** The refusal of what would make the log of an agent longer than it may be. `instead`: what the caller does. */
+/** Returns the error for a text that would make an agent's log too long. `instead`: what the caller should do. */
 export function logFull(agentId: string, logBytes: number, instead: string): SubagentError {
   const megabytes = (bytes: number) => `${Math.floor((bytes / 1024 ** 2) * 10) / 10} MB`;
   return new SubagentError(

@@ -1,7 +1,7 @@
 /**
- * What a client has open: the command connection, the subscriber, the installation behind them, the calls on it, and the profiles
- * that it knows. It is loaded when a client is first used, so that importing the package stays light: elsewhere only its types are
- * imported.
+ * The open resources of a client: the command connection, the subscriber, the installation, the calls, and the profile cache.
+ * The module is loaded when a client is first used, so that importing the package stays cheap: other modules import only its
+ * types.
  */
 import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
@@ -32,70 +32,70 @@ import { createReplyChannels, type ReplyChannels } from "./replies/client-channe
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
 import { type TaskWaits, watchTaskWaits } from "./task-wait-reasons.ts";
 
-/** How a client is set up. */
+/** Options of a client. */
 export interface ClientOptions {
   /**
    * `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path/to/redis.sock`; for a cluster
    * `redis+cluster://[user:password@]host:port[,host:port…]` or `rediss+cluster://…`, with some of its nodes.
    */
   redisUrl: string;
-  /** Separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`, default `saq`. */
+  /** Prefix of all keys, separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`, default `saq`. */
   prefix?: string;
   /**
-   * Default: silent, but for a warning of the process (`SUBAGENT_NO_WORKER`) when tasks wait and no worker is live. Failures
-   * reach the caller as errors in any case.
+   * Default: silent, except for a process warning (`SUBAGENT_NO_WORKER`) if tasks wait and no worker is live. The caller gets
+   * failures as errors in any case.
    */
   logger?: Logger;
   clock?: Clock;
-  /** Durations of the protocol; every process of one installation uses the same. */
+  /** Durations of the protocol; every process of one installation must use the same. */
   timing?: Timing;
   /** Host directory of all workspaces, on a volume shared with the workers: for `files` and `readFile` of a parent. */
   workspaceRoot?: string;
-  /** Model of parents that name none; a function is asked at each spawn, and says undefined where none is known yet. */
+  /** Model of parents that name none; a function is called at each spawn and returns undefined if no model is known yet. */
   model?: string | (() => string | undefined);
   /** The operator's own prices by model id, USD per million tokens. */
   prices?: PriceOverrides;
   /**
-   * Folders of agent definitions (markdown files with front matter), read again when they change. A name that stands in
-   * several is that of the first; one that the package ships (`explorer`, `code-reviewer`) is replaced.
+   * Folders of agent definitions (markdown files with front matter), read again when they change. If several folders have the
+   * same name, the first one counts. They replace definitions of the package (`explorer`, `code-reviewer`).
    */
   agents?: readonly string[];
-  /** Ids behind the common names of models, over `haiku`, `sonnet` and `opus` of Anthropic. */
+  /** Model ids by common name; they override Anthropic's `haiku`, `sonnet` and `opus`. */
   models?: Readonly<Record<string, string>>;
-  /** Production mode: nothing is spawned or sent on a Redis that may lose it (`invalid_config`). Default false. */
+  /** Production mode: refuses spawns and messages on a Redis that may lose them (`invalid_config`). Default false. */
   strict?: boolean;
-  /** The operator's limits: replace the defaults of spawn and task, and no caller gets beyond them. */
+  /** The operator's limits: they replace the defaults of spawn and task, and no caller can exceed them. */
   limits?: LimitsInput;
   /** The operator's budgets: `agent` and `parent` bind each agent and parent, `tenant` all parents of a tenant together. */
   budgets?: Budgets;
 }
 
-/** A parent and when it was active last: spawned, sent, answered or finished. `active_at`: ISO 8601, Redis' clock. */
+/** A parent and its last activity: spawn, send, answer or finish. `active_at`: ISO 8601, Redis' clock. */
 export interface ActiveParent {
   parent_id: string;
   tenant: string;
   active_at: string;
 }
 
-/** Every tool that some live worker has; `hasWorkers`: some worker lives, so that what is not there none has. */
+/** The tools of all live workers. `hasWorkers`: a worker is live, so no worker has a tool that is not in `names`. */
 export interface KnownTools {
   names: ReadonlySet<string>;
   hasWorkers: boolean;
 }
 
 /**
- * What a client knows of the profiles that are registered for parents. It remembers what it read last, so that a spawn reads
- * nothing first: the script compares versions, and a spawn under an older version is made again.
+ * A client's cache of registered profiles, so that a spawn need not read the profile first: the script compares the
+ * versions, and a spawn under an older version is sent again.
  */
 interface ProfileCache {
-  /** As it was seen last; undefined: never. */
+  /** Returns the cached profile; undefined: none. */
   known(parent: ParentAddress): RegisteredProfile | undefined;
-  /** Remembers what the spawn script said. Throws `protocol_violation` for what a newer version registered. */
+  /** Caches a profile that Redis returned. Throws `protocol_violation` if a newer version of the package registered it. */
   learn(
     parent: ParentAddress,
     stored: { profile_version: number; content?: string | undefined },
   ): RegisteredProfile;
-  /** Asks Redis. Rejects as the call does, and as {@link ProfileCache.learn} throws. */
+  /** Reads the profile from Redis. Rejects as the call does, and as {@link ProfileCache.learn} throws. */
   read(call: RedisCall, parent: ParentAddress): Promise<RegisteredProfile>;
 }
 
@@ -109,25 +109,25 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   readonly workspaceRoot: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Runs one call; its commands share one second. */
+  /** Runs `work` as one call; its commands share one second. */
   call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
-  /** Runs `send`: the commands that it sends at once leave in one packet, in their order; not so in a cluster. */
+  /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
-  /** Lets work go on that no caller waits for and that never rejects; `close` waits for it, at most a second. */
+  /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
   inBackground(work: Promise<unknown>): void;
-  /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; asks once a connection. */
+  /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
   requireDurable(call: RedisCall): Promise<void>;
-  /** What tools there are, at most five seconds old; not read from Redis if `wanted` are all base tools. */
+  /** Returns the workers' tools, cached for 5 s; does not read Redis if `wanted` are all base tools. */
   knownTools(call: RedisCall, wanted: readonly string[]): Promise<KnownTools>;
-  /** The parents that were active since `sinceMs` (epoch ms), the last active first. */
+  /** Returns the parents that were active since `sinceMs` (epoch ms), the last active first. */
   parentsSince(sinceMs: number): Promise<ActiveParent[]>;
-  /** Waits for Redis, and checks what it is. Rejects as `Client.start` does. */
+  /** Waits for Redis and checks the server. Rejects as `Client.start` does. */
   reach(): Promise<void>;
-  /** Closes everything; what readers and waiters get, the channels say. Idempotent. */
+  /** Closes everything; readers end and waiters reject as {@link ReplyChannels.stop} says. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Opens a client's parts; connects in the background. */
+/** Opens a client's resources; connects in the background. */
 export function openClient(options: ClientOptions): ClientResources {
   const { redisUrl, clock = systemClock, workspaceRoot, strict = false } = options;
   const { logger = createLogger({ level: "silent" }) } = options;
@@ -176,8 +176,8 @@ export function openClient(options: ClientOptions): ClientResources {
 }
 
 /**
- * Makes the scripts of a spawn known to a new connection, so that none of a flight has to be sent again behind those that
- * follow it.
+ * Loads the scripts of a spawn on a new connection. Otherwise Redis could miss one script of a flight, and the client would
+ * send it again after the commands that should follow it.
  */
 function loadFirst(redis: RedisClient): void {
   if (redis.isCluster) return;
@@ -185,7 +185,7 @@ function loadFirst(redis: RedisClient): void {
     redis.script("LOAD", luaSource(verb)).catch(() => {});
 }
 
-/** Work that no caller waits for; `settled` resolves when all of it is over, at the latest after `ms`. */
+/** Creates the set of work that no caller awaits; `settled` resolves when all of it is over, at the latest after `ms`. */
 function openBackground(clock: Clock) {
   const underWay = new Set<Promise<unknown>>();
   return {
@@ -206,7 +206,7 @@ function openBackground(clock: Clock) {
   };
 }
 
-/** The pause with its input checked, each change as one call. */
+/** Returns the pause with checked input and each change as one call. */
 function pauseByCalls(
   { pause }: Installation,
   call: ClientResources["call"],
@@ -226,7 +226,7 @@ function pauseByCalls(
   };
 }
 
-/** What was measured: a refusal by name, or that nothing answered in time. */
+/** Returns the error for a Redis that refused the connection or did not answer in time. */
 function unreachable({ problem, closed }: Connection): SubagentError {
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.");
   return new SubagentError(
@@ -237,7 +237,7 @@ function unreachable({ problem, closed }: Connection): SubagentError {
   );
 }
 
-/** A check of the server, once a connection; passes everything unless `strict`. */
+/** Returns a check of the server that runs once per connection; without `strict` it accepts every server. */
 function durabilityCheck(redis: RedisClient, strict: boolean): ClientResources["requireDurable"] {
   if (!strict) return async () => {};
   let hasPassed = false;
@@ -277,7 +277,7 @@ function toolDirectory({ workers }: Installation, clock: Clock): ClientResources
   };
 }
 
-/** So many parents are remembered; the oldest is forgotten first. */
+/** Maximum number of cached parents; the oldest entry is dropped first. */
 const MOST_KNOWN = 10_000;
 
 function knownProfiles(store: AgentStore): ProfileCache {
@@ -303,7 +303,7 @@ function knownProfiles(store: AgentStore): ProfileCache {
   return profiles;
 }
 
-/** A profile that this version cannot read holds rules that it would not keep. */
+/** Parses a registered profile. Throws if this version cannot read it, because it would not enforce all of its rules. */
 function profileIn(content: string): RegisteredProfile["profile"] {
   const read = ProfileInput.safeParse(jsonIn(content));
   if (read.success) return read.data;

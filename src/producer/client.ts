@@ -1,8 +1,8 @@
 /**
- * A client: what any number of parents in one process share.
+ * A client: the connections that any number of parents in one process share.
  *
- * Owns: the time at which its connections are opened and closed. Its neighbours: `client-resources.ts` is what is open,
- * `parent.ts` what is asked over it; Redis owns all state.
+ * Owns: when its connections are opened and closed. Its neighbours: `client-resources.ts` holds the open resources,
+ * `parent.ts` makes the calls over them; Redis owns all state.
  *
  * 1. Two connections at most, however many parents, readers and waiters there are.
  * 2. Nothing is loaded or opened before the first use or {@link Client.start}; after {@link Client.stop} nothing is left
@@ -26,43 +26,43 @@ import { ModelId, type OperatorDefaults, readInput } from "./input.ts";
 /** See the module's header. */
 export interface Client {
   /**
-   * Loads what talks to Redis (some 200 ms, once a process), opens the connections and waits for Redis, at most a second.
+   * Loads the Redis modules (some 200 ms, once a process), opens the connections and waits for Redis, at most a second.
    * Calling it is optional: the first use does the same.
-   * Rejects with `redis_unavailable` (the client goes on trying to connect), `closed`, or `invalid_config` when the URL
-   * names one node of a cluster as if it were a server, or, with `strict`, a Redis that may lose accepted work. Idempotent.
+   * Rejects with `redis_unavailable` (the client keeps trying to connect), `closed`, or `invalid_config`: the URL names one
+   * node of a cluster as if it were a single server, or, with `strict`, the Redis may lose accepted work. Idempotent.
    */
   start(): Promise<void>;
-  /** Closes the connections; readers end, waiters reject with `closed`. Agents are not touched. Idempotent. */
+  /** Closes the connections; readers end, waiters reject with `closed`. Agents go on. Idempotent. */
   stop(): Promise<void>;
   /**
-   * "Stop spending now": no worker of the installation begins a model call or takes a run until {@link Client.resume}; calls
+   * Stops spending now: no worker of the installation begins a model call or claims a run until {@link Client.resume}; calls
    * in flight may still end. Spawns and messages are still accepted. Resolves to the pause in force: if the installation is
    * paused already, the first reason is kept. `reason`: 1 to 500 characters. Rejects with `invalid_input`,
    * `redis_unavailable`, `outcome_unknown`.
    */
   pause(reason?: string): Promise<PauseState>;
   /**
-   * The parents that spawned or sent since `since`, the last active first: those of the index, which is a hint and
-   * forgets a parent 90 days after its last activity. Rejects with `invalid_input`, `redis_unavailable`.
+   * Returns the parents that were active since `since`, the last active first. They come from an index, which may be
+   * incomplete and forgets a parent 90 days after its last activity. Rejects with `invalid_input`, `redis_unavailable`.
    */
   parents(options?: { since?: Date | string }): Promise<ActiveParent[]>;
-  /** The agent definitions that a spawn may name (`agent: "explorer"`), and the files that cannot be used, with their lines. */
+  /** Returns the agent definitions that a spawn may name (`agent: "explorer"`), and the invalid files with their lines. */
   definitions(): Definitions;
-  /** Goes on within about a second; resolves to the pause that was in force, undefined if none. Rejects as `pause` does. */
+  /** Ends the pause: workers go on within about a second. Resolves to the ended pause, if any. Rejects as `pause` does. */
   resume(): Promise<PauseState | undefined>;
 }
 
-/** A client from the inside. */
+/** The internals of a client. */
 export interface ClientInternals {
-  /** What the operator set for all parents. */
+  /** The operator's settings for all parents. */
   readonly operator: OperatorDefaults;
-  /** What is open; opened on first use. Rejects with `closed` after {@link Client.stop}. */
+  /** Returns the open resources; opens them on first use. Rejects with `closed` after {@link Client.stop}. */
   open(): Promise<ClientResources>;
 }
 
 const internals = new WeakMap<Client, ClientInternals>();
 
-/** The inside of a client made by {@link createClient}; for any other object `invalid_config` is thrown. */
+/** Returns the internals of a client made by {@link createClient}. Throws `invalid_config` for any other object. */
 export function internalsOf(client: Client): ClientInternals {
   const inside = internals.get(client);
   if (inside) return inside;
@@ -91,7 +91,7 @@ const Settings = z.strictObject({
   timing: z.custom(isTiming, `must be ${TIMING_FORM}`).optional(),
 });
 
-/** Makes a client; connects to nothing yet. Throws `invalid_config` or `invalid_input` on wrong options. */
+/** Creates a client; does not connect yet. Throws `invalid_config` or `invalid_input` on wrong options. */
 export function createClient(options: ClientOptions): Client {
   const settings = readInput(Settings, options, "createClient");
   const { prefix, model, prices, limits, budgets, models, agents } = settings;

@@ -1,4 +1,4 @@
-/** A task in two steps: begun and answered at once, its reply waited for later, by this process or another. */
+/** A task in two calls: the first begins it and returns at once, the second waits for its reply, also in another process. */
 import { FIRST_RUN } from "../shared/protocol/keys.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { contextOf, type Parent } from "./parent.ts";
@@ -9,13 +9,13 @@ import { checkSpawn } from "./spawn-input.ts";
 /** A reply that is still in its channel. */
 export interface HeldReply {
   reply: Reply;
-  /** Takes it out of the channel; never rejects. */
+  /** Removes it from the channel; never rejects. False: the ack failed. */
   ack(): Promise<boolean>;
 }
 
 /**
- * Begins a task; its reply comes into the parent's channel. `agent`: with the limits of a spawn. The same `request_key`
- * with the same input answers with the agent of the first call. Its agent may ask, where its allowlist names `ask_parent`.
+ * Begins a task; its reply arrives in the parent's channel. `agent`: with the limits of a spawn. The same `request_key`
+ * with the same input returns the agent of the first call. The agent may ask if its allowlist names `ask_parent`.
  * Rejects like `Parent.spawn`.
  */
 export async function beginTask(
@@ -28,14 +28,14 @@ export async function beginTask(
   return withCall(context, (call) => spawnAgent(call, planned));
 }
 
-/** Throws what refuses a call that is no repetition, as far as it can be told without asking Redis. */
+/** Makes the checks of a new call that need no Redis, and throws the refusal. */
 export function checkTask(parent: Parent, input: unknown, kind: "task" | "agent" | "spawn"): void {
   checkSpawn(kind, input, contextOf(parent), { answersTask: true });
 }
 
 /**
- * Waits for the reply of a task that was begun, however it ends, and leaves it in the channel; readers of this client do
- * not see it meanwhile. Rejects with the reason of `signal`, with `closed` after the parent's stop.
+ * Waits for the reply of a begun task, successful or not, and leaves it in the channel. Readers of this client do not see it
+ * during the wait. Rejects with the reason of `signal`, and with `closed` after the parent's stop.
  */
 export async function waitForTask(
   parent: Parent,

@@ -1,8 +1,8 @@
 /**
- * Whether a job that came due is still wanted by the schedule that it is of.
+ * The check of a due job: whether its schedule still wants it.
  *
- * The parent's hash decides, not the queue: a removal takes away only what has not come due, and a scheduler may be left from a
- * call whose process died. A scheduler that has no schedule is removed here, one that is missing is begun.
+ * The parent's hash decides, not the queue: a removal does not reach jobs that are already due, and a dead process may have
+ * left a scheduler behind. The check removes a scheduler without a schedule and adds a missing one.
  */
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { ScheduleId } from "../shared/protocol/schedule.ts";
@@ -10,21 +10,21 @@ import { type Client, internalsOf } from "./client.ts";
 import type { ParentCall } from "./parent-context.ts";
 import { follow, jobOf, nameOf, readSchedule } from "./schedules.ts";
 
-/** What the parent's schedules say of a job. */
+/** The result of the check of a due job. */
 export interface DueTask {
-  /** Which schedule it is of; absent of a single one whose job does not say it. */
+  /** The schedule of the job; undefined for a job of a schedule with `at` whose data does not name it. */
   scheduleId?: string;
-  /** False: its schedule was removed, is paused, or comes due in another way by now. */
+  /** False: its schedule was removed, is paused, or has other times now. */
   isWanted: boolean;
-  /** When the schedule comes due next, epoch ms; absent of a single one. */
+  /** The next time at which the schedule comes due, epoch ms; undefined for a schedule with `at`. */
   nextMs?: number;
 }
 
 const SINGLE = /^at-[0-9a-f]{32}$/;
 
 /**
- * Asks for the job `jobId` of `parent`; `said`: the `schedule_id` in its data. Undefined: no schedule has put it there. Rejects with
- * `redis_unavailable`.
+ * Checks the job `jobId` of `parent`; `said`: the `schedule_id` in its data. Undefined: no schedule added the job. Rejects
+ * with `redis_unavailable`.
  */
 export async function askSchedule(
   client: Client,
@@ -45,7 +45,7 @@ export async function askSchedule(
   });
 }
 
-/** The `schedule_id` in the id that BullMQ gives an iteration: `repeat:`, the scheduler's name, `:`, epoch ms. */
+/** Returns the `schedule_id` in the job id of a BullMQ scheduler: `repeat:`, the scheduler's name, `:`, epoch ms. */
 function repeatedOf({ tenant, parentId }: ParentAddress, jobId: string): string | undefined {
   const head = `repeat:${nameOf({ tenant, parent_id: parentId, schedule_id: "" })}`;
   if (!jobId.startsWith(head)) return undefined;
@@ -56,7 +56,7 @@ async function askRepeated(call: ParentCall, schedule_id: string): Promise<DueTa
   const { read, parent, client } = call;
   const text = await read(() => client.redis.hget(client.keys.parent(parent).schedules, schedule_id));
   const stands = readSchedule(text);
-  // Another version wrote it.
+  // Another version wrote the schedule: this one cannot refuse its job.
   if (text !== null && !stands) return { isWanted: true };
   const known = { tenant: parent.tenant, parent_id: parent.parentId, schedule_id };
   const isWanted = stands !== undefined && !stands.paused && stands.at === undefined;
@@ -66,8 +66,8 @@ async function askRepeated(call: ParentCall, schedule_id: string): Promise<DueTa
 }
 
 /**
- * The id of a single one is a digest of its schedule, which stands in the hash under `said`. A job that says none is compared with
- * all schedules, at most a hundred of up to 768 KB.
+ * Checks the job of a schedule with `at`. The job id is a digest of the schedule, which is in the hash under `said`. A job
+ * without `said` is compared with all schedules, at most a hundred of up to 768 KB.
  */
 async function askSingle(
   { read, parent, client: { redis, keys } }: ParentCall,
@@ -81,7 +81,7 @@ async function askSingle(
   const isWanted = texts.some((text) => {
     if (text === null) return false;
     const stands = readSchedule(text);
-    // Of what another version wrote it cannot be said that the job is not its.
+    // The job may belong to a schedule that another version wrote and this one cannot read.
     return !stands || (!stands.paused && jobOf(stands) === jobId);
   });
   return { isWanted };

@@ -1,12 +1,12 @@
 /**
- * Progress of a parent's agents: as it happens, from a number on, or of one agent as long as its record is kept.
+ * Progress events of a parent's agents: live, after a number, or of one agent while its record is kept.
  *
- * 1. A reader sees the lines of its parent's history in their order, each once, from its number on. What the channel lost is
- *    read from the history: at the next gap, or when the next line names a number before it that the reader has not had. Text
- *    deltas are live only.
- * 2. The verbs publish while a reader says that it watches; a reader says it at each gap, at least every five seconds.
- * 3. While {@link MOST_WAITING} events wait for a reader nothing is added for it: it reads on from the history when it has taken
- *    them. So what waits is bounded by them and one page, however long the history is and however slow the reader.
+ * 1. A reader gets the lines of its parent's history in order, each once, after its number. If the channel loses a line, the
+ *    reader gets it from the history: at the next gap, or when the next line names a previous number that the reader has not
+ *    had. Text deltas are live only.
+ * 2. The verbs publish while a reader announces that it watches; a reader announces it at each gap, at least every 5 s.
+ * 3. While {@link MOST_WAITING} events wait for a reader, no event is added: the reader continues from the history after it
+ *    has taken them. So the buffer is limited to them and one page, for any length of history and any slow reader.
  */
 import { z } from "zod";
 import { isoTime } from "../shared/protocol/agent.ts";
@@ -27,27 +27,27 @@ import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
 import type { Watcher } from "./subscriber.ts";
 
-/** Events that wait to be taken before nothing is added for their reader. */
+/** Number of waiting events from which no further event is added for their reader. */
 const MOST_WAITING = 1_000;
 const PAGE_LINES = 100;
 
 /**
- * An event as a reader gets it. `at`: ISO 8601, Redis' clock; `number`: stands on the last event of each step: read on from
- * there with `events({ after: number })`. A text delta has neither.
+ * An event as a reader gets it. `at`: ISO 8601, Redis' clock. `number`: on the last event of each step; read on after it with
+ * `events({ after: number })`. A text delta has neither.
  */
 export type NumberedEvent = ProgressEvent & { number?: string; at?: string };
 
-/** The number of an event, or `0` in front of them all. */
+/** The number of an event, or `0`, which is before all events. */
 export const EventNumber = z.string().regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0");
 const EventsWish = z.object({ after: EventNumber.optional() });
 
-/** How events are read: `after` a number, `"0"` for all kept events (default: new events only); `signal` ends the reading. */
+/** Options of an event reader: `after` a number, `"0"` for all kept events (default: only new ones); `signal` ends it. */
 export interface EventOptions {
   signal?: AbortSignal;
   after?: string;
 }
 
-/** Events of all agents of a parent; see `Parent.events`. */
+/** Iterates over the events of all agents of a parent; see `Parent.events`. */
 export function watchParent(
   context: ParentContext,
   options: EventOptions = {},
@@ -55,7 +55,7 @@ export function watchParent(
   return whenOpened(open(context, options));
 }
 
-/** What is kept of one agent's runs; see `Parent.timeline`. */
+/** Reads the kept events of one agent's runs; see `Parent.timeline`. */
 export function timelineOf(context: ParentContext, agentId: string): Promise<NumberedEvent[]> {
   return withAgent(context, agentId, async ({ read, client: { redis, keys } }, { address }) =>
     (await read(() => readTimeline(redis, keys, address))).flatMap(numbered),
@@ -78,15 +78,15 @@ async function open(context: ParentContext, { signal, after: wished }: EventOpti
   });
   forgetStop = context.onStop(stream.end);
   if (signal?.aborted) return stream;
-  // A call that the parent makes afterwards is behind this on the connection: "from now on" is what follows it, and a run that
-  // it begins tells of its beginning, though the channel is not subscribed yet.
+  // The parent's later calls follow this command on the connection, so "from now on" includes all their events. The run of
+  // such a call publishes its first events even if the channel is not subscribed yet.
   const from = watchFrom(client, context, after).catch(() => after);
   reader = new HistoryReader(client, context, stream, from);
   unwatch = client.subscriber.watch(client.keys.parent(context.profile.parent).events, reader.watcher);
   return stream;
 }
 
-/** Says that the parent's events are watched, and answers the number to read on from: `after`, or the newest. */
+/** Announces that the parent's events are watched, and returns the number to read after: `after`, or the newest. */
 function watchFrom(
   { call, redis, keys }: ClientResources,
   { profile: { parent } }: ParentContext,
@@ -101,18 +101,18 @@ function watchFrom(
   );
 }
 
-/** Pushes lines into a stream: those that are told, and from the history those that were not. */
+/** Pushes lines into a stream: published ones, and from the history those that the channel lost. */
 class HistoryReader {
   readonly #client: ClientResources;
   readonly #context: ParentContext;
   readonly #stream: PushIterator<NumberedEvent>;
   readonly #after: Promise<string | undefined>;
-  /** The last number that was pushed, or passed because its line is gone. */
+  /** The last number that was pushed, or skipped because its line is no longer kept. */
   #cursor: string | undefined;
-  /** Lines behind the cursor may stand in the history: what is told is read from there, in its turn. */
+  /** The history may have lines after the cursor: published lines are then read from the history, in order. */
   #isLagging = true;
   #isReading = false;
-  /** Something may have been written since the page under way was asked for. */
+  /** Lines may have been written since the current page was requested. */
   #isAskedAgain = false;
   #hasEnded = false;
 
@@ -128,7 +128,7 @@ class HistoryReader {
     this.#after = after;
   }
 
-  /** Of the channel on which lines are told. */
+  /** The watcher of the parent's events channel. */
   get watcher(): Watcher {
     return {
       onMessage: (message) => this.#hear(message),
@@ -137,12 +137,12 @@ class HistoryReader {
     };
   }
 
-  /** The reader has taken what waited. The first gap begins the reading: before it, nothing is subscribed. */
+  /** Continues when the stream is empty. Does nothing before the first gap, which begins to read after the subscription. */
   goOn(): void {
     if (this.#isLagging && this.#cursor !== undefined) this.#catchUp();
   }
 
-  /** Reads no further. */
+  /** Stops reading. */
   end(): void {
     this.#hasEnded = true;
   }
@@ -151,7 +151,7 @@ class HistoryReader {
     return !this.#hasEnded && this.#stream.waiting < MOST_WAITING;
   }
 
-  /** While kept lines wait for room, text deltas leave it to them. */
+  /** Whether to push text deltas: not while kept lines wait for room. */
   get #takesDeltas(): boolean {
     return this.#hasRoom && (this.#isReading || !this.#isLagging);
   }
@@ -159,7 +159,7 @@ class HistoryReader {
   #hear(message: string): void {
     const told = parseMessage(message);
     if (told.number === undefined) {
-      // The end of a run is told by the verb that ends it.
+      // The verb that ends a run publishes its `ended` event, with a number.
       for (const event of told.events)
         if (event.type !== "ended" && this.#takesDeltas) this.#stream.push(event);
     } else if (this.#isLagging || !this.#hasRoom || this.#hasMissed(told.previous)) this.#catchUp();
@@ -182,7 +182,7 @@ class HistoryReader {
     else if (this.#hasRoom) void this.#read();
   }
 
-  /** Reads on until nothing is left or there is no room. Does not reject: what fails is read at the next gap. */
+  /** Reads the history until its end or until there is no room. Never rejects: the next gap retries a failed read. */
   async #read(): Promise<void> {
     this.#isReading = true;
     try {
@@ -197,7 +197,7 @@ class HistoryReader {
     }
   }
 
-  /** Pushes page by page; resolves to whether it came to the end of the history. */
+  /** Pushes page by page; resolves with true if it reached the end of the history. */
   async #readOn(): Promise<boolean> {
     const { redis, keys, call } = this.#client;
     const { parent } = this.#context.profile;

@@ -1,9 +1,9 @@
 /**
- * What a new agent is made of, from four layers: the operator's settings, the parent's profile (its options over what is
- * registered for it), an agent definition, and the spawn itself. Each may only narrow those before it. Pure.
+ * The settings of a new agent, merged from four layers: the operator's settings, the parent's profile (its options over its
+ * registered profile), an agent definition, and the spawn itself. Each layer may only narrow those before it. Pure.
  *
- * A definition is a file that was not written for this parent: where it asks for more than the profile has (tools, skills,
- * turns), it gets what there is. A spawn that asks for more is refused.
+ * A definition is a file that was not written for this parent: if it asks for more than the profile has (tools, skills,
+ * turns), it gets what the profile has. A spawn that asks for more is refused.
  */
 import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
@@ -46,20 +46,20 @@ export interface Profile extends Omit<z.output<typeof ProfileInput>, "permission
   answer_within_ms: number;
   /** Layers of rules; every one must permit a call. */
   permissions: PermissionRules[];
-  /** Of this parent object alone. */
+  /** The lease of this parent object; it is never registered. */
   lease?: NonNullable<z.output<typeof OptionsInput>["lease"]>;
-  /** Of the registered profile that this one narrows. */
+  /** Version of the registered profile that this one narrows. */
   version?: number;
-  /** The options alone, as they were given: without defaults, the operator and what is registered. */
+  /** The parent's options as given: without defaults, operator settings and registered profile. */
   own: z.output<typeof ProfileInput>;
-  /** The same options under another registered profile. Throws `invalid_input` where they are wider than it. */
+  /** Returns the same options under another registered profile. Throws `invalid_input` if they are wider than it. */
   withProfile(registered: RegisteredProfile): Profile;
 }
 
 /**
- * A parent's checked profile: its options, which narrow what is `registered` for it. Throws `nested_spawn` for the identity
- * of a sub-agent, `invalid_input` for anything malformed, for a limit above what the operator allows a task, the largest
- * kind of run, and for what is wider than the registered profile.
+ * Checks the options of a parent and returns its profile. Throws `nested_spawn` if `parentId` is the uid of a sub-agent.
+ * Throws `invalid_input` for malformed options, and for a limit above the operator's limit for a task, the largest kind of
+ * run. Its `withProfile` throws for options wider than the registered profile.
  */
 export function profileOf(input: z.input<typeof OptionsInput>, operator: OperatorDefaults): Profile {
   if (typeof input.parentId === "string" && Uid.safeParse(input.parentId.trim().toLowerCase()).success) {
@@ -79,7 +79,7 @@ export function profileOf(input: z.input<typeof OptionsInput>, operator: Operato
   return withProfile(UNREGISTERED);
 }
 
-/** Options over a registered profile: names, limits and times may only be narrowed, what forbids is added. */
+/** Merges options into a registered profile: they may only narrow names, limits and times; prohibitions add up. */
 function profileUnder(
   own: z.output<typeof ProfileInput>,
   { version, profile: base }: RegisteredProfile,
@@ -119,13 +119,13 @@ function profileUnder(
   };
 }
 
-/** What a spawn may say about what it inherits. */
+/** The inheritable options of a spawn, its definition and its limits. */
 export interface InheritanceInput extends Inheritable {
   agent?: string | undefined;
   limits?: LimitsInput | undefined;
 }
 
-/** What holds for the agent. `tools` are still to be held against those that workers have; absent: the profile's. */
+/** The merged settings of an agent. The caller must still compare `tools` with the workers' tools; undefined: the profile's. */
 export interface Inherited {
   model: string | undefined;
   limits: Limits;
@@ -147,7 +147,7 @@ export interface Inherited {
   >;
 }
 
-/** The layers together. Throws `invalid_input` for what is wider than allowed, `unknown_definition`. */
+/** Merges the layers. Throws `invalid_input` for a value wider than allowed, and `unknown_definition`. */
 export function inherit(
   what: string,
   defaults: Limits,
@@ -185,7 +185,10 @@ export function inherit(
   };
 }
 
-/** What a spawn itself asks of a model that does not take it is refused; what is inherited is taken as far as it goes. */
+/**
+ * Returns effort and task budget. Throws `invalid_input` if the spawn itself names a value that the model does not support;
+ * reduces an inherited value to what the model supports.
+ */
 function paceOf(
   what: string,
   model: string | undefined,
@@ -235,8 +238,8 @@ function limitsOf(
 }
 
 /**
- * A definition's tools are those that the profile has, too, at least one where it names any: an agent without could only guess.
- * A spawn may name some of them.
+ * Returns the requested tools. A definition offers those of its tools that the profile also has; a spawn may name some of
+ * them. Throws `invalid_input` if none of the definition's tools is left: an agent without tools could only guess.
  */
 function toolsOf(
   what: string,
@@ -253,7 +256,7 @@ function toolsOf(
   return asked ?? offered;
 }
 
-/** A number that is at most what is allowed, where anything is said of that. */
+/** Returns the requested number, by default the allowed one. Throws `invalid_input` if it exceeds the allowed one. */
 function atMostOf(
   what: string,
   field: "transcript_ms" | "task_budget",
@@ -264,7 +267,7 @@ function atMostOf(
   return asked ?? allowed;
 }
 
-/** An effort that is at most the allowed one, where there is one. */
+/** Returns the requested effort, by default the allowed one. Throws `invalid_input` if it exceeds the allowed one. */
 function effortUnder(
   what: string,
   allowed: Effort | undefined,
@@ -274,7 +277,10 @@ function effortUnder(
   return asked ?? allowed;
 }
 
-/** Names under two lists that may each be absent (all): those asked for, none of which may be missing in either. */
+/**
+ * Returns the requested names, by default the allowed ones. Throws `invalid_input` for a name that the profile's or the
+ * definition's list lacks; an undefined list allows all names.
+ */
 function narrowedNames(
   what: string,
   field: string,
@@ -289,17 +295,17 @@ function narrowedNames(
   return asked ?? (allowed && [...allowed]);
 }
 
-/** All names of all lists, each once; undefined where there are none. */
+/** Returns all names of all lists, each once; undefined if there are none. */
 function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
   return nonEmpty([...new Set(lists.flatMap((names) => names ?? []))]);
 }
 
-/** The list; undefined where it is absent or empty. */
+/** Returns the list; undefined if it is undefined or empty. */
 export function nonEmpty<T>(list: T[] | undefined): T[] | undefined {
   return list && list.length > 0 ? list : undefined;
 }
 
-/** The most a spawn of this profile may use: the defaults of its kind, as set by the operator and capped by the profile. */
+/** Returns the maximum limits of a spawn: the defaults of its kind, replaced by the operator's and capped by the profile's. */
 export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile: LimitsInput): Limits {
   const base: Limits = { ...defaults, ...operator.limits };
   const capped: LimitsInput = {};
@@ -309,14 +315,14 @@ export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile
   return { ...base, ...capped };
 }
 
-/** `base` narrowed by a wish, or `invalid_input` naming field, wish and what is allowed. */
+/** Returns `base` narrowed by `wish`. Throws `invalid_input` with the field, the wish and the allowed value. */
 export function narrowed(base: Limits, wish: LimitsInput, what: string): Limits {
   const answer = narrowLimits(base, wish);
   if (answer.status === "narrowed") return answer.limits;
   throw widerError(what, `limits.${answer.field}`, answer.wished, answer.allowed);
 }
 
-/** The refusal of a wish that asks for more than is allowed. */
+/** Returns the error for a value that is more than allowed. */
 export function widerError(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
   const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
   return new SubagentError(

@@ -1,6 +1,6 @@
 /**
- * Reads what callers hand in: nothing gets past here that is malformed, over-long or too deeply nested. `inheritance.ts` refuses
- * what is wider than the operator and the parent's profile allow. Pure.
+ * Reads the input of callers and refuses malformed, over-long or too deeply nested input. `inheritance.ts` refuses input that
+ * is wider than the operator and the parent's profile allow. Pure.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -24,26 +24,27 @@ import { clip, quoted } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 
 /**
- * `schema` behind a step that takes `null` for a field left out: models and foreign callers write it so. A required field that
- * is null is missing.
+ * Returns `schema` with a step before it that treats a `null` field as absent, because models and foreign callers write
+ * `null`. A required field that is null counts as missing.
  */
 export function nullsLeftOut<S extends z.ZodType>(schema: S) {
   return z.preprocess(withoutNulls, schema);
 }
 
-/** Most wrong fields that a refusal names, most unknown names in one of them, and most characters of each. */
+/** Maximum number of wrong fields in a refusal, and of unknown names in one issue. */
 const MOST_ISSUES = 20;
+/** Maximum characters of a shown name. */
 const MOST_NAME_CHARS = 100;
 
 /**
- * `value` as `schema` reads it, or `invalid_input` naming the wrong fields; `what` says what was refused. A field that is
- * undefined is absent, at any depth: spread over a setting it would lift it.
+ * Returns `value` as parsed by `schema`. Throws `invalid_input` with the wrong fields; `what` names the refused call. Removes
+ * undefined fields at every depth, because spreading them over a setting would unset it.
  */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   return withoutUndefined(readAsWritten(schema, value, what));
 }
 
-/** As {@link readInput}, for a schema of the caller's own: what that one answers stays as it is. */
+/** Like {@link readInput}, for a schema of the caller: leaves the parsed value unchanged. */
 export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   if (depthOf(value) > JSON_MAX_DEPTH) {
     const sentence = `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`;
@@ -59,7 +60,7 @@ export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, wh
   throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${list}.`, { issues });
 }
 
-/** A value without the fields that are undefined. What is of a class (a signal, a logger) stays as it is. */
+/** Returns the value without undefined fields. Leaves instances of classes (a signal, a logger) unchanged. */
 function withoutUndefined<T>(value: T): T;
 function withoutUndefined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((each: unknown) => withoutUndefined(each));
@@ -85,7 +86,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   string: "text",
 };
 
-/** What is wrong, as a sentence that says what to write; undefined leaves it to the schema's own words. */
+/** Returns the problem as a sentence that says what to write; undefined: zod uses the schema's own message. */
 function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type":
@@ -111,12 +112,12 @@ function unitOf(origin: string): string {
   return origin === "array" ? " entries long" : "";
 }
 
-/** A digest of a JSON value that does not depend on the order of keys; undefined fields count as absent. */
+/** Returns a digest of a JSON value that does not depend on the order of keys; undefined fields count as absent. */
 export function digestOf(value: unknown): string {
   return createHash("sha256").update(canonical(value)).digest("hex");
 }
 
-/** A JSON value in the one form that does not depend on the order of keys; undefined fields are left out. */
+/** Returns a JSON value as canonical text, independent of the order of keys; omits undefined fields. */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
@@ -127,7 +128,7 @@ export function canonical(value: unknown): string {
   return `{${fields.join(",")}}`;
 }
 
-/** Longest idle time that may be asked for: 24 hours. */
+/** Maximum idle time: 24 hours. */
 const MAX_IDLE_MS = 24 * 3_600_000;
 const MAX_NAMES = 256;
 const MAX_FALLBACKS = 8;
@@ -154,14 +155,14 @@ export const Names = z
   .array(Name)
   .max(MAX_NAMES)
   .transform((names) => [...new Set(names)]);
-/** Models that are asked in this order while those before cannot answer. */
+/** Fallback models, called in this order while the models before them cannot answer. */
 export const ModelChain = z.array(ModelId).max(MAX_FALLBACKS);
 /** The name of an agent definition. */
 export const DefinitionName = z.string().trim().min(1).max(64);
 /** Idle time after which an idle agent is destroyed, ms. */
 export const IdleMs = z.int().min(1).max(MAX_IDLE_MS);
 
-/** What a message says, and brings. */
+/** Text and attachments of a message. */
 export const MessageInput = z
   .strictObject({
     text: MessageText,
@@ -170,10 +171,10 @@ export const MessageInput = z
     images: ImagesInput.optional(),
   })
   .refine(fitTogether, TOO_MUCH_ATTACHED);
-/** What `send` takes besides the text: a `message_id` makes it repeatable; `files` and `images`: 4 MB together. */
+/** Options of `send` besides the text: a `message_id` makes it repeatable; `files` and `images`: 4 MB together. */
 export type MessageOptions = Omit<z.input<typeof MessageInput>, "text">;
 
-/** Longest time for which a question may wait: 24 hours. */
+/** Maximum time for which a question may wait: 24 hours. */
 const MAX_ANSWER_MS = 24 * 3_600_000;
 /** How long a sub-agent's question waits for its answer, ms. */
 export const AnswerMs = z.int().min(1).max(MAX_ANSWER_MS);
@@ -192,7 +193,7 @@ const LeaseInput = z.strictObject({
   ms: z.int().min(SHORTEST_LEASE_MS).max(LONGEST_LEASE_MS).default(LEASE_MS),
 });
 
-/** What a parent hands down and a spawn may narrow. */
+/** Options of a parent that its agents inherit and a spawn may narrow. */
 export const INHERITABLE = {
   model: ModelId.optional(),
   fallback_models: ModelChain.optional(),
@@ -209,7 +210,7 @@ export const INHERITABLE = {
 /** See {@link INHERITABLE}. */
 export type Inheritable = z.output<z.ZodObject<typeof INHERITABLE>>;
 
-/** What a parent hands down, as it is registered; every field is optional. See `ParentOptions`. */
+/** The profile that a parent's agents inherit, as it is registered; every field is optional. See `ParentOptions`. */
 export const ProfileInput = z.strictObject({
   ...INHERITABLE,
   limits: LimitsInput.optional(),
@@ -222,32 +223,32 @@ export const ProfileInput = z.strictObject({
 /** See {@link ProfileInput}. */
 export type ProfileInput = z.input<typeof ProfileInput>;
 
-/** What makes a parent: who it is, and its profile. See `ParentOptions`. */
+/** Options of a parent: its identity, its profile and its lease. See `ParentOptions`. */
 export const OptionsInput = ProfileInput.extend({
   parentId: ParentId,
   tenant: TenantId.default("default"),
   lease: LeaseInput.optional(),
 });
 
-/** A profile that is registered for a parent; version 0: none ever was. */
+/** A profile that is registered for a parent; version 0: none was registered. */
 export interface RegisteredProfile {
   readonly version: number;
   readonly profile: z.output<typeof ProfileInput>;
 }
 
-/** What a parent has for which nothing was registered. */
+/** The profile of a parent without a registered one. */
 export const UNREGISTERED: RegisteredProfile = { version: 0, profile: {} };
 
-/** What a client's operator sets for all parents: replaces the defaults and is never exceeded. */
+/** The operator's settings for all parents of a client: they replace the defaults, and no parent can exceed them. */
 export interface OperatorDefaults {
   readonly model?: string | undefined;
-  /** Whether `model` is looked up each time, and undefined where nothing says one yet. */
+  /** Whether `model` is looked up at each access; it is then undefined while no model is known. */
   isModelLookedUp?: boolean;
   limits: LimitsInput;
   budgets?: Budgets;
-  /** Prices by model id, over the built-in table. */
+  /** Prices by model id; they override the built-in table. */
   prices?: PriceOverrides;
-  /** Ids by the common names of models (`haiku`, `sonnet`, `opus`), over the built-in ones. */
+  /** Ids by the common names of models (`haiku`, `sonnet`, `opus`); they override the built-in ones. */
   models?: Readonly<Record<string, string>>;
   /** The agent definitions that a spawn may name. */
   definitions?: DefinitionSource;

@@ -1,19 +1,19 @@
 /**
- * What a sub-agent said, as a parent's model gets to read it.
+ * A sub-agent's text in the form that a parent's model reads.
  *
- * 1. Status, stop reason and counters come from the runtime. Nothing a sub-agent writes can look like them: a forwarded text
- *    stands behind a fence whose boundary is random, and the beginnings of our delimiters and notes are broken in it.
- * 2. What a tool returns is at most {@link MAX_TEXT_CHARS} code points, notes included.
+ * 1. Status, stop reason and counters come from the runtime. A sub-agent's text cannot imitate them: a forwarded text is
+ *    inside a fence with a random boundary, and the beginnings of our delimiters and notes are broken in it.
+ * 2. A tool result has at most {@link MAX_TEXT_CHARS} code points, notes included.
  */
 import type { ChannelEntry, Question, Reply } from "../shared/protocol/reply.ts";
 import { fenced, quoted } from "./text-boundary.ts";
 
-/** The longest text of a `task` or `agent` result, in code points. */
+/** Maximum length of a `task` or `agent` result, in code points. */
 export const MAX_TEXT_CHARS = 5_000;
 
 const CUT = "\n[… cut …]";
 
-/** One entry of the channel for a user message: a head line by the runtime, the text as data, a closing delimiter. */
+/** Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter. */
 export function asData(entry: ChannelEntry): string {
   const from = `agent_id="${entry.agent_id}" run="${entry.run}"`;
   if (entry.kind === "message") {
@@ -25,7 +25,7 @@ export function asData(entry: ChannelEntry): string {
   return fenced("reply", `${from} ${facts}`, saidIn(entry));
 }
 
-/** An open question for a user message; the head line says how to answer it. */
+/** Returns an open question for a user message; the head line says how to answer it. */
 export function asQuestion({
   agent_id,
   text,
@@ -35,7 +35,7 @@ export function asQuestion({
   return fenced("question", head, text);
 }
 
-/** A reply as the result of the tool that waited for it: its summary, and notes where something is to be said about it. */
+/** Returns a reply as a tool result: its text, a note if the run did not succeed, and a note about unknown tools. */
 export function asToolResult(reply: Reply, unknownTools: readonly string[] = []): string {
   const unknown = unknownTools.length > 0 && `Unknown tools were left out: ${unknownTools.join(", ")}.`;
   const tail = unknown ? `\n\n[sub-agent: ${shorten(quoted(unknown), MAX_TEXT_CHARS / 5)}]` : "";
@@ -44,7 +44,7 @@ export function asToolResult(reply: Reply, unknownTools: readonly string[] = [])
   return `${head}${shorten(quoted(saidIn(reply)), room)}${tail}`;
 }
 
-/** The output as compact JSON, where one was asked for; else the summary. */
+/** Returns the output as compact JSON, or the summary if there is no output. */
 function saidIn({ output, summary }: Reply): string {
   return output === undefined ? summary : JSON.stringify(output);
 }
@@ -55,7 +55,7 @@ function noteOn({ status, stop_reason, error }: Reply): string {
   return `[sub-agent ${status}, ${stop_reason}${why}]\n`;
 }
 
-/** `text` in at most `maxChars` code points, a mark included where it was cut. */
+/** Cuts `text` to at most `maxChars` code points, including the mark at the cut. */
 export function shorten(text: string, maxChars: number): string {
   const points = [...text];
   if (points.length <= maxChars) return text;

@@ -1,9 +1,9 @@
 /**
- * The parent's calls as tools for its model: for the SDK's tool runner, or for a loop of one's own on the Messages API.
+ * The parent's calls as tools for its model: for the SDK's tool runner, or for the caller's own loop on the Messages API.
  *
  * 1. A refusal is a sentence for the model, never a failure of the loop. Only cancellation rejects.
- * 2. Limits are the operator's and the profile's: no input can set them. What an input may hold besides its form is checked
- *    by the call behind it.
+ * 2. Limits are the operator's and the profile's: no input can set them. The tool checks the form of an input, the call that
+ *    it makes checks the rest.
  */
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
@@ -31,7 +31,7 @@ const files = z
   .optional()
   .describe("Text files for its workspace");
 
-/** One schema a tool, by its name. */
+/** The input schemas, by tool name. */
 export const TOOL_INPUTS = {
   spawn_sub_agent: z.strictObject({
     name: z.string().describe('Display name; the agent_id is made from it, e.g. "data_collector"'),
@@ -64,7 +64,7 @@ export const TOOL_INPUTS = {
 /** A tool of the parent's model. */
 export type ParentToolName = keyof typeof TOOL_INPUTS;
 
-/** What the model is told about each tool. */
+/** Descriptions of the tools for the model. */
 const TOOL_DESCRIPTIONS: Record<ParentToolName, string> = {
   spawn_sub_agent:
     "Create a sub-agent with a conversation of its own. It waits for send_agent_message. At most 10 live at a time.",
@@ -79,30 +79,30 @@ const TOOL_DESCRIPTIONS: Record<ParentToolName, string> = {
     "Run a sub-agent to completion and get its final text (at most 5,000 characters). Use it for research whose steps you need not see.",
 };
 
-/** What a caller of {@link ParentTool.run} hands over; the SDK's tool runner does it by itself. */
+/** The context of a {@link ParentTool.run} call; the SDK's tool runner passes its own. */
 export interface ToolRunContext {
-  /** The call, given by a caller that turns what is thrown into an error result. */
+  /** The tool call. Set it if the caller turns a thrown error into an error result. */
   toolUse?: { id: string };
   /** Aborting it destroys the sub-agent that a `task` or `agent` call waits for. */
   signal?: AbortSignal | null | undefined;
   /**
-   * Is handed the ack of what a `check_sub_agent` call reports, for a caller that still has to deliver the result: until it
-   * calls that, the replies come again. Default: they are acked before `run` resolves.
+   * Receives the ack of the replies that a `check_sub_agent` call reports, for a caller that must still deliver the result.
+   * Until the caller calls the ack, the replies come again. Default: they are acked before `run` resolves.
    */
   ackLater?: ((ack: () => Promise<void>) => void) | undefined;
 }
 
-/** One tool: the definition for the Messages API, and what runs it. */
+/** One tool: its definition for the Messages API, and the function that runs it. */
 export interface ParentTool {
   readonly name: ParentToolName;
   readonly description: string;
-  /** JSON Schema, derived from what `run` checks. */
+  /** JSON Schema, derived from the schema that `run` checks. */
   readonly input_schema: { type: "object"; [key: string]: unknown };
-  /** Hands the input on unchanged: `run` checks it. */
+  /** Returns the input unchanged: `run` checks it. */
   parse(content: unknown): unknown;
   /**
-   * Runs one call and resolves with the text of its result. A refusal is such a text, too; with a `toolUse` in the
-   * context it is thrown instead, because that is how the SDK's runner learns that a result is an error.
+   * Runs one call and resolves with the text of its result. A refusal is also returned as text. With a `toolUse` in the
+   * context it is thrown instead, because the SDK's runner recognises an error result only by a thrown error.
    */
   run(input: unknown, context?: ToolRunContext): Promise<string>;
 }
@@ -114,7 +114,7 @@ export interface ToolUse {
   input: unknown;
 }
 
-/** The block that answers it in the next user message. */
+/** The block that answers a {@link ToolUse} in the next user message. */
 export interface ToolResult {
   type: "tool_result";
   tool_use_id: string;
@@ -129,7 +129,7 @@ interface Call extends Pick<ToolRunContext, "ackLater"> {
 }
 type Run = (context: ParentContext, call: Call) => Promise<string>;
 
-/** `run` behind the check of its input. */
+/** Returns `run` with a check of its input before it. */
 function checked<S extends z.ZodType>(
   schema: S,
   run: (context: ParentContext, input: z.output<S>, call: Call) => Promise<string>,
@@ -186,15 +186,15 @@ const RUNS: Record<ParentToolName, Run> = {
 const NAMES = Object.keys(TOOL_INPUTS) as ParentToolName[];
 const Names = z.array(z.enum(NAMES));
 
-/** A parent's tools, in a fixed order: all of them, or those that are named. Throws `invalid_input` for other names. */
+/** Returns a parent's tools in a fixed order: all, or the named ones. Throws `invalid_input` for other names. */
 export function parentTools(context: ParentContext, names?: readonly ParentToolName[]): ParentTool[] {
   const wanted = new Set(names === undefined ? NAMES : readInput(Names, names, "tools"));
   return NAMES.filter((name) => wanted.has(name)).map((name) => toolOf(context, name));
 }
 
 /**
- * Answers a `tool_use` block for a loop of one's own: always with a `tool_result`, for a refusal, a tool that is not
- * there or a cancelled call with `is_error`.
+ * Answers a `tool_use` block for the caller's own loop. Always resolves with a `tool_result`; it has `is_error` for a
+ * refusal, an unknown tool or a cancelled call.
  */
 export async function answerToolUse(
   tools: readonly ParentTool[],
@@ -237,7 +237,7 @@ function toolOf(context: ParentContext, name: ParentToolName): ParentTool {
 const MOST_LISTED = 64;
 const DESCRIPTION_CHARS = 300;
 
-/** What `agent` may name, for the model to choose from. */
+/** Adds the names of the definitions to the `agent` property, so that the model can choose one; removes it if there are none. */
 function withDefinitions(
   properties: Record<string, unknown>,
   { operator }: ParentContext,
@@ -257,7 +257,7 @@ function inSeconds(iso: string): string {
   return iso.replace(/\.\d+Z$/, "Z");
 }
 
-/** Status and counters as JSON, then the open questions and what has come, or what was said last. */
+/** Returns status and counters as JSON, then the open questions, then the new entries or the last text. */
 function reportOn(
   { agent_id, status, ended_reason, run, limits, progress, questions = [] }: AgentView,
   news: NewReplies,

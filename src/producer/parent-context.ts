@@ -1,4 +1,4 @@
-/** What every call of one parent works with: who the parent is, what is open, and how a wait ends with the parent. */
+/** The context of every call of one parent: its profile, the opened client, and how a wait ends when the parent stops. */
 
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { onAbort } from "../shared/stop-signal.ts";
@@ -7,13 +7,13 @@ import type { Profile } from "./inheritance.ts";
 import type { OperatorDefaults } from "./input.ts";
 import type { RedisCall } from "./redis-call.ts";
 
-/** See the module's sentence. */
+/** See the module's header. */
 export interface ParentContext {
   readonly profile: Profile;
   readonly operator: OperatorDefaults;
-  /** The opened client. Rejects with `closed` after the parent's or the client's stop. */
+  /** Returns the opened client. Rejects with `closed` after the parent's or the client's stop. */
   open(): Promise<ClientResources>;
-  /** Calls `end` with the reason when the parent stops; the function it returns takes that back. */
+  /** Calls `end` with the reason when the parent stops; the returned function unregisters `end`. */
   onStop(end: (reason: unknown) => void): () => void;
 }
 
@@ -32,7 +32,7 @@ export async function withCall<T>(
   return client.call((call) => work({ client, parent, ...call }));
 }
 
-/** Calls `cancel` with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */
+/** Calls `cancel` with the reason when `signal` aborts or the parent stops; the returned function unregisters it. */
 export function onCancel(
   { onStop }: Pick<ParentContext, "onStop">,
   signal: AbortSignal | undefined,

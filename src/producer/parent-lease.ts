@@ -1,44 +1,44 @@
 /**
- * A parent's lease: as long as this process renews it, the parent's agents go on; when it has lapsed, the sweepers end or finish
+ * A parent's lease: while this process renews it, the parent's agents go on. When it has expired, the sweepers end or finish
  * the agents that were spawned under it.
  *
- * Owns: when the lease was renewed last, and the timer of the next renewal. Its neighbours: `hold` in Redis counts the time,
- * the sweepers enforce it; several processes of one parent hold it together, and it lasts as long as any of them says.
+ * Owns: the time of the last renewal, and the timer of the next one. Its neighbours: the verb `hold` records the lease in
+ * Redis, and the sweepers enforce it. Several processes of one parent hold the lease together; the latest expiry counts.
  *
  * 1. No agent is spawned under a lease that this process has not renewed within half of its time.
  *
- * Nothing is renewed before the parent's first call, nor after its stop: a parent that is made again in time loses nothing.
+ * The process renews nothing before the parent's first call or after its stop. A parent created again in time loses nothing.
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
 import type { ClientResources } from "./client-resources.ts";
 
-/** A renewal that failed is tried again after this long. */
+/** Delay before a failed renewal is retried. */
 const RETRY_MS = 1_000;
 
 /** A parent's lease, renewed while this process lives and until the parent's stop. */
 export interface LeaseOptions {
   /**
-   * What becomes of the agents that this parent object spawns when the lease has lapsed: `keep`: nothing, as without a lease;
+   * The fate of the agents that this parent object spawns when the lease has expired. `keep`: they go on, as without a lease;
    * `finish`: a run reports what it has, and an agent without a run ends; `destroy`: each ends at once.
    */
   onParentGone: "keep" | "finish" | "destroy";
   /**
-   * How long the parent may be silent, default 60,000 ms, at least 1 s, at most 24 h; longer than this process ever stands
-   * still. The agents follow some 10 s later: first a sweeper must have seen that Redis is there and the parent is not.
+   * How long the parent may be silent, default 60,000 ms, at least 1 s, at most 24 h. Choose it longer than this process can
+   * be blocked. The agents follow some 10 s later: a sweeper first makes sure that Redis is up and the parent is gone.
    */
   ms?: number | undefined;
 }
 
 /** See the module's header. */
 export interface ParentLease {
-  /** Resolves when the lease holds. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
+  /** Renews the lease if needed; resolves when it holds. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
   hold(client: ClientResources): Promise<void>;
-  /** Ends the renewals; the lease runs out by itself. Idempotent. */
+  /** Ends the renewals; the lease then expires. Idempotent. */
   stop(): void;
 }
 
-/** The lease of `parent`, not held yet. */
+/** Creates the lease of `parent`, not held yet. */
 export function createParentLease(parent: ParentAddress, ms: number): ParentLease {
   let heldAtMs = Number.NEGATIVE_INFINITY;
   let holding: Promise<void> | undefined;

@@ -1,12 +1,12 @@
 /**
- * A parent: the face of everything its sub-agents do for it.
+ * A parent: the public interface to its sub-agents.
  *
- * Owns: its profile, and which of its readers and tasks are open in this process. Its neighbours: the client owns the
- * connections, Redis owns the agents; another parent object with the same id sees and may do the same.
+ * Owns: its profile, and its open readers and tasks in this process. Its neighbours: the client owns the connections, Redis
+ * owns the agents. Another parent object with the same id sees and may do the same.
  *
  * 1. Every call is checked before anything is sent, and answers or rejects within a second; only `task`, `taskAll`, the
  *    waits and the iterators wait.
- * 2. After {@link Parent.stop} nothing of it waits any more. Its agents go on.
+ * 2. After {@link Parent.stop} none of its calls waits any more. Its agents go on.
  */
 import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
@@ -64,48 +64,51 @@ import { type WaitOptions, waitAll, waitAny } from "./wait.ts";
 import { type ParentWebhook, parentWebhook } from "./webhook.ts";
 import { filesOf, readFileOf } from "./workspace-files.ts";
 
-/** Who a parent is, what its sub-agents inherit unless a spawn narrows it, and over which client it speaks. */
+/** Options of a parent: its identity, the profile that its sub-agents inherit unless a spawn narrows it, and its client. */
 export interface ParentOptions {
   /** 1 to 64 characters of `A-Za-z0-9._-`. */
   parentId: string;
   /** The parent's owner, default `default`. */
   tenant?: string | undefined;
-  /** Required here, in the client or in each spawn. */
+  /** The model; required here, in the client or in each spawn. */
   model?: string | undefined;
-  /** Asked in this order while the model cannot answer. */
+  /** Models called in this order while the model cannot answer. */
   fallback_models?: string[] | undefined;
   /** Replaces the standard instructions. */
   system?: string | undefined;
-  /** Exactly these; default: all of the worker's. Common names (`Read`, `Grep`, `Bash`) are understood. */
+  /** The only tools allowed; default: all of the worker's. Common names (`Read`, `Grep`, `Bash`) are accepted. */
   tools?: string[] | undefined;
-  /** Never these. */
+  /** Tools that are never allowed. */
   disallowed_tools?: string[] | undefined;
-  /** Exactly these of the worker's skills; default: all. */
+  /** The only skills of the worker to use; default: all. */
   skills?: string[] | undefined;
-  /** Hooks of the worker that hold for these agents besides those that hold for all. */
+  /** Hooks of the worker for these agents, in addition to its hooks for all agents. */
   hooks?: string[] | undefined;
-  /** What tools may do: `{ deny: ["bash(rm *)"], ask: ["write_file"] }`. */
+  /** Permission rules for tools: `{ deny: ["bash(rm *)"], ask: ["write_file"] }`. */
   permissions?: PermissionRules | undefined;
-  /** Narrow the operator's. */
+  /** Limits that narrow the operator's. */
   limits?: LimitsInput | undefined;
   alerts?: AlertThresholds | undefined;
-  /** What each of its agents, and all together, may spend; narrow the operator's. At 80 % a run is told, at 100 % it reports what it has. */
+  /**
+   * Spending limits of each agent and of all agents together; they narrow the operator's. At 80 % a run is warned, at 100 %
+   * it reports what it has.
+   */
   budgets?: Omit<Budgets, "tenant"> | undefined;
   /** Whether agents take further messages after a reply, default false. */
   keep_alive?: boolean | undefined;
   /** Idle time after which an agent ends (`idle`), default 600,000 ms, at most 24 h. */
   idle_ms?: number | undefined;
-  /** How long the conversation of an ended agent stays readable after the ack of its end, at most 7 days; default: until the ack. */
+  /** How long an ended agent's conversation is kept after the ack of its end, ms, at most 7 days; default: until the ack. */
   transcript_ms?: number | undefined;
-  /** How thorough the models are to be, `low` to `max`; sent to those that take it. A spawn may ask for less. */
+  /** The effort of the models, `low` to `max`; sent to models that support it. A spawn may ask for less. */
   effort?: Effort | undefined;
-  /** Tokens that the model is told it has for a run, 20,000 at least, to pace itself by: advice, not a cap. */
+  /** Number of tokens that the model is told to pace a run by, at least 20,000: advice, not a cap. */
   task_budget?: number | undefined;
-  /** How long an agent's question waits for its answer before its default holds, ms; default 1 h, at most 24 h. */
+  /** How long an agent's question waits for an answer before its default is used, ms; default 1 h, at most 24 h. */
   answer_within_ms?: number | undefined;
-  /** Whether its agents follow when this process is gone; default: they go on, as do those of the API's and MCP's parents. */
+  /** Whether its agents end when this process is gone. Default: they go on, as agents of API and MCP parents do. */
   lease?: LeaseOptions | undefined;
-  /** Shared; stays its owner's to stop. Without one the parent makes its own on `redisUrl` and `prefix`, and stops it. */
+  /** A shared client; its owner stops it. Without one the parent makes its own from `redisUrl` and `prefix`, and stops it. */
   client?: Client;
   /** Default `redis://127.0.0.1:6379`. */
   redisUrl?: string;
@@ -113,38 +116,38 @@ export interface ParentOptions {
   prefix?: string;
 }
 
-/** See the module's header. Calls reject with a `SubagentError`; its `code` says why, its message what to do. */
+/** See the module's header. Calls reject with a `SubagentError`: its `code` gives the cause, its message the remedy. */
 export interface Parent {
   readonly parentId: string;
   readonly tenant: string;
-  /** Makes an agent that waits for its first message. `invalid_input`, `unknown_price`, `conflict`, `quota_exceeded`. */
+  /** Creates an agent that waits for its first message. `invalid_input`, `unknown_price`, `conflict`, `quota_exceeded`. */
   spawn(input: SpawnInput): Promise<SpawnReceipt>;
   /**
-   * Sends a message; a `message_id` makes the call repeatable. `files` stand in the agent's workspace, and its model sees
-   * `images`, when it reads the message. `unknown_agent`, `agent_ended`, `conflict`, `inbox_full`, `log_full`.
+   * Sends a message; a `message_id` makes the call repeatable. When the agent reads the message, `files` are in its
+   * workspace and its model sees `images`. `unknown_agent`, `agent_ended`, `conflict`, `inbox_full`, `log_full`.
    */
   send(agentId: string, text: string, options?: MessageOptions): Promise<SendReceipt>;
-  /** The live agents, oldest first. */
+  /** Returns the live agents, oldest first. */
   list(): Promise<AgentView[]>;
-  /** One agent, also an ended one while its record is kept. `unknown_agent`. */
+  /** Returns one agent, also an ended one while its record is kept. `unknown_agent`. */
   get(agentId: string): Promise<AgentView>;
-  /** Ends an agent at once, whatever it is doing. `unknown_agent`. */
+  /** Ends an agent at once, in every state. `unknown_agent`. */
   destroy(agentId: string): Promise<DestroyReceipt>;
   /**
-   * Answers a question of an agent that waits, the oldest one unless it is named; the agent goes on with the last answer.
-   * The same answer again to a question that is named is no mistake; without a name it would answer the next one.
+   * Answers a question of a waiting agent, by default the oldest one. The agent goes on when its last question is answered.
+   * Repeating the same answer to a named question is safe; without `question_id` a repeated call answers the next question.
    * `unknown_question`, `already_answered`, `log_full`, `agent_ended`, `unknown_agent`.
    */
   answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;
-  /** Asks a run to report what it has, also one that waits for an answer. `unknown_agent`. */
+  /** Asks a run to report what it has, even if it waits for an answer. `unknown_agent`. */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
-   * Gives a prompt to a fresh agent and resolves with its reply, however the agent ended; the ack goes out with it. Aborting `signal`
-   * destroys the agent and rejects with the signal's reason. A text is the prompt; `signal` and `onQuestion` may also
-   * stand beside a prompt in the input. With a `request_key` the task is a durable promise: the same call by any process
-   * finds the same agent, and its reply until 24 hours after its ack; later it begins anew. `started` of what it
-   * returns has the agent's id at once. With an `output_schema` a reply that `succeeded` carries an `output` that fits it; a
-   * zod schema also gives its type, and one whose refinements refuse what came makes the reply `partial`, `invalid_output`.
+   * Gives a prompt to a new agent and resolves with its reply, which it acks, also if the agent failed. Aborting `signal`
+   * destroys the agent and rejects with the signal's reason. A string is the prompt; the options may also be in the input
+   * object. With a `request_key` the task is a durable promise: the same call by any process finds the same agent, and its
+   * reply until 24 hours after the ack; later it begins a new task. `started` of the returned handle resolves with the
+   * agent's id. With an `output_schema` a `succeeded` reply has an `output` that fits the schema. A zod schema also types
+   * `output`; if its refinements reject the output, the reply is `partial` with `invalid_output`.
    */
   task<Schema extends z.ZodType>(
     input: TaskInput & TaskOptions & { output_schema: Schema },
@@ -152,96 +155,95 @@ export interface Parent {
   ): TaskHandle<TypedReply<z.output<Schema>>>;
   task(input: string | (TaskInput & TaskOptions), options?: TaskOptions): TaskHandle;
   /**
-   * Runs many tasks, as many side by side as there is room for (at most 10), and resolves with their replies in order,
-   * acked. All are checked before any begins. Aborting `signal` destroys those under way. Rejects with the first other
-   * failure; replies that were in hand by then stand in its `details.replies`.
+   * Runs many tasks, as many at once as the quota allows (at most 10), and resolves with their replies in order, acked. It
+   * checks all tasks before any begins. Aborting `signal` destroys the agents of running tasks. Rejects with the first other
+   * failure; its `details.replies` holds the replies received before it.
    */
   taskAll(inputs: readonly (string | TaskInput)[], options?: TaskOptions): Promise<Reply[]>;
   /**
-   * Waits until one of these agents has ended its run, and resolves with that reply, acked. `timed_out` takes nothing;
+   * Waits until one of these agents has ended its run, and resolves with that reply, acked. `timed_out`: no reply was acked;
    * `agent_ended`: the reply was acked before; `unknown_agent`.
    */
   waitAny(agentIds: readonly string[], options?: WaitOptions): Promise<Reply>;
-  /** Waits for all of these agents: their replies in the order of the ids, acked together. Rejects like `waitAny`. */
+  /** Waits for all of these agents and resolves with their replies in the order of the ids, acked. Rejects like `waitAny`. */
   waitAll(agentIds: readonly string[], options?: WaitOptions): Promise<Reply[]>;
   /**
-   * What has come for a model that is the parent: replies and messages as data for its next user message, to be acked
-   * when that message is safe. `timeout_ms`: how long to wait for the first one, default 0. `invalid_input`.
+   * Returns the unacked entries for a parent that is a model: replies and messages as data for its next user message. Ack
+   * them when that message is stored. `timeout_ms`: how long to wait for the first entry, default 0. `invalid_input`.
    */
   newReplies(options?: WaitOptions): Promise<NewReplies>;
-  /** Tools for a model that is the parent: all, or those named. They work until `stop`. `invalid_input` for other names. */
+  /** Returns tools for a parent that is a model: all, or the named ones. They work until `stop`. `invalid_input`: other names. */
   tools(names?: readonly ParentToolName[]): ParentTool[];
   /**
-   * Every unacked entry, oldest first, also those from before, then what comes: waits, and ends with `signal` or `stop`. With
-   * `follow: false` it ends behind what is there now.
+   * Iterates over every unacked entry, oldest first, then over new entries as they arrive, until `signal` or `stop`. With
+   * `follow: false` it ends after the entries that are in the channel now.
    */
   replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
   /**
-   * Progress of all agents: from now on, or with `after` from that number on (`"0"`: all kept events: 24 h, about 10,000; of
-   * acked agents the newest 50), then new events as they come. A reader that was away or is slow misses nothing that is kept
-   * but text deltas; at most some 1,000 events wait for it in this process. Reading rejects with `invalid_input`: `after` is
-   * no number of an event.
+   * Iterates over events of all agents: from now on, or after the number `after`, then over new events as they arrive.
+   * `"0"`: all kept events (24 h, about 10,000; of acked agents those of the newest 50). A slow or returning reader misses
+   * only text deltas and events no longer kept. This process buffers at most about 1,000 events for it. Reading rejects with
+   * `invalid_input` if `after` is not an event number.
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
   /**
-   * What is kept of one agent's runs, oldest first; text deltas are not. As long as its record, after the ack of its end while it
-   * is one of the newest 50. `unknown_agent`.
+   * Returns the kept events of one agent's runs, oldest first, without text deltas. They are kept as long as the agent's
+   * record; after the ack of its end, while it is one of the newest 50. `unknown_agent`.
    */
   timeline(agentId: string): Promise<NumberedEvent[]>;
   /**
-   * The regular files that an agent has left in its workspace, sorted by path, at most 10,000; also those of an ended one.
-   * Empty where it has none on this machine. `unknown_agent`; `invalid_config` without `workspaceRoot` in the client.
+   * Lists the regular files in an agent's workspace, sorted by path, at most 10,000; also for an ended agent. Empty if the
+   * agent has no files on this machine. `unknown_agent`; `invalid_config` without `workspaceRoot` in the client.
    */
   files(agentId: string): Promise<WorkspaceFile[]>;
-  /** One of these files, at most 64 MiB. `unknown_file`: nothing regular stands there; `invalid_input`: too large. */
+  /** Reads one of these files, at most 64 MiB. `unknown_file`: no regular file has this path; `invalid_input`: too large. */
   readFile(agentId: string, path: string): Promise<Buffer>;
   /**
-   * What this parent's runs used, acked or not: whole days (UTC) from the one in which `since` lies, at most 90 days
-   * back, which is the default. `invalid_input`: `since` is no point in time.
+   * Returns the usage of this parent's runs, acked or not. It counts whole days (UTC) from the day of `since` on, at most 90
+   * days back, which is the default. `invalid_input`: `since` is not a valid time.
    */
   usage(options?: { since?: Date | string }): Promise<UsageTotals>;
   /**
-   * Registers what this parent's agents inherit, through whichever door they are asked for; what `createParent` was given
-   * narrows it for this object. The version goes up by one when the profile differs from the one that stood there. Agents that
-   * live keep theirs. `invalid_input`.
+   * Registers the profile that this parent's agents inherit, whichever interface spawns them. The options of `createParent`
+   * narrow it for this object. The version goes up by one if the profile differs from the registered one. Live agents keep
+   * the profile of their spawn. `invalid_input`.
    */
   register(profile: ProfileInput): Promise<ProfileReceipt>;
-  /** What is registered; version 0: nothing ever was. */
+  /** Returns the registered profile; version 0: none was registered. */
   profile(): Promise<ProfileView>;
-  /** Where replies, questions and messages are pushed, signed after Standard Webhooks; the API's processes push. */
+  /** The webhook for replies, questions and messages, signed as in Standard Webhooks; the API's processes push to it. */
   readonly webhook: ParentWebhook;
   /**
-   * Everything an agent was told, said, called and got back, oldest first: while it lives, and after its end until the ack, or as
-   * long as `transcript_ms` of its profile says. At most 500 entries a read; where there are more, `next` is the `after` of the
-   * next one. `unknown_agent`, `unknown_transcript`.
+   * Returns an agent's conversation with all tool calls and results, oldest first: while it lives, and after its end until
+   * the ack or for `transcript_ms` of its profile. At most 500 entries a read; if there are more, `next` is the `after` of
+   * the next read. `unknown_agent`, `unknown_transcript`.
    */
   transcript(agentId: string, options?: TranscriptOptions): Promise<Transcript>;
   /**
-   * Goes on with the conversation of an agent that has ended: a new agent that begins with it, asked `text`. Its limits, cost and
-   * workspace are its own; what it may do, and the budgets that bind it, are what the old one was given, narrowed by what the
-   * parent's profile says now.
+   * Continues the conversation of an ended agent in a new agent, with `text` as its next message. The new agent has its own
+   * limits, cost and workspace. Its permissions and budgets are those of the old agent, narrowed by the parent's present
+   * profile.
    * `unknown_agent`, `unknown_transcript`, `log_full`, `conflict` (it lives: send it a message), and as `spawn` rejects.
    */
   resume(agentId: string, text: string, options?: { request_key?: string }): Promise<ResumeReceipt>;
-  /** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
+  /** Returns the full text of a reply whose summary was cut; undefined if it was not cut or is no longer kept. */
   fullText(replyId: string): Promise<string | undefined>;
   /**
-   * A task that comes due by itself, by `cron`, `every_ms` or once `at`; workers of the command line begin it, and its reply
-   * comes into the channel. It takes what `task` takes, but for `files`, `images`, `request_key` and `traceparent`, and this
-   * parent's options hold for it as for a task, but for the `lease`. Its agents have the name of the schedule unless it is given
-   * one. The same `schedule_id` replaces; `at` may be a `Date`. What was missed runs once. `invalid_input`, also for an `at`
-   * that is past.
+   * Schedules a task by `cron`, `every_ms` or once `at` (ISO 8601 or `Date`). Workers of the command line begin it, and its
+   * reply arrives in the channel. It takes the options of `task` except `files`, `images`, `request_key` and `traceparent`.
+   * This parent's options apply to it as to a task, except the `lease`. Its agents have the name of the schedule by default.
+   * The same `schedule_id` replaces the schedule. Missed times run once. `invalid_input`, also if `at` is past.
    */
   schedule(input: ScheduleInput): Promise<ScheduleView>;
-  /** The schedules by name. */
+  /** Returns the schedules, sorted by name. */
   schedules(): Promise<ScheduleView[]>;
-  /** Until `resumeSchedule` it begins nothing, also of what has come due. Idempotent. `unknown_schedule`. */
+  /** Pauses a schedule until `resumeSchedule`, including due tasks that have not begun. Idempotent. `unknown_schedule`. */
   pauseSchedule(scheduleId: string): Promise<ScheduleView>;
-  /** It comes due again, from now on. Idempotent. `unknown_schedule`. */
+  /** Resumes a schedule: it comes due again from now on. Idempotent. `unknown_schedule`. */
   resumeSchedule(scheduleId: string): Promise<ScheduleView>;
-  /** Removes it, with what has come due and not begun; agents at work go on. `unknown_schedule`. */
+  /** Removes a schedule and its due tasks that have not begun; running agents go on. `unknown_schedule`. */
   unschedule(scheduleId: string): Promise<{ status: "removed" }>;
-  /** Ends its iterations; waiting tasks reject with `closed` and their agents go on. Stops a client of its own. Idempotent. */
+  /** Ends its iterators; waiting tasks reject with `closed` and their agents go on. Stops its own client. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -259,7 +261,7 @@ function taskOf(context: ParentContext): Parent["task"] {
 
 const contexts = new WeakMap<Parent, ParentContext>();
 
-/** What the calls of a parent made by {@link createParent} work with; for any other object `invalid_config` is thrown. */
+/** Returns the context of a parent made by {@link createParent}. Throws `invalid_config` for any other object. */
 export function contextOf(parent: Parent): ParentContext {
   const context = contexts.get(parent);
   if (context) return context;
@@ -274,7 +276,7 @@ const DEFAULT_REDIS_URL = "redis://127.0.0.1:6379";
 const stopReason = () =>
   new SubagentError("closed", "This parent was stopped; the reply stays in its channel.");
 
-/** A parent. Throws `invalid_input`, `nested_spawn` (the identity of a sub-agent) or `invalid_config` (wrong URL). */
+/** Creates a parent. Throws `invalid_input`, `nested_spawn` (the id of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
   const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...options };
   const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
@@ -293,7 +295,7 @@ export function createParent(options: ParentOptions): Parent {
       return opened;
     },
     onStop(end) {
-      // What a call waits for may begin after its first commands, and the parent have been stopped meanwhile.
+      // The wait of a call may begin after its first commands, when the parent is already stopped.
       if (stopped) end(stopReason());
       else ends.add(end);
       return () => void ends.delete(end);
@@ -317,7 +319,7 @@ function leaseOf({ parent, lease }: Profile): ParentLease | undefined {
   return lease && lease.onParentGone !== "keep" ? createParentLease(parent, lease.ms) : undefined;
 }
 
-/** Every call of a parent on its context. */
+/** Returns all calls of a parent, bound to its context. */
 function callsOf(context: ParentContext): Omit<Parent, "parentId" | "tenant" | "stop"> {
   return {
     spawn: (input) => spawn(context, input),

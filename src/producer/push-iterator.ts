@@ -1,31 +1,31 @@
 /**
- * An async iterator whose values are pushed into it: readers of replies and events get one.
+ * An async iterator with pushed values, for readers of replies and events.
  *
- * 1. Values come out in the order in which they went in, each once.
- * 2. After the end (by either side) no value comes out, and `onEnd` has run exactly once.
+ * 1. The iterator yields values in the order in which they were pushed, each once.
+ * 2. After the end (by either side) it yields no value, and `onEnd` has run exactly once.
  */
 import { onAbort } from "../shared/stop-signal.ts";
 
 /** See the module's header. */
 export interface PushIterator<T> extends AsyncIterableIterator<T> {
   push(value: T): void;
-  /** Ends the stream: a reader that waits gets "done". Idempotent. */
+  /** Ends the stream: a waiting reader gets `done`. Idempotent. */
   end(): void;
-  /** Values that no reader has taken yet. */
+  /** Number of values that no reader has taken yet. */
   readonly waiting: number;
 }
 
-/** How a stream behaves at its edges. */
+/** Callbacks and abort signal of a stream. */
 export interface PushIteratorOptions {
   /** Runs once when the stream ends, by either side. */
   onEnd?: () => void;
-  /** Runs when a reader asks for a value and there is none. */
+  /** Runs when a reader requests a value and the stream is empty. */
   onEmpty?: () => void;
   /** Ends the stream when aborted. */
   signal?: AbortSignal | undefined;
 }
 
-/** A new, empty stream. */
+/** Creates an empty stream. */
 export function createPushIterator<T>(options: PushIteratorOptions = {}): PushIterator<T> {
   const { onEnd, onEmpty, signal } = options;
   const values: T[] = [];
@@ -71,9 +71,9 @@ export function createPushIterator<T>(options: PushIteratorOptions = {}): PushIt
   return stream;
 }
 
-/** A stream that is still being opened, as an iterator; where the opening fails, reading rejects with its reason. */
+/** Returns an iterator over a stream that is still being opened; if the opening fails, reading rejects with its reason. */
 export function whenOpened<T>(opening: Promise<AsyncIterableIterator<T>>): AsyncIterableIterator<T> {
-  // A reader that never asks hears of no failure.
+  // If the reader never reads, a failed opening must not be an unhandled rejection.
   opening.catch(() => {});
   const iterator: AsyncIterableIterator<T> = {
     next: async () => (await opening).next(),

@@ -1,4 +1,4 @@
-/** What has come for a parent and is not acked: one entry after another for a reader, or put into words for a model. */
+/** A parent's unacked entries: one after another for a reader, or as text for a model. */
 import { z } from "zod";
 import { agentOf } from "../shared/protocol/keys.ts";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
@@ -12,13 +12,13 @@ import type { ChannelPart } from "./replies/client-channels.ts";
 import { cursorAt, type ReceivedEntry } from "./replies/parent-channel.ts";
 import { TimeoutMs, type WaitOptions } from "./wait.ts";
 
-/** How entries are read: `follow` (default true) goes on with what comes; `signal` ends the reading. */
+/** Options of a reader: `follow` (default true) goes on with new entries; `signal` ends the iterator. */
 export interface RepliesOptions {
   signal?: AbortSignal;
   follow?: boolean;
 }
 
-/** A parent's unacked entries; see `Parent.replies`. */
+/** Iterates over a parent's unacked entries; see `Parent.replies`. */
 export function readReplies(
   context: ParentContext,
   { signal, follow = true }: RepliesOptions = {},
@@ -45,26 +45,26 @@ async function* readUnacked(
   }
 }
 
-/** Most entries handed over at a time; the others come with the next look. */
+/** Maximum entries of one call; the next call returns the others. */
 const MAX_ENTRIES = 20;
 
 /**
- * What has come for a parent's model. `text`: every entry as data, ready to stand in the next user message, empty when
- * nothing came; `entries`: the same as objects, oldest first, at most 20.
+ * Unacked entries for a parent's model. `text`: every entry as data for the next user message, empty if there are none;
+ * `entries`: the same as objects, oldest first, at most 20.
  */
 export interface NewReplies {
   text: string;
   entries: ChannelEntry[];
   /**
-   * Takes the entries out of the channel: call it once the message that carries `text` is safe. Until then they come again.
-   * Rejects as `ack` of a single entry does; what it has not taken then a second call takes.
+   * Removes the entries from the channel: call it after the message with `text` is stored. Until then they come again.
+   * Rejects as `ack` of a single entry does; a second call then removes the rest.
    */
   ack(): Promise<void>;
 }
 
 const NewRepliesWish = z.object({ timeout_ms: TimeoutMs });
 
-/** What has come; with `timeout_ms` waits so long for the first entry. Rejects with `invalid_input`, with the signal's reason. */
+/** Reads unacked entries; waits up to `timeout_ms` for the first. Rejects with `invalid_input` or the signal's reason. */
 export async function newReplies(
   context: ParentContext,
   { signal, timeout_ms: wished }: WaitOptions = {},
@@ -83,8 +83,8 @@ export async function newReplies(
 }
 
 /**
- * What has come from one agent; its `ack` never rejects: who gets the text has it, whatever becomes of the ack. Of the channel, only
- * what came in the agent's life is read.
+ * Reads the unacked entries of one agent. Its `ack` never rejects: the caller has the text even if the ack fails. Reads only
+ * the part of the channel from the agent's lifetime.
  */
 export async function newRepliesOf(context: ParentContext, uid: string): Promise<NewReplies> {
   const client = await context.open();
@@ -97,7 +97,7 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   return handOver(entries, () => Promise.all(entries.map(tryAck)));
 }
 
-/** Unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
+/** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
 async function unackedEntries(
   { profile }: ParentContext,
   { channels }: ClientResources,
@@ -121,7 +121,7 @@ function handOver(entries: readonly StreamEntry[], ack: () => Promise<unknown>):
   };
 }
 
-/** Resolves when there is an entry to read, when the time is up, or when the wait was ended from outside. */
+/** Resolves at the first entry, after `timeoutMs`, or when the signal or the parent's stop ends the wait. */
 async function firstEntry(
   context: ParentContext,
   { channels, clock }: ClientResources,

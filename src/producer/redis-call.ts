@@ -1,17 +1,17 @@
 /**
- * One call of a producer: its commands, the time they share, and what a missing answer means; and the connection it goes over:
- * how long to wait for it, when it was heard of last, and how to give up a socket that no longer answers.
+ * One call of a producer: its commands, their shared time, and the meaning of a missing answer. Also the connection of the
+ * calls: how long to wait for it, when it last received bytes, and how to drop a socket that no longer answers.
  *
- * Owns: the connection, its time ({@link LoopTime}), which calls are under way on it, and who waits for a place.
+ * Owns: the connection, its time ({@link LoopTime}), its running calls, and the calls that wait for a slot.
  *
- * 1. A call answers or rejects within {@link CALL_BUDGET_MS} from the moment at which it gets one of {@link MAX_CALLS}
- *    places, however many commands it sends. Calls wait for a place only while Redis answers others.
- * 2. `redis_unavailable`: nothing was done, by no command of the call. `outcome_unknown`: something may have been done, and
- *    the error names what makes the same call safe.
- * 3. A command whose answer was lost is sent once more, word for word: every verb of ours may be repeated.
- * 4. A socket that is silent while a command waits is given up, so that the next one goes over a new one. One that
- *    answers others is not: then the answer is only late, because this process or Redis is busy.
- * 5. `whenReady` tells the truth at the moment it resolves and never outlives its time.
+ * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets one of {@link MAX_CALLS} slots, for any number of
+ *    commands. Calls wait for a slot only while Redis answers others.
+ * 2. `redis_unavailable`: no command of the call changed anything. `outcome_unknown`: a command may have changed something,
+ *    and the error names the key that makes the same call safe.
+ * 3. A command whose answer was lost is sent once more, unchanged: every verb of ours may be repeated.
+ * 4. A socket that is silent while a command waits is dropped, so that the next command uses a new one. A socket that
+ *    answers other commands is kept: its answer is only late, because this process or Redis is busy.
+ * 5. `whenReady` is correct at the moment it resolves and resolves within its time.
  */
 
 import { type Clock, LoopTime } from "../shared/clock.ts";
@@ -32,12 +32,12 @@ import {
 } from "../shared/redis/connection/connection.ts";
 import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
 
-/** Longest time of a call as it is counted: a second, less the time in which a busy process notices that it is over. */
+/** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
 export const CALL_BUDGET_MS = 800;
-/** Most calls under way on one connection; the others wait for a place, in their order. */
+/** Maximum number of running calls on one connection; further calls wait for a slot, in order. */
 const MAX_CALLS = 256;
 
-/** Names what makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. */
+/** The key that makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. */
 export interface SafeRepeat {
   what: string;
   key: Readonly<Record<string, string>>;
@@ -45,28 +45,28 @@ export interface SafeRepeat {
 
 /** The commands of one call; they share its time. */
 export interface RedisCall {
-  /** Reads, and writes that a sweeper or the next call makes good if they are lost. Rejects with `redis_unavailable` or `closed`. */
+  /** For reads, and for writes that a sweeper or the next call repeats. Rejects with `redis_unavailable` or `closed`. */
   read<T>(send: () => Promise<T>): Promise<T>;
-  /** A change that may be repeated; `repeated` says that an earlier try may have happened. Also `outcome_unknown`. */
+  /** For a repeatable change; `repeated`: an earlier attempt may have worked. Rejects as `read` or with `outcome_unknown`. */
   write<T>(repeat: SafeRepeat, send: (repeated: boolean) => Promise<T>): Promise<T>;
-  /** Waits for work that a sweeper repeats, as long as there is time. The work does not reject. */
+  /** Waits for work that a sweeper repeats, at most for the rest of the call's time. The work must not reject. */
   attempt(work: () => Promise<void>): Promise<void>;
 }
 
 /** Runs calls on one connection. */
 export interface RedisCalls {
-  /** Runs `work` as one call, as soon as there is a place. Rejects as the call's commands do. */
+  /** Runs `work` as one call as soon as a slot is free. Rejects as the call's commands do. */
   run<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
 }
 
-/** A caller's place in the line: `begin` with the call's time, or `refuse`. */
+/** A call that waits for a slot: ends with `begin`, which takes the call's time, or `refuse`. */
 interface Waiting {
   readonly sinceMs: number;
   begin(budgetMs: number): void;
   refuse(): void;
 }
 
-/** Calls on `connection`. */
+/** Creates the calls on `connection`. */
 export function createRedisCalls(connection: Connection): RedisCalls {
   const { time } = connection;
   const line: Waiting[] = [];
@@ -86,7 +86,7 @@ export function createRedisCalls(connection: Connection): RedisCalls {
     const next = line.shift();
     if (!next) return;
     underWay += 1;
-    // If no call was answered meanwhile, Redis is away, and the time in the line counts.
+    // If Redis answered no call meanwhile, it is unavailable, and the time in the queue counts.
     const waitedMs = isAnsweringSince(next.sinceMs) ? 0 : time.nowMs - next.sinceMs;
     next.begin(CALL_BUDGET_MS - waitedMs);
   };
@@ -117,11 +117,11 @@ export function createRedisCalls(connection: Connection): RedisCalls {
 type Outcome<T> = { status: "answered"; value: T } | Unanswered;
 type Unanswered = { status: "unsent" } | { status: "lost" | "refused"; problem: unknown };
 
-/** Tries of one command: at most two that were sent, the others found no connection to send on. */
+/** Attempts of one command: at most MAX_SENT are sent, the others found no connection to send on. */
 const MAX_SENT = 2;
 const MAX_TRIES = 5;
 const SHOWN_CHARS = 200;
-/** A cluster's client may say these after a first try of its own was sent. */
+/** Errors that a cluster's client may throw after it has sent the command once. */
 const CONNECTION_LOST =
   /^(Connection is closed\.|Cluster isn't ready|None of startup nodes|Too many Cluster redirections)/;
 
@@ -130,7 +130,7 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
   const { time } = connection;
   const endsAtMs = time.nowMs + budgetMs;
   const leftMs = () => Math.max(0, endsAtMs - time.nowMs);
-  /** Of the first change of this call that was answered: what fails from then on leaves something done. */
+  /** The first answered change of this call: a later failure leaves this change in place. */
   let done: SafeRepeat | undefined;
 
   const ask = async <T>(send: (repeated: boolean) => Promise<T>, repeat?: SafeRepeat): Promise<T> => {
@@ -170,8 +170,8 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
 }
 
 /**
- * The answer to what `send` sends. It is lost when the socket was silent for `patienceMs`, and the socket is given up
- * then; or when the call has no time left.
+ * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for `patienceMs`
+ * (the socket is then dropped), or if the call has no time left.
  */
 async function answerTo<T>(
   connection: Connection,
@@ -205,13 +205,13 @@ async function answerTo<T>(
   }
 }
 
-/** What a rejection of the connection means. Anything that is not Redis' doing is thrown on. */
+/** Returns the outcome for a rejected command. Rethrows our own errors; throws `protocol_violation` for unreadable data. */
 function classify(error: unknown): Unanswered {
   if (error instanceof SubagentError) throw error;
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "ReplyError") {
     if (message.startsWith("MOVED ")) throw clusterNodeRefused();
-    // A replica's READONLY is none of these: the connection asks it again by itself.
+    // A replica's READONLY does not arrive here: the connection itself sends the command again.
     return { status: "refused", problem: error };
   }
   if (message.startsWith(UNSENT)) return { status: "unsent" };
@@ -251,20 +251,20 @@ function failureOf(
   return new SubagentError("redis_unavailable", sentence, {}, problem);
 }
 
-/** A connection of a client as its calls need it. */
+/** A client's connection in the form that its calls use. */
 export interface Connection {
   readonly redis: RedisClient;
-  /** The time by which waiting on this connection is measured. */
+  /** The time that measures waits on this connection. */
   readonly time: Pick<Readonly<LoopTime>, "nowMs" | "after">;
-  /** True as soon as commands can be sent; false when that did not happen within `withinMs`. */
+  /** Resolves with true as soon as commands can be sent, with false if they cannot within `withinMs`. */
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
-  /** When bytes came from Redis last, in a cluster from its most silent node; ms of {@link Connection.time}. */
+  /** The time of the last bytes from Redis, on a cluster from the node silent for longest; ms of {@link Connection.time}. */
   readonly heardAtMs: number;
-  /** What went wrong last, for people; empty once the connection is ready, and while nothing refused it. */
+  /** The last problem, for messages; empty while the connection is ready, and while the server has refused nothing. */
   readonly problem: string;
-  /** Gives up the sockets that were silent for `silentMs` (default 0: all); new ones are opened at once. */
+  /** Drops the sockets that were silent for `silentMs` (default 0: all) and opens new ones at once. */
   drop(silentMs?: number): void;
   /** Whether {@link Connection.close} was called. */
   readonly closed: boolean;
@@ -324,7 +324,7 @@ export function openConnection(url: string, role: RedisRole, clock: Clock, logge
   };
 }
 
-/** Follows what comes over a connection's sockets. */
+/** Records when each socket of a connection last received bytes, and its last problem. */
 function watchSockets(redis: RedisClient, time: Connection["time"]) {
   const heardAt = new Map<RedisConnection, number>();
   const sockets = {
@@ -341,12 +341,12 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
     connection.on("connect", () => {
       connection.stream.on("data", () => heardAt.set(connection, time.nowMs));
     });
-    // A cluster's client opens another connection to the node.
+    // A cluster's client opens a new connection to the node.
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
   });
   redis.on("error", (error: Error) => {
     const problem = problemOf(error);
-    // The call says better how long it waited.
+    // For an unanswered connection the call's error states the time it waited.
     sockets.problem = problem === UNANSWERED ? "" : problem;
   });
   redis.on("ready", () => {

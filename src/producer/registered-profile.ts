@@ -1,8 +1,8 @@
 /**
- * The profile that is registered for a parent: what its agents inherit, whichever door they are asked for through.
+ * The profile that is registered for a parent: its agents inherit it, whichever interface spawns them.
  *
- * 1. Redis has it, with a version that goes up by one when it changes; an agent keeps what stood there at its spawn.
- * 2. It narrows: what a parent's options or a spawn ask for beyond it is refused.
+ * 1. Redis stores it with a version that goes up by one when it changes; an agent keeps the profile of its spawn.
+ * 2. It narrows: a parent's options or a spawn that ask for more are refused.
  */
 import { isoTime } from "../shared/protocol/agent.ts";
 import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
@@ -18,7 +18,7 @@ import {
 } from "./input.ts";
 import { type ParentContext, withCall } from "./parent-context.ts";
 
-/** What is registered for a parent. `version` 0: nothing ever was. */
+/** The registered profile of a parent. `version` 0: none was registered. */
 export interface ProfileView {
   parent_id: string;
   version: number;
@@ -27,12 +27,12 @@ export interface ProfileView {
   registered_at?: string;
 }
 
-/** What registering answers. `changed`: what stood there said something else, and the version is a new one. */
+/** The receipt of a registration. `changed`: the profile differs from the one before, and the version is new. */
 export interface ProfileReceipt extends ProfileView {
   changed: boolean;
 }
 
-/** What is registered for the parent now. Always asks Redis. Use it where no script checks the version. */
+/** Reads the registered profile of the parent from Redis, without the cache. For calls whose script checks no version. */
 export function registeredProfile(context: ParentContext): Promise<RegisteredProfile> {
   return withCall(context, (call) => call.client.profiles.read(call, call.parent));
 }
@@ -58,7 +58,7 @@ export async function registerProfile(context: ParentContext, input: unknown): P
   });
 }
 
-/** What is registered; see `Parent.profile`. */
+/** Reads the registered profile; see `Parent.profile`. */
 export function readProfile(context: ParentContext): Promise<ProfileView> {
   return withCall(context, async ({ read, client, parent }) => {
     const stored = await read(() => client.store.profile(parent));

@@ -1,14 +1,13 @@
 /**
- * The schedules of a parent: tasks that come due by themselves. BullMQ's schedulers put them into the intake queue, where a
- * worker process begins them; their replies come into the parent's channel.
+ * The schedules of a parent: tasks that come due at given times. BullMQ's job schedulers add them to the intake queue, where
+ * a worker process begins them; their replies arrive in the parent's channel.
  *
- * 1. What came due while no worker lived becomes one task when one does, however often it would have come.
- * 2. However calls interleave, and whichever of them dies between two of its steps, in the end the queue holds what the
- *    hash says.
+ * 1. If a schedule comes due several times while no worker is live, one task begins when a worker is live again.
+ * 2. Calls may interleave, and any of them may die between two of its steps: in the end the queue holds what the hash says.
  *
- * What stands in the parent's hash decides, and is written first; the queue follows it. What a call that died has left is put
- * right by the first look at it: what ticks and is not listed, or is paused, by the worker that takes the tick, which
- * begins nothing; what is listed and does not tick by the listing.
+ * The parent's hash is the source of truth and is written first; the queue follows it. The next read repairs a change that a
+ * dead call left half done. A scheduler in the queue may have no schedule in the hash, or a paused one: the worker that takes
+ * its next job begins no task and removes the scheduler. If a listed schedule is not in the queue, `listSchedules` adds it.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -25,7 +24,7 @@ import { type ParentCall, type ParentContext, withCall } from "./parent-context.
 import { registeredProfile } from "./registered-profile.ts";
 import { checkSpawn, type TaskInput, withJsonSchema } from "./spawn-input.ts";
 
-/** What `Parent.schedule` takes: when, and the task. */
+/** The input of `Parent.schedule`: the times, and the task. */
 export type ScheduleInput = TaskInput & {
   /** Its name within the parent; the same name again replaces the schedule. */
   schedule_id: string;
@@ -33,9 +32,9 @@ export type ScheduleInput = TaskInput & {
   cron?: string | undefined;
   /** Time zone of `cron`, default UTC. */
   tz?: string | undefined;
-  /** Every so many ms, at least 1,000; the first time after one such interval. */
+  /** Interval, ms, at least 1,000; the schedule first comes due after one interval. */
   every_ms?: number | undefined;
-  /** Once, a `Date` or ISO 8601; at most a minute ago, which comes due at once. */
+  /** One time, a `Date` or ISO 8601. A time up to a minute ago comes due at once; an earlier one is refused. */
   at?: Date | string | undefined;
 };
 
@@ -51,17 +50,17 @@ export interface ScheduleView {
   next_at?: string;
   created_at: string;
   prompt: string;
-  /** What else was set of the task, as it was given: `name`, `tools`, `limits`… */
+  /** The other options of the task, as given: `name`, `tools`, `limits`… */
   options: Readonly<Record<string, unknown>>;
 }
 
-/** Clocks may be that far apart, and a call that late: so old a time is not taken for a mistake. */
+/** Maximum age of an `at` that is accepted: clocks may differ and a call may be late by this much. */
 const LATEST_MS = 60_000;
 
 const AtOf = z.looseObject({ at: z.date() });
 const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 
-/** Writes a schedule down; see `Parent.schedule`. */
+/** Stores a schedule and adds it to the queue; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
   const { schedule_id, cron, tz, every_ms, at, ...task } = readWish(input);
   const registered = await registeredProfile(context);
@@ -69,7 +68,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { parent } = context.profile;
   return withCall(context, async (call) => {
     const before = await standing(call, schedule_id);
-    // One that stands may be written again, as a call in doubt is, also when its time has come.
+    // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
     if (at !== before?.at) refusePast(at, call.client.clock.now());
     const made: Schedule = {
       v: PAYLOAD_VERSION,
@@ -84,10 +83,10 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       task: { ...optionsFor(context, registered), ...task, prompt },
     };
     await refuseUnreadable(call, made);
-    // It may have come due in another way before.
+    // The previous form of the schedule may have another scheduler or job in the queue.
     if (before) await dequeue(call, before);
     let stored = await store(call, made, false);
-    // Single ones that have run make room.
+    // Schedules with `at` that have run make room.
     if (stored === "full" && (await removeFinished(call))) stored = await store(call, made, false);
     if (stored === "full")
       throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
@@ -96,7 +95,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   });
 }
 
-/** The parent's schedules by name; a single one that has run is gone, and what a call that died did not begin is begun. */
+/** Returns the parent's schedules by name. Removes those with `at` that have run; adds a missing one to the queue. */
 export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
   return withCall(context, async (call) => {
     await removeFinished(call);
@@ -119,12 +118,12 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
   });
 }
 
-/** A paused schedule comes due again, by its pattern from now on. Idempotent. `unknown_schedule`. */
+/** Resumes a paused schedule: it comes due again by its pattern from now on. Idempotent. `unknown_schedule`. */
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return withCall(context, async (call) => {
     const found = await find(call, scheduleId);
     const resumed = { ...found, paused: false };
-    // The job of a single one may have come due meanwhile and begun nothing: its id is to be free again.
+    // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
     if (found.paused) await dequeue(call, found);
     await change(call, resumed);
     await follow(call, resumed);
@@ -142,7 +141,7 @@ export function unschedule(context: ParentContext, scheduleId: unknown): Promise
   });
 }
 
-/** What the caller says, but for what no schedule can have: all of it is there again each time the schedule comes due. */
+/** Reads the caller's input. Refuses options that a schedule cannot have, because each due time reuses the same input. */
 function readWish(input: unknown): z.output<typeof When> {
   const given = withTimeAsText(withJsonSchema(input, "schedule").input);
   const wish = readInput(nullsLeftOut(When), given, "schedule");
@@ -165,22 +164,22 @@ function readWish(input: unknown): z.output<typeof When> {
   return wish;
 }
 
-/** `input` with a `Date` of `at` as it is stored; one that is no point in time is refused as it stands. */
+/** Returns `input` with a `Date` in `at` as ISO 8601; leaves an invalid `Date` for the schema to refuse. */
 function withTimeAsText(input: unknown): unknown {
   const { at } = AtOf.safeParse(input).data ?? {};
   return at === undefined ? input : { ...Object(input), at: at.toISOString() };
 }
 
-/** A single time that is past is a mistake, of the year or the zone: what is to begin now is a task. */
+/** Throws if `at` is past: the year or the zone is probably wrong, and work that begins now is a task. */
 function refusePast(at: string | undefined, nowMs: number): void {
   if (at === undefined || Date.parse(at) >= nowMs - LATEST_MS) return;
   throw refused(`at: ${at} is past; write a time that is to come, or begin the task itself`);
 }
 
 /**
- * The parent's options, which the worker that begins the task does not know: it makes the same parent with them. What is
- * registered is worked in when the schedule comes due, so only where no model is registered the operator's goes along. A
- * lease is none of them: a schedule outlives its parent.
+ * Returns the parent's options for the job: the worker that begins the task creates the same parent from them. The worker
+ * merges the registered profile when the schedule comes due; the operator's model is included only if no other model is
+ * named. The lease is not included, because a schedule outlives its parent.
  */
 function optionsFor(
   { profile: { own }, operator }: ParentContext,
@@ -191,15 +190,15 @@ function optionsFor(
   return { profile: { ...(model !== undefined && { model }), ...own } };
 }
 
-/** By what the queue knows what it holds of a schedule. */
+/** The fields of a schedule that name its scheduler or job in the queue. */
 type Named = Pick<Schedule, "tenant" | "parent_id" | "schedule_id" | "at"> & { created_at?: string };
 
-/** The name of the scheduler, and a part of the name of a single one's job. */
+/** Returns the name of a schedule's scheduler; the job id of a schedule with `at` is a digest that includes it. */
 export function nameOf({ tenant, parent_id, schedule_id }: Named): string {
   return `${tenant}/${parent_id}/${schedule_id}`;
 }
 
-/** The id of a single one's job. */
+/** Returns the job id of a schedule with `at`. */
 export function jobOf(made: Named): string {
   const digest = createHash("sha256")
     .update(`${nameOf(made)} ${made.at} ${made.created_at}`)
@@ -207,7 +206,7 @@ export function jobOf(made: Named): string {
   return `at-${digest.slice(0, 32)}`;
 }
 
-/** How a schedule that comes due more than once does. */
+/** Returns the recurrence of a schedule with `cron` or `every_ms`. */
 function recurrenceOf({ cron, tz, every_ms = 0 }: Schedule, nowMs: number): Recurrence {
   return cron === undefined
     ? { every: every_ms, startDate: nowMs + every_ms }
@@ -223,14 +222,14 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** The job's data each time the schedule comes due. Without a name of its own the agent has the schedule's. */
+/** Returns the job's data for each due time. The agent has the schedule's name by default. */
 function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
-  // The id of a single one's job does not say which it is.
+  // The job id of a schedule with `at` is a digest, so the data names the schedule.
   const named = at === undefined ? {} : { schedule_id };
   return { name: schedule_id, ...task, ...named, tenant, parent_id, reply: "channel" };
 }
 
-/** Before anything is written. */
+/** Throws for a task that is too long or a bad cron pattern, before anything is written. */
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
   if (Buffer.byteLength(JSON.stringify(wishOf(made))) > INTAKE_MAX_BYTES)
     throw refused(
@@ -243,8 +242,8 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
 }
 
 /**
- * Brings the queue to what the hash says, again until the hash has not changed meanwhile: so the call that changes the queue
- * last has seen the hash as it stays, however calls interleave. `known`: what the queue may hold of the schedule.
+ * Makes the queue match the hash, and repeats that if the hash has changed meanwhile: so the last call that changes the
+ * queue has read the final hash, however calls interleave. `known`: the form of the schedule that the queue may hold.
  */
 export async function follow(call: ParentCall, known: Named): Promise<void> {
   const stands = await standing(call, known.schedule_id);
@@ -255,12 +254,12 @@ export async function follow(call: ParentCall, known: Named): Promise<void> {
   if (JSON.stringify(after) !== JSON.stringify(stands)) await follow(call, stands ?? known);
 }
 
-/** What it has in the queue: two schedules of one name may have the same scheduler, or a job each. */
+/** Returns the name of its scheduler or the id of its job: two forms of one schedule share a scheduler, but not a job. */
 function slotOf(made: Named): string {
   return made.at === undefined ? nameOf(made) : jobOf(made);
 }
 
-/** Whether the queue knows it: has its scheduler, or the job of a single one. */
+/** Returns whether the queue has the schedule's scheduler, or the job of a schedule with `at`. */
 function isQueued({ read, client: { intakeQueue } }: ParentCall, made: Schedule): Promise<boolean> {
   return read(async () =>
     made.at === undefined
@@ -287,7 +286,7 @@ async function dequeue({ write, client: { intakeQueue } }: ParentCall, made: Nam
   );
 }
 
-/** `known`: a change of one that stands there. */
+/** Writes the schedule into the hash; returns the verb's status. `known`: change an existing schedule only. */
 async function store({ write, parent, client }: ParentCall, made: Schedule, known: boolean) {
   const { schedule_id } = made;
   const answer = await write({ what: "the schedule", key: { schedule_id } }, () =>
@@ -296,7 +295,7 @@ async function store({ write, parent, client }: ParentCall, made: Schedule, know
   return answer.status;
 }
 
-/** `unknown_schedule` when it was removed meanwhile. */
+/** Changes an existing schedule. Throws `unknown_schedule` if it was removed meanwhile. */
 async function change(call: ParentCall, made: Schedule): Promise<void> {
   if ((await store(call, made, true)) === "gone") throw unknownSchedule(made.schedule_id);
 }
@@ -308,7 +307,7 @@ async function forget({ write, parent, client }: ParentCall, { schedule_id }: Sc
   );
 }
 
-/** Forgets single ones that have run; true when there were any. */
+/** Removes schedules with `at` that have run; returns true if there were any. */
 async function removeFinished(call: ParentCall): Promise<boolean> {
   let dropped = false;
   for (const each of await readAll(call)) {
@@ -319,7 +318,10 @@ async function removeFinished(call: ParentCall): Promise<boolean> {
   return dropped;
 }
 
-/** Whether it is a single one whose job is over. One that the queue does not know may be on its way into it. */
+/**
+ * Returns whether the schedule has `at` and its job is over. If the queue does not have the job, a call may be about to add
+ * it: then the schedule counts as run only after {@link WAKE_DONE_KEPT_MS}.
+ */
 async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boolean> {
   const { clock, intakeQueue } = client;
   const sinceMs = clock.now() - Date.parse(made.at ?? "");
@@ -350,7 +352,7 @@ async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
   throw unknownSchedule(scheduleId);
 }
 
-/** The refusal of a schedule that does not stand there. */
+/** Returns the error for a schedule that does not exist. */
 export function unknownSchedule(scheduleId: unknown): SubagentError {
   const shown = quoted(String(scheduleId));
   return new SubagentError("unknown_schedule", `This parent has no schedule ${shown}: list them.`);
@@ -374,7 +376,7 @@ async function view({ read, client }: ParentCall, made: Schedule): Promise<Sched
   };
 }
 
-/** A stored schedule; undefined where there is none that this version can read. */
+/** Parses a stored schedule; undefined if there is none that this version can read. */
 export function readSchedule(text: string | null): Schedule | undefined {
   try {
     return Schedule.safeParse(JSON.parse(text ?? "")).data;

@@ -1,7 +1,7 @@
 /**
- * What a spawn asks for: checked, narrowed, priced and digested, under the profile of its parent. A zod schema for the output
- * becomes the JSON Schema that the worker checks, and checks the reply once more, for its refinements and types. A task takes
- * options besides: in a second argument, or in the same object as the prompt. Pure.
+ * The input of a spawn: checks, narrows, prices and digests it under the profile of its parent. A zod schema for the output
+ * becomes the JSON Schema that the worker checks; it also checks the reply once more, for its refinements and types. A task
+ * also takes options: in a second argument, or in the same object as the prompt. Pure.
  */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
@@ -60,10 +60,10 @@ const agent = {
 };
 
 /**
- * What a spawn may ask for. Everything but `name` is optional and inherited from the parent; limits, tools, `idle_ms` and
- * `answer_within_ms` (how long a question of it waits) may only be narrowed. `request_key` makes the call repeatable for
- * 24 hours. `traceparent` (W3C) is the span that the agent's runs belong to; default: the one that is active in the caller,
- * where OpenTelemetry is in use. `files` (text or base64, 4 MB together) stand in its workspace before its first turn.
+ * The options of a spawn. Everything but `name` is optional and inherited from the parent. Limits, tools, `idle_ms` and
+ * `answer_within_ms` (how long its questions wait) may only be narrowed. `request_key` makes the call repeatable for
+ * 24 hours. `traceparent` (W3C) is the span of the agent's runs; default: the caller's active span, if OpenTelemetry is in
+ * use. The worker writes `files` (text or base64, 4 MB together) into the workspace before the first turn.
  */
 export const SpawnInput = z
   .strictObject({
@@ -76,7 +76,7 @@ export const SpawnInput = z
 /** See {@link SpawnInput}. */
 export type SpawnInput = WithZod<z.input<typeof SpawnInput>>;
 
-/** What a task may ask for: a prompt, `images` that its model sees with it, and the agent that gets them. `name` is `task` unless given. */
+/** The options of a task: a prompt, `images` that the model sees with it, and its agent's options. Default `name`: `task`. */
 export const TaskInput = z
   .strictObject({
     ...agent,
@@ -88,43 +88,43 @@ export const TaskInput = z
 /** See {@link TaskInput}. */
 export type TaskInput = WithZod<z.input<typeof TaskInput>>;
 
-/** `output_schema`, what the final answer of each run must fit, may also be a zod schema. */
+/** An input whose `output_schema` may also be a zod schema. The final answer of each run must fit the schema. */
 export type WithZod<Input> = Input | (Omit<Input, "output_schema"> & { output_schema: z.ZodType });
 
-/** What makes a spawn of one kind: the schema of its arguments and the limits it starts from. */
+/** The kinds of spawn: the schema of the arguments, and the default limits. */
 export const KINDS = {
   spawn: { schema: nullsLeftOut(SpawnInput), limits: SPAWN_LIMITS },
   task: { schema: nullsLeftOut(TaskInput), limits: TASK_LIMITS },
   agent: { schema: nullsLeftOut(TaskInput), limits: SPAWN_LIMITS },
 } as const;
 
-/** A spawn that is ready to be written, but for its tools: whether they are known is asked of the workers. */
+/** A spawn that is ready to be written, except for its tools: the caller must still check which of them the workers have. */
 export interface PreparedSpawn {
   name: string;
   stem: string;
   requestKey: string;
-  /** The caller named the request key: a repeated call finds the agent and its reply. */
+  /** Whether the caller named the request key: a repeated call then finds the agent and its reply. */
   promised: boolean;
   digest: string;
-  /** The tools asked for; absent = the parent's. */
+  /** The requested tools; undefined: the parent's. */
   requestedTools: string[] | undefined;
-  /** The tools of the parent; absent = all. */
+  /** The tools of the parent; undefined: all. */
   profileTools: string[] | undefined;
   spec: AgentSpec;
   /** The first message, for a task. */
   prompt: string | undefined;
-  /** Its files and images, as they are stored. */
+  /** The files and images of the first message, in stored form. */
   attached: string | undefined;
-  /** The ended agent with whose conversation it begins, and the number of its own first run. */
+  /** The ended agent whose conversation the new agent continues, and the number of the new agent's first run. */
   resumes?: { uid: string; agentId: string; run: number };
-  /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
+  /** The sweepers' action on the agent when the parent's lease has expired; undefined: none. */
   onParentGone: "finish" | "destroy" | undefined;
 }
 
 /**
- * A checked spawn. Throws `invalid_input` (malformed, or wider than allowed), or `unknown_price` for a cost cap on a
- * model whose price is not known. `answersTask`: the caller answers what a task asks; a managed agent may always ask.
- * `budgets` bind the agent beside those of the profile and the operator.
+ * Checks a spawn. Throws `invalid_input` (malformed, or wider than allowed), or `unknown_price` for a cost cap on a
+ * model without a known price. `answersTask`: the caller answers a task's questions; an agent of `spawn` may always ask.
+ * `budgets` bind the agent in addition to those of the profile and the operator.
  */
 export function prepareSpawn(
   kind: keyof typeof KINDS,
@@ -177,7 +177,7 @@ export function prepareSpawn(
   };
 }
 
-/** What identifies a repeated call: the request key that its caller named, and a digest of what it asks for. */
+/** The identity of a repeated call: the caller's request key, and a digest of the arguments. */
 export interface RepeatableCall {
   requestKey: string;
   digest: string;
@@ -185,16 +185,16 @@ export interface RepeatableCall {
 
 /** A spawn that is checked against everything but the parent's registered profile. */
 export interface CheckedSpawn {
-  /** Absent where the caller named no request key. */
+  /** Undefined if the caller named no request key. */
   readonly repeatable?: RepeatableCall | undefined;
-  /** The spawn under a registered profile. Throws as {@link prepareSpawn} does. */
+  /** Returns the spawn under a registered profile. Throws as {@link prepareSpawn} does. */
   withProfile(registered: RegisteredProfile): PreparedSpawn;
 }
 
 /**
- * Checks a spawn as far as possible without asking Redis. A registered profile can only narrow it, or give it the model that
- * it lacks. Throws as {@link prepareSpawn} does, except for a missing model. With a request key it throws for malformed input
- * only: the agent may have been spawned before, and only Redis knows that.
+ * Makes all checks of a spawn that need no Redis. A registered profile can only narrow the spawn, or give it the missing
+ * model. Throws as {@link prepareSpawn} does, except for a missing model. With a request key it throws only for malformed
+ * input: an earlier call may have spawned the agent, and only Redis knows that.
  */
 export function checkSpawn(
   kind: keyof typeof KINDS,
@@ -218,13 +218,13 @@ export function checkSpawn(
   }
 }
 
-/** What identifies a repetition of the call; undefined without a request key. Throws `invalid_input` for malformed input. */
+/** Returns the identity of the call; undefined without a request key. Throws `invalid_input` for malformed input. */
 function repeatableCall(kind: keyof typeof KINDS, input: unknown): RepeatableCall | undefined {
   const { request_key: requestKey, digest } = readCall(kind, input);
   return requestKey === undefined ? undefined : { requestKey, digest };
 }
 
-/** The arguments of a call, split into those in the digest (`args`) and those that a repetition may change. */
+/** Reads the arguments of a call, split into those in the digest (`args`) and those that a repetition may change. */
 function readCall(kind: keyof typeof KINDS, input: unknown) {
   const { request_key, traceparent, ...args } = readInput(KINDS[kind].schema, input, kind);
   return { request_key, traceparent, args, digest: digestOf({ kind, ...args }) };
@@ -244,7 +244,7 @@ function noModel(kind: string, { isModelLookedUp = false }: OperatorDefaults): S
   );
 }
 
-/** Whether another model would have been accepted. */
+/** Returns whether the spawn might be accepted with another model. */
 function isAboutModel(error: unknown): boolean {
   if (!(error instanceof SubagentError)) return false;
   return error.code === "unknown_price" || error.details.field === "model";
@@ -259,7 +259,7 @@ function requirePrice(model: string, { prices }: OperatorDefaults): void {
   );
 }
 
-/** A reply whose output a zod schema has read: there if, and only if, the run succeeded. */
+/** A reply whose `output` is parsed by a zod schema; it has an `output` if and only if the run succeeded. */
 export type TypedReply<T> =
   | (Omit<Reply, "status" | "output"> & { status: "succeeded"; output: T })
   | (Omit<Reply, "status" | "output"> & {
@@ -267,13 +267,13 @@ export type TypedReply<T> =
       output?: undefined;
     });
 
-/** An input with its output schema as JSON Schema, and what reads a reply's output. */
+/** An input with its output schema as JSON Schema, and the function that parses a reply's output. */
 interface ReadableInput {
   input: unknown;
   typed(reply: Reply): Reply;
 }
 
-/** Takes a zod schema out of a caller's input. Throws `invalid_input` for one that has no JSON Schema form. */
+/** Replaces a zod schema in a caller's input by its JSON Schema. Throws `invalid_input` if it has no JSON Schema form. */
 export function withJsonSchema(input: unknown, what: string): ReadableInput {
   if (typeof input !== "object" || input === null || !("output_schema" in input)) return asItIs(input);
   const { output_schema: schema } = input;
@@ -305,7 +305,7 @@ function jsonSchemaOf(schema: z.ZodType, what: string): JsonObject {
   }
 }
 
-/** The reply with its output as the schema reads it; one that only the schema's own refinements refuse is partial. */
+/** Returns the reply with its output parsed by the schema. If the schema rejects the output, the reply is `partial`. */
 function read(schema: z.ZodType, reply: Reply): Reply {
   if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;
   try {
@@ -329,34 +329,35 @@ const TaskCall = z.looseObject({
 /** Answers the questions of a task. */
 export type AnswerQuestions = (question: Question) => Promise<string> | string;
 
-/** What a task may be given besides its input. */
+/** Options of a task besides its input. */
 export interface TaskOptions {
   /** Aborting it destroys the sub-agent, and the task rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
   /**
-   * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
-   * it throws, the task rejects with (`invalid_input` for no text); the sub-agent then goes on, for what it did is paid for:
-   * the question is in the channel, to be answered or to be put again by a task of the same `request_key`, and so is the
-   * reply. `destroy` with the question's `agent_id` frees its place at once, else the default does (`answer_within_ms`).
+   * Answers the sub-agent's `ask_parent` questions (an allowlist of tools must name `ask_parent`); without this callback the
+   * sub-agent cannot ask. If it throws, the task rejects with that error (`invalid_input` if the answer is no text). The
+   * sub-agent then goes on, because its work is paid for. Question and reply stay in the channel: the parent answers, or a
+   * task with the same `request_key` asks again. `destroy` with the question's `agent_id` frees the slot at once; otherwise
+   * the agent goes on with the default answer after `answer_within_ms`.
    */
   onQuestion?: AnswerQuestions | undefined;
   /**
-   * Most time in a row without a live worker, 0 or more; then the task rejects with `no_worker` and its sub-agent is destroyed.
-   * Counted from the look that finds none, of which there is one every 2 s. Default: it waits.
+   * Maximum time in a row without a live worker, ms, 0 or more; then the task rejects with `no_worker` and its sub-agent is
+   * destroyed. The client checks every 2 s and counts from the check that finds no worker. Default: no limit.
    */
   wait_for_worker_ms?: number | undefined;
-  /** Told within 5 s what the task waits for beside its own work, and each time that changes. */
+  /** Called within 5 s with the reason for which the task waits (worker, tools, provider), and at each change. */
   onWait?: OnWait | undefined;
 }
 
-/** What a task asks for, apart from the options that may stand beside its prompt. */
+/** Splits the input of a task from the options that may be in the same object. */
 export function splitTaskInput(input: unknown): TaskOptions & { input: unknown } {
   if (typeof input === "string") return { input: { prompt: input } };
   const { signal, onQuestion, wait_for_worker_ms, onWait, ...rest } = readInput(TaskCall, input, "task");
   return { signal, onQuestion, wait_for_worker_ms, onWait, input: rest };
 }
 
-/** The options of a call, each before the one that stands beside the prompt. Throws `invalid_input`. */
+/** Merges the options of a call with those beside the prompt; the call's own options win. Throws `invalid_input`. */
 export function mergeTaskOptions(beside: TaskOptions, options: TaskOptions, call = "task"): TaskOptions {
   const { signal, onQuestion, wait_for_worker_ms, onWait } = readInput(TaskCall, options, call);
   return {

@@ -1,5 +1,5 @@
 /**
- * Spawning: what a caller asks for becomes an agent under the profile that is registered for its parent, or a refusal that left
+ * Spawning: creates the agent of a caller's spawn under the registered profile of its parent, or refuses the spawn and leaves
  * nothing behind.
  */
 
@@ -26,18 +26,18 @@ import {
   withJsonSchema,
 } from "./spawn-input.ts";
 
-/** Tries of one spawn while the profile keeps changing. */
+/** Maximum attempts of one spawn while the profile keeps changing. */
 const MOST_PROFILES = 8;
 
-/** The tools of a new agent, and those asked for that no worker has. */
+/** The tools of a new agent, and the requested tools that no worker has. */
 export interface ResolvedTools {
   tools: string[] | undefined;
   unknown: string[];
 }
 
 /**
- * The allowlist to store. Known tools outside the parent's list are refused (`invalid_input`); unknown ones are
- * reported, and kept only where the parent's own list has them or it has none.
+ * Returns the allowlist to store. Throws `invalid_input` for a known tool outside the parent's list. Reports unknown tools,
+ * and keeps them only if the parent's list has them or the parent has no list.
  */
 export function resolveTools(
   profileTools: readonly string[] | undefined,
@@ -52,7 +52,10 @@ export function resolveTools(
   return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };
 }
 
-/** An agent none of whose tools exists could only guess. `isInherited`: the profile names them, and the spawn none. */
+/**
+ * Throws `invalid_input` if no worker has any of the tools: such an agent could only guess. `isInherited`: the profile names
+ * the tools, and the spawn names none.
+ */
 function refuseAllUnknown(
   tools: readonly string[] | undefined,
   unknown: readonly string[],
@@ -69,9 +72,9 @@ function refuseAllUnknown(
 }
 
 /**
- * What spawn answers. `known`: an earlier call with this request key had spawned the agent, and this one did nothing.
- * `limits` are those in force; `unknown_tools` are in no live worker: the agent works without them, or, where no worker lived
- * at all, its runs wait for one that has them.
+ * The receipt of a spawn. `known`: an earlier call with this request key spawned the agent, and this call did nothing.
+ * `limits` are the limits in force. No live worker has `unknown_tools`: the agent works without them. If no worker was live
+ * at all, its runs wait for a worker that has them.
  */
 export interface SpawnReceipt {
   agent_id: string;
@@ -83,7 +86,7 @@ export interface SpawnReceipt {
   model: string;
   limits: Limits;
   unknown_tools: string[];
-  /** What else is in force: of the profile, the definition and this spawn, where any of them says something. */
+  /** Other settings in force that the profile, the definition or this spawn sets. */
   in_force: InForce;
 }
 
@@ -93,7 +96,7 @@ export interface Spawned {
   receipt: SpawnReceipt;
 }
 
-/** Makes an agent that waits for its first message; see `Parent.spawn`. */
+/** Creates an agent that waits for its first message; see `Parent.spawn`. */
 export async function spawn(context: ParentContext, input: SpawnInput): Promise<SpawnReceipt> {
   const planned = checkSpawn("spawn", withJsonSchema(input, "spawn").input, context);
   const { receipt } = await withCall(context, (call) => spawnAgent(call, planned));
@@ -101,9 +104,9 @@ export async function spawn(context: ParentContext, input: SpawnInput): Promise<
 }
 
 /**
- * Spawns under `uid` and the profile that this client has cached; where the script answers that another one is registered, once
- * more under that. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key used with
- * other arguments), `quota_exceeded`, `invalid_config` (a Redis that will not do in production), `redis_unavailable` or
+ * Spawns under `uid` and the profile that this client has cached. If the script answers that another profile is registered,
+ * it spawns again under that one. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key
+ * used with other arguments), `quota_exceeded`, `invalid_config` (a Redis unfit for production), `redis_unavailable` or
  * `outcome_unknown`.
  */
 export async function spawnAgent(
@@ -134,7 +137,7 @@ async function spawnAsRegistered(call: ParentCall, planned: CheckedSpawn, uid: s
   );
 }
 
-/** Rejects with the refusal of `planned` under `registered`, unless an earlier call with its request key was let in. */
+/** Rejects if `registered` refuses `planned`, unless an earlier call with the same request key was accepted. */
 export async function requireAllowed(
   context: ParentContext,
   planned: CheckedSpawn,
@@ -147,14 +150,14 @@ export async function requireAllowed(
   }
 }
 
-/** Whether a call is refused for what it asks, by rules that an earlier call like it may have passed. */
+/** Returns whether the error refuses the call's arguments by rules that an earlier identical call may have passed. */
 function isRefusal(error: unknown): boolean {
   return dependsOnProfile(error) || (error instanceof SubagentError && error.code === "unknown_definition");
 }
 
 /**
- * The agent that an earlier call with the same request key made: the rules that refuse the call now bind new agents only. Rejects
- * with the `refusal` if Redis remembers no such call.
+ * Returns the agent that an earlier call with the same request key made: the rules that refuse the call now bind only new
+ * agents. Rejects with `refusal` if Redis remembers no such call.
  */
 async function spawnedBefore(
   call: ParentCall,
@@ -173,20 +176,19 @@ async function spawnedBefore(
   return { address, receipt: { ...receiptOf({ name }, seen, spec, unknown), known: true } };
 }
 
-/** The agent that an earlier call with the same request key made. */
+/** Reads the agent that an earlier call with the same request key made, and adds its wake again if it is queued. */
 async function earlierAgent(call: ParentCall, { uid, agent_id }: { uid: string; agent_id: string }) {
   const { client, parent } = call;
   const address = agentOf(parent, uid);
   const record = await call.read(() => client.store.record(address));
-  // The earlier call may have ended before its wake: a second one is harmless.
+  // The earlier call may have ended before it added the wake; a second wake is harmless.
   if (record?.status === "queued")
     await call.attempt(() => client.wakes.add(wakeOf(address, agent_id, record.wake)));
   return { address, record };
 }
 
 /**
- * Spawns under the profile that this client knows of. If the cached profile refuses the spawn, the profile is read from Redis
- * once; a newer one decides.
+ * Spawns under the cached profile. If that profile refuses the spawn, reads the profile from Redis once; a newer one decides.
  */
 async function withCachedProfile<T>(
   call: ParentCall,
@@ -204,7 +206,7 @@ async function withCachedProfile<T>(
   }
 }
 
-/** Whether another profile might have allowed what was refused. */
+/** Returns whether another profile might allow the refused spawn. */
 function dependsOnProfile(error: unknown): boolean {
   return error instanceof SubagentError && (error.code === "invalid_input" || error.code === "unknown_price");
 }
@@ -219,7 +221,7 @@ async function trySpawn(
   const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
   const { tools, unknown } = resolveTools(profileTools, prepared.requestedTools, known.names);
   if (known.hasWorkers) refuseAllUnknown(tools, unknown, !prepared.requestedTools);
-  // What some worker has is waited for; what none has does nothing. Before the first worker has come, none can be told.
+  // The run waits only for tools that some worker has. While no worker is live, it waits for all of them.
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;
   const spec = { ...prepared.spec, ...(tools && { tools }), ...(traceparent && { traceparent }) };
@@ -229,7 +231,7 @@ async function trySpawn(
     case "spawned":
       return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
     case "same": {
-      // Our own uid: the first try had worked and only its answer was lost.
+      // Our own uid: the first attempt worked and only its answer was lost.
       if (answer.uid === uid) return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
       const earlier = await earlierAgent(call, answer);
       const receipt = receiptOf(prepared, answer, earlier.record?.spec ?? spec, unknown);
@@ -251,7 +253,7 @@ async function trySpawn(
   }
 }
 
-/** The refusal of an agent whose conversation is not kept any more. */
+/** Returns the error for an agent whose conversation is no longer kept. */
 export function unknownTranscript(agent: string): SubagentError {
   return new SubagentError(
     "unknown_transcript",
@@ -309,7 +311,7 @@ function firstMessage(messageId: string, text: string): string {
   return JSON.stringify({ v: 1, message_id: messageId, text } satisfies InboxMessage);
 }
 
-/** Writes the agent; overdue agents that hold a place are ended, and the verb is sent once more. */
+/** Writes the agent. If overdue agents fill the quota, ends them and sends the verb once more. */
 async function writeSpawn(
   { client, ...call }: ParentCall,
   address: AgentAddress,
@@ -327,10 +329,10 @@ async function writeSpawn(
   return write();
 }
 
-/** Sends the deadline hint, the verb and, where that queued a first run, its wake, for which no caller waits. */
+/** Sends the deadline hint and the verb. If the verb queued a first run, adds its wake in the background. */
 async function sendSpawn(client: ClientResources, address: AgentAddress, stored: VerbInput<"spawn">) {
   const answer = await sendHinted(client, address, stored);
-  // `same` under our own uid: an earlier try had worked and its answer was lost, so it has no wake yet.
+  // `same` under our own uid: an earlier attempt worked and its answer was lost, so the agent has no wake yet.
   const isOurs = answer.status === "spawned" || (answer.status === "same" && answer.uid === address.uid);
   if (isOurs && stored.message !== undefined)
     client.inBackground(client.wakes.add(wakeOf(address, answer.agent_id, FIRST_WAKE)));
@@ -338,8 +340,8 @@ async function sendSpawn(client: ClientResources, address: AgentAddress, stored:
 }
 
 /**
- * Sends the hint and the verb in one flight: one after another on the one connection, so that a crash in between leaves no
- * agent without a hint. A cluster has several connections, which keep no order: there the verb waits for the hint.
+ * Sends the hint and then the verb in one flight over one connection, so that a crash in between leaves no agent without a
+ * hint. A cluster has several connections, which keep no common order: there the verb waits for the hint.
  */
 async function sendHinted(client: ClientResources, address: AgentAddress, stored: VerbInput<"spawn">) {
   const { deadlines, store, timing, redis, logger, inBackground } = client;

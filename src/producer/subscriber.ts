@@ -1,12 +1,13 @@
 /**
- * The one subscriber connection of a client, for any number of channels; a parent's doorbell for a caller that looks by itself.
+ * The one subscriber connection of a client, for any number of channels; also a parent's doorbell for callers that read the
+ * stream themselves.
  *
- * Owns: the connection, the channels and who watches them, and the slow tick. Its neighbours own what a message means.
+ * Owns: the connection, the channels and their watchers, and the slow tick. Its neighbours interpret the messages.
  *
- * 1. Messages are hints and get lost. A watcher is told by `onGap` each time some may have been: when its own
- *    watching has just begun, after every reconnection, and at every slow tick in any case.
- * 2. `onGap` after a subscription comes when Redis has confirmed it: what is read then misses nothing.
- * 3. A connection that leaves a ping unanswered from one tick to the next is given up and opened anew.
+ * 1. Messages are hints and may be lost. `onGap` notifies a watcher each time some may have been lost: when its watch has
+ *    just begun, after every reconnection, and at every slow tick in any case.
+ * 2. `onGap` after a subscription comes after Redis has confirmed it: a read after that misses nothing.
+ * 3. A connection that leaves a ping unanswered from one tick to the next is dropped and reopened.
  * 4. Nothing is open before the first `watch`; nothing ticks without a watcher.
  */
 
@@ -15,29 +16,29 @@ import type { Keys, ParentAddress } from "../shared/protocol/keys.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 import type { Connection } from "./redis-call.ts";
 
-/** Time between two slow looks. */
+/** Time between two slow ticks. */
 export const SLOW_POLL_MS = 5_000;
 
-/** What a watcher of a channel is told. No callback may throw. */
+/** Callbacks of a channel's watcher. They must not throw. */
 export interface Watcher {
   onMessage(text: string): void;
-  /** `tick`: the slow tick, without a sign that anything was lost. */
+  /** Messages may have been lost. `tick`: the slow tick, without a sign of a loss. */
   onGap(cause: "subscribed" | "tick"): void;
-  /** The subscriber was stopped: no message will come any more. */
+  /** The subscriber was stopped: no further message will come. */
   onStop(): void;
 }
 
 /** See the module's header. */
 export interface Subscriber {
-  /** Begins to watch; the function it returns ends that. After `stop` the watcher is told `onStop` before this returns. */
+  /** Begins to watch; the returned function ends the watch. After `stop` it calls `onStop` before it returns. */
   watch(channel: string, watcher: Watcher): () => void;
-  /** Resolves when Redis answers over this connection, false when it did not within `withinMs`. */
+  /** Resolves with true when Redis answers over this connection, with false if it does not within `withinMs`. */
   start(withinMs: number): Promise<boolean>;
-  /** Closes the connection and forgets every watcher. Idempotent. */
+  /** Calls every watcher's `onStop` and closes the connection. Idempotent. */
   stop(): void;
 }
 
-/** A subscriber that opens its connection by `open` at the first use. */
+/** Creates a subscriber that opens its connection with `open` at the first use. */
 export function createSubscriber(open: () => Connection, clock: Clock): Subscriber {
   return new ChannelSubscriber(open, clock);
 }
@@ -66,8 +67,8 @@ class ChannelSubscriber implements Subscriber {
     watching.add(watcher);
     this.#watchers.set(channel, watching);
     this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
-    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete. Existing
-    // watchers missed nothing and are not told: one that reacts by starting another watch would loop for ever.
+    // Also subscribes a channel that is already subscribed: the confirmation makes the first read complete. Existing watchers
+    // missed nothing and are not notified: a watcher that starts another watch in `onGap` would loop for ever.
     this.#subscribe(connection, [channel], () => {
       if (watching.has(watcher)) watcher.onGap("subscribed");
     });
@@ -103,7 +104,7 @@ class ChannelSubscriber implements Subscriber {
 
   #subscribe({ redis }: Connection, channels: string[], confirmed: () => void): void {
     if (channels.length === 0 || redis.status !== "ready") return;
-    // A failure is a lost connection: `ready` comes again and subscribes anew.
+    // A failure is a lost connection: the next `ready` event subscribes again.
     redis.subscribe(...channels).then(confirmed, () => {});
   }
 
@@ -146,11 +147,11 @@ class ChannelSubscriber implements Subscriber {
   }
 }
 
-/** The doorbell of a parent's channel: says when to look again. It is listened to until `close`, the abort of a signal, or the end of the client. */
+/** The doorbell of a parent's channel: says when to read again, until `close`, the signal's abort or the client's stop. */
 export interface Doorbell {
-  /** Resolves at the first ring or gap after it was called; at once when the doorbell is closed. */
+  /** Resolves at the first ring or gap after this call; at once if the doorbell is closed. */
   next(): Promise<void>;
-  /** Rings a last time. Idempotent. */
+  /** Rings a last time and ends the watch. Idempotent. */
   close(): void;
   readonly isClosed: boolean;
 }

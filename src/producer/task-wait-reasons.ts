@@ -1,15 +1,15 @@
 /**
- * Why the tasks of one client are pending: for want of a live worker, of a worker with their tools, or of their provider.
+ * The reasons for which the tasks of one client wait: no live worker, no worker with their tools, or their provider.
  *
- * Owns: who waits, and when Redis is asked. Its neighbours: `task.ts` decides what a wait means for a task, the workers'
- * announcements and the agents' records hold the truth.
+ * Owns: the set of waiting tasks, and when Redis is read. Its neighbours: `task.ts` decides the effect of a wait on a task;
+ * the workers' announcements and the agents' records are the source of truth.
  *
- * 1. A task without a live worker hears of it within two looks, {@link LOOK_MS} apart; it is told again only of a change.
- * 2. That no worker is live is logged once, until one is, unless all callers listen; a client without a logger warns on
- *    the process.
+ * 1. A task without a live worker is notified within two checks, {@link LOOK_MS} apart; it is notified again only of a change.
+ * 2. "No worker is live" is logged once until a worker is live, unless all callers have a callback; a client without a logger
+ *    emits a process warning.
  *
- * A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn. A look
- * that fails says nothing. Nothing is asked while no task waits.
+ * A check has a bounded cost: one read of the worker directory, and the records of {@link MOST_RECORDS} tasks in turn. A
+ * failed check notifies no task. The client reads nothing while no task waits.
  */
 
 import type { Clock } from "../shared/clock.ts";
@@ -22,37 +22,37 @@ import type { Installation } from "../shared/redis/installation.ts";
 import type { StopSignal } from "../shared/stop-signal.ts";
 import type { RedisCall } from "./redis-call.ts";
 
-/** Time between two looks. */
+/** Time between two checks. */
 export const LOOK_MS = 2_000;
 const MOST_RECORDS = 32;
 const NO_WORKER =
   "No worker is live on this Redis and prefix: tasks wait until one joins (subagent-queue worker).";
 
 /**
- * What a task waits for. `worker`: none is live, seen `since`; `tools`: no worker has all of them; `provider`: it fails or
- * limits the calls of the run, which asks again at `next_try_at`. Times are ISO 8601.
+ * The reason for which a task waits. `worker`: none has been live since `since`; `tools`: no worker has all of them;
+ * `provider`: it fails or limits the calls of the run, which retries at `next_try_at`. Times are ISO 8601.
  */
 export type TaskWait =
   | { for: "worker"; since: string }
   | { for: "tools"; tools: readonly string[] }
   | { for: "provider"; provider: string; reason: string; since: string; next_try_at: string };
 
-/** Told what a task waits for; undefined: for nothing any more. May not throw. */
+/** Receives the reason for which a task waits; undefined: it no longer waits. Must not throw. */
 export type OnWait = (wait: TaskWait | undefined) => void;
 
 /** See the module's header. */
 export interface TaskWaits {
   /**
-   * Tells `told` what the task of this agent waits for; the function it returns ends that. `isHeard`: its caller listens,
-   * and needs no line in the log.
+   * Calls `told` with the reason for which the task of this agent waits; the returned function ends the watch. `isHeard`: the
+   * caller has its own callback and needs no line in the log.
    */
   watch(address: AgentAddress, told: OnWait, isHeard: boolean): () => void;
 }
 
-/** What the looks need. */
+/** Dependencies of the checks. */
 export interface TaskWaitParts extends Pick<Installation, "store" | "workers"> {
   clock: Clock;
-  /** Undefined: the process warns. */
+  /** Undefined: emits a process warning instead. */
   logger: Logger | undefined;
   call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
 }
@@ -64,7 +64,7 @@ interface Watched {
   wait: TaskWait | undefined;
 }
 
-/** The waits of one client. */
+/** Creates the task waits of one client. */
 export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
   const { clock } = parts;
   const watched = new Set<Watched>();
@@ -82,7 +82,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       isLogged = deserted !== undefined && (isLogged || isNews === true);
       for (const each of watched) if (deserted || each.wait?.for === "worker") tell(each, deserted);
       for (const each of deserted ? [] : asked) tell(each, waitOf(seen.records.get(each)));
-      // Those that were asked go to the end of the line.
+      // The checked tasks go to the end of the queue.
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
     timer?.cancel();
@@ -103,10 +103,10 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
   };
 }
 
-/** The records are read only where a worker may have done something about them. */
+/** Reads whether a worker is live; reads the tasks' records only if one is. */
 async function askedOf({ store, workers }: TaskWaitParts, asked: readonly Watched[]) {
   const hasWorkers = (await workers.list()).length > 0;
-  // One record that cannot be read says nothing of the others.
+  // One unreadable record must not hide the others.
   const recordOf = ({ address }: Watched) => store.record(address).catch(() => undefined);
   const records = hasWorkers ? await Promise.all(asked.map(recordOf)) : [];
   return { hasWorkers, records: new Map(asked.map((each, i) => [each, records[i]])) };
@@ -119,7 +119,7 @@ function waitOf(record: AgentRecord | undefined): TaskWait | undefined {
   return provider_wait && { for: "provider", ...provider_wait };
 }
 
-/** `next_try_at` of one wait for a provider moves on with each try. */
+/** Compares two waits without `next_try_at`, which changes with each retry of one provider wait. */
 function isSame(a: TaskWait | undefined, b: TaskWait | undefined): boolean {
   const told = (wait: TaskWait | undefined) => wait && JSON.stringify({ ...wait, next_try_at: undefined });
   return told(a) === told(b);
@@ -140,20 +140,20 @@ function warn({ logger }: TaskWaitParts): void {
   else process.emitWarning(NO_WORKER, { code: "SUBAGENT_NO_WORKER" });
 }
 
-/** What a caller wants of its waiting. */
+/** The caller's options for the wait of a task. */
 interface WaitWish {
   onWait?: OnWait | undefined;
   wait_for_worker_ms?: number | undefined;
 }
 
-/** Who hears of a task's waiting, and how it ends. */
+/** The handle's callback, and the two ways in which a watched task ends. */
 interface TaskWatch {
   tellHandle: OnWait | undefined;
   cancel(reason: unknown): void;
   over: StopSignal;
 }
 
-/** Watches one task until it is over; ends it with `no_worker` when none was live for as long as it may wait. */
+/** Watches one task until it is over; ends it with `no_worker` if no worker was live for `wait_for_worker_ms`. */
 export function watchTask(
   { taskWaits, clock }: { taskWaits: TaskWaits; clock: Clock },
   address: AgentAddress,
@@ -175,7 +175,7 @@ export function watchTask(
   });
 }
 
-/** Whether a task ended since no worker was live for too long. */
+/** Returns whether a task ended because no worker was live for too long. */
 export function isNoWorker(error: unknown): boolean {
   return error instanceof SubagentError && error.code === "no_worker";
 }

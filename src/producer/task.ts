@@ -1,19 +1,20 @@
 /**
- * The blocking task: spawn with the first message, wait, take the reply; and many of them at once.
+ * The blocking task: spawns with the first message, waits and acks the reply; also for many tasks at once.
  *
  * 1. The reply is reserved before the agent exists, so no reader of this client sees it first.
- * 2. Once the agent exists, a Redis that goes away makes the outcome unknown: the same request key finds it again, and its
- *    reply for a day after its ack.
- * 3. Its questions, where the caller answers them at all, are the caller's: no reader of this client sees them. One whose
- *    answer fails for good ends the waiting and stays in the channel; the agent, which it names, goes on. One that is
- *    unanswered when the reply comes is acked with it.
- * 4. An aborted task leaves no agent and no entry behind, unless Redis is away; then the idle time or the next reader
- *    of the channel ends what is left.
- * 5. Of many tasks, as many run side by side as the parent has room for. They begin in their order; replies come back in
- *    it. A parent without room is asked again when something may have ended: its doorbell rings, or the slow tick comes.
- * 6. After the first refusal nothing more begins. What goes on goes on, its replies stay in the channel, and those
- *    that are in hand stand in the error's `details.replies`.
- * 7. A task that waits for a worker longer than its caller wants ends as an aborted one, with `no_worker`.
+ * 2. After the agent exists, a loss of Redis makes the outcome unknown: a call with the same request key finds the agent,
+ *    and its reply until a day after the ack.
+ * 3. If the caller answers questions, no reader of this client sees the task's questions. If an answer fails for good, the
+ *    wait ends, the question stays in the channel and names the agent, and the agent goes on. Questions that are
+ *    unanswered when the reply arrives are acked with it.
+ * 4. An aborted task leaves no agent and no entry behind, unless Redis is unavailable. Then the agent ends at its idle time,
+ *    and the next reader of the channel acks the entry.
+ * 5. Of many tasks, as many run at once as the parent's quota allows. They begin in their order, and the replies have the
+ *    same order. After a quota refusal the spawn is retried when an agent may have ended: at a ring of the doorbell or at
+ *    the slow tick.
+ * 6. After the first refusal no further task begins. Running agents go on and their replies stay in the channel; the error's
+ *    `details.replies` has the replies received so far.
+ * 7. A task that waits for a worker longer than its caller allows ends like an aborted one, with `no_worker`.
  */
 
 import { z } from "zod";
@@ -44,15 +45,15 @@ import { listenToDoorbell } from "./subscriber.ts";
 import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./task-wait-reasons.ts";
 
 const MAX_TASKS = 10_000;
-/** Time between two tries of an answer while Redis is away. */
+/** Delay between two attempts of an answer while Redis is unavailable. */
 const RETRY_MS = 1_000;
-/** The end of an aborted task is looked for so long: two calls at their longest. */
+/** Maximum wait for the end of an aborted task: twice the maximum time of a call. */
 const END_SEEN_WITHIN_MS = 1_600;
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerInput = z.object({ text: MessageText });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
-/** What a handle hears of its task: that the agent is there, and what it waits for. May not throw. */
+/** Callbacks of a task handle: the agent was spawned; the reason for which the task waits changed. They must not throw. */
 interface TaskListener {
   started(receipt: SpawnReceipt): void;
   waits: OnWait;
@@ -64,15 +65,15 @@ export interface TaskOutcome {
   unknownTools: string[];
 }
 
-/** A task under way: a promise of its reply. */
+/** A running task: a promise of its reply. */
 export interface TaskHandle<R = Reply> extends Promise<R> {
-  /** What the spawn came to: the agent's id, long before its end. Rejects as the task does when there was no spawn. */
+  /** The receipt of the spawn with the agent's id, long before the reply. Rejects as the task does if the spawn failed. */
   readonly started: Promise<SpawnReceipt>;
-  /** What it waits for now beside its own work: a live worker, tools, the provider; undefined: for nothing. */
+  /** The reason for which it waits now: no live worker, tools or the provider; undefined: none. */
   readonly waits: TaskWait | undefined;
 }
 
-/** Runs one task to its reply, acked; see `Parent.task`. `agent`: with the limits of a spawn. */
+/** Runs one task and resolves with its reply, acked; see `Parent.task`. `agent`: with the limits of a spawn. */
 export async function task(
   context: ParentContext,
   kind: "task" | "agent",
@@ -88,7 +89,7 @@ export async function task(
   return { ...outcome, reply: typed(outcome.reply) };
 }
 
-/** Runs one task, and tells about its agent before the end; see `Parent.task`. */
+/** Runs one task and returns its handle at once; see `Parent.task`. */
 export function taskHandle(context: ParentContext, input: unknown, options?: TaskOptions): TaskHandle {
   let started: TaskListener["started"] = () => {};
   let refuse: (reason: unknown) => void = () => {};
@@ -96,7 +97,7 @@ export function taskHandle(context: ParentContext, input: unknown, options?: Tas
     started = resolve;
     refuse = reject;
   });
-  // A caller that only wants the reply learns from it why there was no spawn.
+  // The reply rejects with the same reason, so an ignored `started` must not be an unhandled rejection.
   receipt.catch(() => {});
   const handle: { started: Promise<SpawnReceipt>; waits: TaskWait | undefined } = {
     started: receipt,
@@ -113,7 +114,7 @@ export function taskHandle(context: ParentContext, input: unknown, options?: Tas
   return Object.assign(reply, handle);
 }
 
-/** Runs many tasks to their replies, acked; see `Parent.taskAll`. */
+/** Runs many tasks and resolves with their replies, acked; see `Parent.taskAll`. */
 export async function taskAll(
   context: ParentContext,
   inputs: readonly unknown[],
@@ -127,25 +128,25 @@ export async function taskAll(
     const wish = typeof input === "string" ? { prompt: input } : input;
     return checkSpawn("task", wish, context, { answersTask });
   });
-  // Read first, so that what the profile refuses is refused before any has begun.
+  // Read first, so that the profile refuses a task before any task has begun.
   const registered = await registeredProfile(context);
   for (const each of planned) await requireAllowed(context, each, registered);
   const replies = await runBatch(context, planned, wanted);
   return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
 }
 
-/** One task under way. */
+/** One running task. */
 interface OngoingTask {
   readonly context: ParentContext;
   readonly client: ClientResources;
   readonly onQuestion: AnswerQuestions | undefined;
-  /** Stops when the task is over, however it ended. */
+  /** Stops when the task has ended, with or without success. */
   readonly over: StopSignal;
-  /** Ends the waiting with a reason; the first one counts. */
+  /** Ends the wait with a reason; the first one counts. */
   cancel(reason: unknown): void;
 }
 
-/** Rejects like spawn and send, and with the signal's reason. */
+/** Runs a checked task. Rejects like spawn and send, and with the signal's reason. */
 async function runTask(
   context: ParentContext,
   planned: CheckedSpawn,
@@ -180,7 +181,7 @@ async function runTask(
     watchTask(client, spawned.address, options, { tellHandle: listener?.waits, cancel, over });
     const bornAt = Date.parse(spawned.receipt.created_at);
     const entry = await reservation.wait(FIRST_RUN, known ? "even_if_acked" : { bornAt });
-    // The reply is in hand; its ack goes out when the caller has it, and the reservation stands until that is answered.
+    // The ack goes out after the caller has the reply; the reservation lasts until the ack is answered.
     const held = reservation;
     const acking = new Promise(setImmediate).then(() => client.channels.tryAck(parent, entry));
     client.inBackground(acking.then((acked) => held.release(acked)));
@@ -200,11 +201,11 @@ async function runTask(
 /** The questions of one task. */
 interface TaskQuestions {
   take: TakeQuestion;
-  /** Acks those that no answer has come to, once the agent's reply needs none. */
+  /** Acks the unanswered questions, after the reply has made answers needless. */
   ackOpen(): Promise<void>;
 }
 
-/** Hands each question to the caller and its answer to the agent; a failure for good ends the task's waiting. */
+/** Passes each question to the caller and the answer to the agent; a permanent failure ends the task's wait. */
 function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
   const { client, context, onQuestion, over, cancel } = run;
   if (!onQuestion) return undefined;
@@ -226,7 +227,7 @@ function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
   };
 }
 
-/** Answers; false when Redis was away, and the answer is to be sent again. */
+/** Sends the answer; false if Redis was unavailable and the caller must send it again. */
 async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, text: string) {
   const { agent_id, question_id } = entry;
   const agent = { address: agentOf(context.profile.parent, uid), agentId: agent_id };
@@ -235,7 +236,7 @@ async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, 
     return true;
   } catch (error) {
     if (!(error instanceof SubagentError)) throw error;
-    // The default came first, or the agent ended meanwhile: its reply says how it went on.
+    // The default answer came first, or the agent has ended: its reply has the result.
     if (TOO_LATE.includes(error.code)) return true;
     if (error.retryable) return false;
     throw error;
@@ -243,8 +244,8 @@ async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, 
 }
 
 /**
- * Destroys an aborted task's agent and takes the entry of its end out of the channel, each within the time of a call: true
- * when both worked.
+ * Destroys an aborted task's agent and acks the entry of its end, each within the time of a call. Returns true if both
+ * worked.
  */
 async function destroyQuietly(
   client: ClientResources,
@@ -271,17 +272,17 @@ async function destroyQuietly(
   return acked;
 }
 
-/** The tasks of one call that are under way. */
+/** The running tasks of one `taskAll` call. */
 interface Batch {
-  /** Runs a task as soon as there is room; undefined once the batch was refused. */
+  /** Runs a task as soon as the quota allows; undefined after the batch was refused. */
   run(task: CheckedSpawn): Promise<Reply | undefined>;
-  /** Ends all waiting with a reason; the first one counts. */
+  /** Ends all waits with a reason; the first one counts. */
   refuse(reason: unknown): void;
   readonly refused: { reason: unknown } | undefined;
   close(): void;
 }
 
-/** Rejects with the signal's reason or the first refusal but for quota. */
+/** Runs the tasks of a batch. Rejects with the signal's reason or the first refusal other than `quota_exceeded`. */
 async function runBatch(
   context: ParentContext,
   planned: readonly CheckedSpawn[],
@@ -340,10 +341,10 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
   return batch;
 }
 
-/** The tasks of a batch that are under way: `cancel` ends their waiting only, `destroy` their agents, too. */
+/** Creates the set of a batch's running tasks: `cancel` ends only their waits, `destroy` also their agents. */
 function openUnderWay(context: ParentContext, options: TaskOptions) {
   const cancels = new Set<(reason: unknown) => void>();
-  // A signal for each task: one with many listeners would be warned about.
+  // One signal for each task: Node warns about a signal with many listeners.
   const aborts = new Set<AbortController>();
   const onStop: ParentContext["onStop"] = (cancel) => {
     cancels.add(cancel);
@@ -372,7 +373,7 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
   };
 }
 
-/** The reason, and for an error of ours the replies that came before it. */
+/** Returns the reason; adds the replies received before it to `details` if it is a `SubagentError`. */
 function withReplies(reason: unknown, replies: readonly Reply[]): unknown {
   if (!(reason instanceof SubagentError) || replies.length === 0) return reason;
   return new SubagentError(reason.code, reason.message, { ...reason.details, replies }, reason);

@@ -1,31 +1,31 @@
 /**
- * The fence behind which a sub-agent's text reaches a parent's model. Pure, but for the randomness of a boundary.
+ * The fence around a sub-agent's text for a parent's model. Pure, except for the random boundary.
  *
- * 1. The boundary is made anew for each rendering, after the text was written: nothing in the text can name it.
- * 2. What passes for the beginning of one of our delimiters or notes is broken, however it is spelled: only letters, digits and
- *    brackets count, each as what a reader takes it for. What is broken stays broken: to quote a quoted text changes nothing.
- * 3. Text that only a model reads (tag characters outside of a flag) and overrides of the direction are left out.
+ * 1. Each rendering makes a new boundary, after the text was written: the text cannot contain it.
+ * 2. Every text that looks like the beginning of one of our delimiters or notes is broken, in every spelling: only letters,
+ *    digits and brackets count, each as a reader would read it. Quoting a quoted text changes nothing.
+ * 3. Text that only a model reads (tag characters outside of a flag) and direction overrides are removed.
  */
 import { randomBytes } from "node:crypto";
 
 const BOUNDARY_BYTES = 6;
 
-/** A boundary that no text written before can hold. */
+/** Returns a random boundary that no earlier text can contain. */
 export function newBoundary(random: (size: number) => Buffer = randomBytes): string {
   return random(BOUNDARY_BYTES).toString("hex");
 }
 
-/** `text` between delimiters of the runtime; `head`: what the runtime says of it. */
+/** Returns `text` between delimiters of the runtime; `head`: the runtime's facts about it. */
 export function fenced(kind: string, head: string, text: string, boundary = newBoundary()): string {
   return `<sub_agent_${kind} ${head} boundary="${boundary}">\n${quoted(text)}\n</sub_agent_${kind} boundary="${boundary}">`;
 }
 
-/** Without one of these a text holds no spelling of a bracket. */
+/** A text without any of these characters contains no spelling of a bracket. */
 const MAY_OPEN = /[<[&\\%\u0080-\u{10ffff}]/u;
 const FLAG = "\\u{1f3f4}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,6}\\u{e007f}";
 const UNSEEN = new RegExp(`(${FLAG})|[\\u{e0000}-\\u{e007f}\\u202d\\u202e]`, "gu");
 
-/** The text of a sub-agent with nothing in it that could pass for a word of the runtime. */
+/** Returns a sub-agent's text without any part that a reader could take for a word of the runtime. */
 export function quoted(text: string): string {
   if (!MAY_OPEN.test(text)) return text;
   const seen = text.replace(UNSEEN, (_, flag: string | undefined) => flag ?? "");
@@ -40,7 +40,7 @@ export function quoted(text: string): string {
   return out + seen.slice(at);
 }
 
-/** Where the brackets stand that open directly before `index`, in order; empty tags between them do not count. */
+/** Returns the positions of the opening brackets directly before `index`, in order; skips empty tags between them. */
 function openBefore(folded: string, index: number): number[] {
   const found: number[] = [];
   for (let at = index - 1; at >= 0; at -= 1) {
@@ -52,7 +52,7 @@ function openBefore(folded: string, index: number): number[] {
   return found.reverse();
 }
 
-/** One character of a text, or several that a reader or a parser takes for one. */
+/** Several characters (escape, entity, percent code) that a reader or a parser reads as one. */
 const SPELLING = new RegExp(
   [
     String.raw`(?:\u001b|\\u001b)\[[0-9;]{0,20}m`,
@@ -63,7 +63,7 @@ const SPELLING = new RegExp(
   ].join("|"),
   "iuy",
 );
-/** The first characters of one that is spelled by several. */
+/** The first characters of a {@link SPELLING}. */
 const BEGINS_SPELLING = new Set(["&", "\\", "%", "\u001b"]);
 const ENTITIES: ReadonlyMap<string, string> = new Map([
   ["lt", "<"],
@@ -72,7 +72,7 @@ const ENTITIES: ReadonlyMap<string, string> = new Map([
   ...["rsqb", "rbrack"].map((name) => [name, "]"] as const),
 ]);
 
-/** The letters, digits and brackets of a text, as a reader takes them, and where the spelling of each begins and ends. */
+/** Returns the letters, digits and brackets of a text as a reader reads them, and where the spelling of each begins and ends. */
 function fold(text: string): { folded: string; begins: number[]; ends: number[] } {
   const begins: number[] = [];
   const ends: number[] = [];
@@ -89,7 +89,7 @@ function fold(text: string): { folded: string; begins: number[]; ends: number[] 
   return { folded, begins, ends };
 }
 
-/** What is spelled at `at`: its spelling, and the letter, digit or bracket that it is taken for; "" where it is none. */
+/** Returns the spelling at `at`, and the letter, digit or bracket that it is read as; "" if it is read as none. */
 function spelledAt(text: string, at: number): [spelling: string, plain: string] {
   const char = String.fromCodePoint(text.codePointAt(at) ?? 0);
   if (BEGINS_SPELLING.has(char)) {
@@ -100,7 +100,7 @@ function spelledAt(text: string, at: number): [spelling: string, plain: string] 
   return [char, plainOf(char)];
 }
 
-/** The character that an entity or an escape stands for; none where it is one of a name that we do not use. */
+/** Returns the character of an entity or escape; "" for an entity that is not in {@link ENTITIES}. */
 function meant(groups: Readonly<Record<string, string | undefined>>): string {
   const { hex, decimal, entity, braced, ascii, octal, css, unit, percent } = groups;
   if (entity !== undefined) return ENTITIES.get(entity.toLowerCase()) ?? "";
@@ -115,7 +115,7 @@ function charOf(code: number): string {
   return code <= 0x10ffff ? String.fromCodePoint(code) : "";
 }
 
-/** Characters that look like one of ours and that no compatibility form leads to. */
+/** Characters that look like one of ours and that NFKD does not map to it. */
 const LOOK_ALIKES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     "<": "‹❮❰❬ᐸ˂〈⟨〈《⟪⧼⋖⋜≺˱≪«⦑⦓⧀⪡⫷⮜◄◂ᚲⵦ𐏑︿︽",
@@ -132,7 +132,7 @@ const LOOK_ALIKES: ReadonlyMap<string, string> = new Map(
     u: "υսцᴜʋꭎꭒꞟꓴ∪⋃",
   }).flatMap(([plain, alike]) => [...alike].map((char) => [char, plain] as const)),
 );
-/** Letters of a drawn alphabet (white on black, flags), by the code of its A. */
+/** Alphabets of drawn letters (white on black, flags), by the code of their A. */
 const DRAWN = [0x1f150, 0x1f170, 0x1f1e6];
 const ASCII = Array.from({ length: 0x80 }, (_, code) =>
   String.fromCharCode(code)

@@ -1,6 +1,6 @@
 /**
- * The conversation of an agent as its parent reads it, and how a new agent goes on with it. A resumed agent is a new one: its
- * log begins with the old one's entries, its runs are numbered on behind them, and its limits and cost count from nothing.
+ * The conversation of an agent as its parent reads it, and its continuation by a new agent. A resumed agent is a new agent:
+ * its log begins with the old agent's entries, its run numbers follow the old ones, and its limits and cost begin at zero.
  */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
@@ -28,15 +28,15 @@ export interface Transcript {
   agent_id: string;
   /** Oldest first. */
   entries: TranscriptEntry[];
-  /** Set when there is more: `after` of the next read. */
+  /** The `after` of the next read, if there are more entries. */
   next?: number | undefined;
 }
 
-/** Which part of a transcript is read. */
+/** The part of a transcript to read. */
 export interface TranscriptOptions {
   /** Only entries after this message; default: from the beginning. */
   after?: number | undefined;
-  /** Most entries, of whole messages; default and ceiling 500. A page ends before it has a megabyte, unless one message has more. */
+  /** Maximum entries, in whole messages; default and maximum 500. A page stays below 1 MB unless one message is larger. */
   limit?: number | undefined;
 }
 
@@ -45,16 +45,16 @@ const PageInput = z.strictObject({
   limit: z.int().min(1).max(TRANSCRIPT_PAGE).default(TRANSCRIPT_PAGE),
 });
 
-/** What resuming answers: the receipt of the new agent, and with whose conversation it begins. */
+/** The receipt of a resume: the new agent's receipt, and the id of the agent whose conversation it continues. */
 export interface ResumeReceipt extends SpawnReceipt {
   resumes: string;
-  /** The number of its first run: those before it are the old agent's. */
+  /** Number of its first run; earlier runs are the old agent's. */
   run: number;
 }
 
 const ResumeInput = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
 
-/** The conversation of an agent; see `Parent.transcript`. */
+/** Reads the conversation of an agent; see `Parent.transcript`. */
 export async function readTranscript(
   context: ParentContext,
   agentId: unknown,
@@ -82,7 +82,7 @@ export async function readTranscript(
   });
 }
 
-/** A new agent that goes on with the conversation of an ended one; see `Parent.resume`. */
+/** Spawns an agent that continues the conversation of an ended one; see `Parent.resume`. */
 export async function resume(
   context: ParentContext,
   agentId: unknown,
@@ -98,7 +98,7 @@ export async function resume(
         "conflict",
         `Sub-agent "${agent.agentId}" has not ended: send it a message instead.`,
       );
-    // An ended log changes no more: what is read of it here still holds when it is copied.
+    // The log of an ended agent no longer changes, so its size is still the same when it is copied.
     if (record.log_bytes + Buffer.byteLength(wish.text) >= LOG_MAX_BYTES)
       throw logFull(agent.agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");
     const { profile } = context;
@@ -116,7 +116,7 @@ function resumeDigest({ uid }: AgentRecord, { text }: { text: string }): string 
   return digestOf({ kind: "resume", uid, text });
 }
 
-/** What the old agent was given, as far as the profile gives it now. */
+/** Prepares the spawn of a resumed agent: the old agent's settings, narrowed by the present profile. */
 function prepareResumed(
   record: AgentRecord,
   { text, request_key }: z.output<typeof ResumeInput>,
@@ -166,7 +166,7 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** The tighter of two in each limit. */
+/** Returns the lower value of each limit. */
 function atMost(limits: Limits, most: Limits): Limits {
   const least = (a?: number, b?: number) => (a === undefined || b === undefined ? (a ?? b) : Math.min(a, b));
   const max_total_tokens = least(limits.max_total_tokens, most.max_total_tokens);
@@ -180,7 +180,7 @@ function atMost(limits: Limits, most: Limits): Limits {
   };
 }
 
-/** Layers that say the same are one. */
+/** Returns the layers without duplicates; undefined if there are none. */
 function distinct<T>(layers: T[]): T[] | undefined {
   const seen = new Map(layers.map((layer) => [digestOf(layer), layer]));
   return nonEmpty([...seen.values()]);

@@ -1,9 +1,9 @@
 /**
- * Waiting for agents that exist: for the first of them, or for all.
+ * Waits for existing agents: for the first of them, or for all.
  *
- * 1. What is waited for is the reply of the run that is queued or going on, of the last one, or of the first one to
- *    come; or the entry that ended the agent. It is reserved: readers of this client do not see it first.
- * 2. Only what is returned is acked. A wait that is given up (time, signal, stop) has taken nothing out of the channel.
+ * 1. A wait ends with the reply of the queued or running run, of the last run, or, before any run, of the first one; or with
+ *    the entry that ended the agent. It is reserved: readers of this client do not see it first.
+ * 2. Only returned replies are acked. A wait that ends early (timeout, signal, stop) has removed nothing from the channel.
  */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
@@ -14,7 +14,7 @@ import { readInput } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import type { FinalEntry, Reservation } from "./replies/parent-channel.ts";
 
-/** How a wait ends early: `signal` with its reason, `timeout_ms` with `timed_out`. Default: neither. */
+/** Options of a wait: `signal` ends it with its reason, `timeout_ms` with `timed_out`. Default: neither. */
 export interface WaitOptions {
   signal?: AbortSignal;
   timeout_ms?: number;
@@ -25,16 +25,16 @@ interface Wait {
   entry: Promise<FinalEntry>;
 }
 
-/** Longest time that a caller can name for a wait. */
+/** Maximum time for a wait, ms. */
 export const MAX_WAIT_MS = 2 ** 31 - 1;
-/** Time after which a wait gives up, ms. */
+/** Time after which a wait times out, ms. */
 export const TimeoutMs = z.number().min(0).max(MAX_WAIT_MS).optional();
 const Wish = z.object({
   agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
   timeout_ms: TimeoutMs,
 });
 
-/** Resolves with the reply of the agent that ends its run first, acked. */
+/** Resolves with the reply of the first agent that ends its run, acked. */
 export function waitAny(
   context: ParentContext,
   agentIds: unknown,
@@ -99,7 +99,7 @@ async function waitFor<T>(
     );
     const waits = reservations.map((reservation, i) => {
       const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "only_if_unacked");
-      // Of several waits only one may be looked at; the others end with it.
+      // When the first of several waits has ended, the others may reject unread.
       entry.catch(() => {});
       return { reservation, entry };
     });

@@ -1,4 +1,4 @@
-/** Where a parent wants its replies pushed; the API's processes push. */
+/** The webhook of a parent: the URL to which the API's processes push its replies. */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import {
@@ -12,7 +12,7 @@ import { type ParentCall, type ParentContext, withCall } from "./parent-context.
 
 const MOST_URL_CHARS = 2_048;
 
-/** What setting a webhook takes: an address of `http` or `https`, without a name and password. */
+/** The input for setting a webhook: an `http` or `https` URL without user name and password. */
 export const WebhookInput = z.strictObject({
   url: z
     .string()
@@ -24,15 +24,15 @@ export type WebhookInput = z.infer<typeof WebhookInput>;
 
 /** A parent's webhook; see `Parent.webhook`. */
 export interface ParentWebhook {
-  /** Sets the URL, with a new secret, shown once. `invalid_input`. */
+  /** Sets the URL and returns a new secret, which is shown only once. `invalid_input`. */
   set(input: WebhookInput): Promise<WebhookReceipt>;
-  /** `unknown_webhook`. */
+  /** Returns the webhook. `unknown_webhook`. */
   get(): Promise<WebhookView>;
-  /** What is not pushed yet stays in the channel. `unknown_webhook`. */
+  /** Removes the webhook; entries not pushed yet stay in the channel. `unknown_webhook`. */
   remove(): Promise<void>;
 }
 
-/** The webhook of a parent. */
+/** Creates the webhook calls of a parent. */
 export function parentWebhook(context: ParentContext): ParentWebhook {
   return {
     async set(input) {

@@ -1,4 +1,4 @@
-/** The files of a parent's agents, on the volume that the parent's process shares with the workers. */
+/** Files of a parent's agents, on the volume that the parent's process shares with the workers. */
 import { SubagentError } from "../shared/errors.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import {
@@ -13,17 +13,17 @@ import { type FoundAgent, findAgent, withAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
 import type { ParentContext } from "./parent-context.ts";
 
-/** The files of a parent's agent; see `Parent.files`. */
+/** Lists the files of a parent's agent; see `Parent.files`. */
 export async function filesOf(context: ParentContext, agentId: string): Promise<WorkspaceFile[]> {
   return listFiles(await workspaceOf(context, agentId));
 }
 
-/** One file of a parent's agent; see `Parent.readFile`. */
+/** Reads one file of a parent's agent; see `Parent.readFile`. */
 export async function readFileOf(context: ParentContext, agentId: string, path: string): Promise<Buffer> {
   return readWorkspaceFile(await workspaceOf(context, agentId), path);
 }
 
-/** Opens a file of an agent of `parent`; its holder closes the handle. Rejects as `Parent.readFile` does. */
+/** Opens a file of an agent of `parent`; the caller closes the handle. Rejects as `Parent.readFile` does. */
 export async function openFileOf(
   client: ClientResources,
   parent: ParentAddress,
@@ -38,7 +38,7 @@ function workspaceOf(context: ParentContext, agentId: string): Promise<Workspace
   return withAgent(context, agentId, async ({ client }, agent) => workspaceIn(client, agent));
 }
 
-/** Where the files of an agent are. Throws `invalid_config` for a client that was not told. */
+/** Returns the workspace of an agent. Throws `invalid_config` if the client has no `workspaceRoot`. */
 function workspaceIn({ workspaceRoot: root }: ClientResources, agent: FoundAgent): WorkspaceAddress {
   if (root !== undefined) return { root, ...agent };
   throw new SubagentError(

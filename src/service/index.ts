@@ -1,4 +1,4 @@
-/** The doors on the network, for a process of your own: the HTTP API, MCP, the intake. Published as `subagent-queue/api`. */
+/** The network interfaces for the caller's own process: HTTP API, MCP, intake. Published as `subagent-queue/api`. */
 export type { Clock } from "../shared/clock.ts";
 export type { Logger } from "../shared/logger.ts";
 export type { Scope } from "../shared/redis/api-keys.ts";

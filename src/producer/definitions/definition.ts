@@ -1,6 +1,6 @@
 /**
- * An agent definition: a markdown file that says what a sub-agent of this name is made of. The front matter may be written
- * in either spelling of the ecosystem (`disallowedTools`, `disallowed_tools`); the body is its system prompt.
+ * An agent definition: a markdown file with the settings of sub-agents of this name. Keys of the front matter may be in camel
+ * case or snake case (`disallowedTools`, `disallowed_tools`); the body is the system prompt.
  */
 import { z } from "zod";
 import type { AgentDefinition } from "../../shared/protocol/definition.ts";
@@ -10,7 +10,7 @@ import { PermissionRules, SPAWNING_TOOLS, ToolNames, toolNameOf } from "../../sh
 import { ModelChain, Names } from "../input.ts";
 import { type LineProblem, readFrontMatter } from "./front-matter.ts";
 
-/** A file as a definition, or what is wrong with it; `tokens`: how many of its front matter were parsed. */
+/** A file as a definition, or its first problem; `tokens`: number of parsed tokens of its front matter. */
 export type ReadDefinition = { tokens: number } & (
   | { ok: true; definition: AgentDefinition }
   | { ok: false; problem: LineProblem }
@@ -54,13 +54,13 @@ const Fields = z.looseObject({
 });
 const KNOWN: ReadonlySet<string> = new Set(Object.keys(Fields.shape));
 
-/** Reads the text of a file whose name, without its ending, is `stem`: the name of a definition that has none. */
+/** Reads the text of a file. `stem`: the file's name without its extension, the default name of the definition. */
 export function readDefinition(text: string, stem: string): ReadDefinition {
   const matter = readFrontMatter(text);
   if (!matter.ok) return matter;
   const { tokens } = matter;
   const spelled = new Map(Object.keys(matter.fields).map((key) => [snakeCase(key), key]));
-  // Two spellings of one key: whichever were taken, a bound of the other would be lost.
+  // Two spellings of one key are refused: taking one would drop a restriction of the other.
   const twice = Object.keys(matter.fields).find((key) => spelled.get(snakeCase(key)) !== key);
   if (twice !== undefined) {
     const other = spelled.get(snakeCase(twice)) ?? "";
@@ -86,7 +86,7 @@ export function readDefinition(text: string, stem: string): ReadDefinition {
   return { ok: true, tokens, definition: definitionOf(read.data, matter.body) };
 }
 
-/** Commands as hooks are a guard that would be missing: such a file is refused rather than run without it. */
+/** Returns the beginning of the problem. A file with commands as hooks is refused: without them a guard would be missing. */
 function wordingOf(key: string, fields: Record<string, unknown>): string {
   if (fields[key] === undefined) return "is missing; ";
   if (key === "hooks") return "hooks that are commands do not run here, name hooks of the worker instead; ";
@@ -128,7 +128,7 @@ function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefin
   };
 }
 
-/** `a, b(c, d)` as a list: a comma within parentheses is no end, and a parenthesis that is never closed is one. */
+/** Splits `a, b(c, d)` at commas outside of parentheses, and at a parenthesis that is never closed. */
 function entriesOf(text: string): string[] {
   const lastClosing = text.lastIndexOf(")");
   const entries: string[] = [];

@@ -1,7 +1,6 @@
 /**
- * The agent definitions of some folders, beside those that the package ships. Reads them anew when a file changed: checked
- * when they are asked for, at most once a second. A file that cannot be used is a problem with its line, and keeps no other
- * from being used.
+ * The agent definitions of some folders, in addition to those of the package. A read checks for changed files, at most once a
+ * second, and reads those again. An invalid file becomes a problem with its line, and does not affect the other files.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -21,10 +20,10 @@ const CHECKED_EVERY_MS = 1_000;
 const MOST_FILES = 256;
 const MOST_BYTES = 320 * 1024;
 const DEEPEST = 3;
-/** What one look reads of all folders together: it is done in one go, and nothing else runs meanwhile. */
+/** Limit of one check for all folders together: the check is synchronous and blocks the event loop. */
 const MOST_OF_ALL: Cost = { bytes: 16 * 1024 * 1024, tokens: 100_000 };
 
-/** What reading a file costs: its size, and the tokens of its front matter. */
+/** The cost of reading a file: its size, and the tokens of its front matter. */
 interface Cost {
   bytes: number;
   tokens: number;
@@ -35,7 +34,7 @@ type Loaded = { file: string; mark: string; cost: Cost } & (
   | { problem: DefinitionProblem }
 );
 
-/** The definitions of `folders`; of two with one name that of the earlier folder holds. */
+/** Opens the definitions of `folders`; if two have the same name, the one of the earlier folder counts. */
 export function openDefinitions(
   folders: readonly string[],
   clock: Pick<Clock, "monotonicMs">,
@@ -93,7 +92,7 @@ function filesUnder(folder: string, problems: DefinitionProblem[], depth = 1): s
   }
 }
 
-/** The files in their order; from the first one on for which there is no room left, none is read. */
+/** Loads the files in order; refuses the first file that exceeds the limit and all files after it. */
 function loadAll(files: readonly string[], before: ReadonlyMap<string, Loaded>): Loaded[] {
   const room = { ...MOST_OF_ALL };
   let isFull = false;
@@ -108,7 +107,7 @@ function loadAll(files: readonly string[], before: ReadonlyMap<string, Loaded>):
   });
 }
 
-/** What stands in the file; read again where it is another than `before`. */
+/** Loads a file; returns `before` if the file has not changed. */
 function load(file: string, before: Loaded | undefined): Loaded {
   try {
     const { mtimeMs, size, ino, isFile } = statOf(file);
@@ -125,7 +124,7 @@ function load(file: string, before: Loaded | undefined): Loaded {
   }
 }
 
-/** Without a mark it is read again at the next look. */
+/** Returns a file as a problem; without a mark the next check reads the file again. */
 function refused(
   file: string,
   message: string,

@@ -1,41 +1,41 @@
 /**
- * Splits a markdown file into its front matter and its body. What the ecosystem writes is read as it is: a description with a
- * colon in it is no YAML, and yet means what it says.
+ * Splits a markdown file into its front matter and its body. Accepts the common form of agent files that is no valid YAML: a
+ * description with an unquoted colon is read as text.
  */
 import { createRequire } from "node:module";
 import type * as Yaml from "yaml";
 import { messageOf } from "../../shared/errors.ts";
 
-/** What is wrong, and in which line of the file, from 1. */
+/** A problem and its line in the file, from 1. */
 export interface LineProblem {
   line: number;
   message: string;
 }
 
-/** A file in two parts; `lineOf`: where a key of the front matter stands; `tokens`: how many were parsed. */
+/** A file in two parts. `lineOf` returns the line of a key of the front matter; `tokens`: number of parsed tokens. */
 export type FrontMatter = { tokens: number } & (
   | { ok: true; fields: Record<string, unknown>; body: string; lineOf(key: string): number }
   | { ok: false; problem: LineProblem }
 );
 
 /**
- * Tokens of one front matter, of which a line `key: value` has 7. The parser's time is bounded by them, never by characters: it
- * grows with the square of what nests and of lines in brackets. A text is one token, however long it is.
+ * Maximum tokens of one front matter; a line `key: value` has 7. Tokens bound the parser's time, characters do not: the time
+ * grows with the square of the nesting and of the lines in brackets. A text of any length is one token.
  */
 const MOST_TOKENS = 4_000;
 const MOST_OPEN_BRACKETS = 64;
-/** How far to the right a list's mark may stand: a line of marks nests once a mark, two columns each. */
+/** Maximum column of a list mark: in a line of marks, each mark is one level of nesting and two columns wide. */
 const LAST_MARK_COLUMN = 128;
 const FENCE = /^---[ \t]*$/;
 const MOST_CHARS = 64 * 1024;
 const PLAIN_FIELD = /^([A-Za-z][\w-]*):[ \t]+(?=[^\s"'[{|>&*!])(.*)$/;
 
-/** The parser, loaded with the first definition that is read: a parent that names none does not pay for it. */
+/** Returns the parser. It is loaded at the first definition, so a parent without definitions does not pay for it. */
 function yamlParser(): typeof Yaml {
   return createRequire(import.meta.url)("yaml");
 }
 
-/** Reads `text`. Aliases are refused: a few of them can spell gigabytes. */
+/** Reads `text`. Aliases are refused: a few of them can expand to gigabytes. */
 export function readFrontMatter(text: string): FrontMatter {
   const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n|\r/);
   const unparsed = (line: number, message: string) => ({ ...refused(line, message), tokens: 0 });
@@ -49,7 +49,7 @@ export function readFrontMatter(text: string): FrontMatter {
   const strict = parsed(matter);
   const found = strict.ok ? strict : parsed(matter.map(quoted));
   const tokens = strict === found ? strict.tokens : strict.tokens + found.tokens;
-  // What is wrong is told of the file as it stands.
+  // The problem reported is that of the unchanged file.
   if (!found.ok) return { ok: false, problem: (strict.ok ? found : strict).problem, tokens };
   const lineOf = (key: string) => {
     const at = matter.findIndex((line) => line.startsWith(`${key}:`));
@@ -69,7 +69,7 @@ export function readFrontMatter(text: string): FrontMatter {
 
 type Parsed = { ok: true; fields: Record<string, unknown> } | { ok: false; problem: LineProblem };
 
-/** Splits the text into tokens, in time that grows with its length alone, and stops where they are too much for the parser. */
+/** Counts tokens in time linear in the length of the text, and stops when they are too many or nested too deep to parse. */
 function sizeOf(matter: string): { ok: true; tokens: number } | { ok: false; problem: string } {
   const { Lexer } = yamlParser();
   let tokens = 0;
@@ -94,7 +94,7 @@ function parsed(matter: readonly string[]): Parsed & { tokens: number } {
   const size = sizeOf(matter.join("\n"));
   if (!size.ok) return { ...refused(2, `the front matter ${size.problem}`), tokens: 0 };
   const { stackTraceLimit } = Error;
-  // A text may have an error a token, and one that records its stack costs more than the token.
+  // The parser may create an error for each token, and recording a stack costs more than the token.
   Error.stackTraceLimit = 0;
   try {
     return { ...parsedYaml(matter), tokens: size.tokens };
@@ -108,7 +108,7 @@ function parsedYaml(matter: readonly string[]): Parsed {
   const lineCounter = new LineCounter();
   const at = (offset: number, message: string) => refused(lineCounter.linePos(offset).line + 1, message);
   try {
-    // A pretty error copies its line, which may be the whole text.
+    // A "pretty" error copies its line, which may be the whole text.
     const options = { lineCounter, stringKeys: true, prettyErrors: false };
     const document = parseDocument(matter.join("\n"), options);
     const error = document.errors[0];
@@ -123,7 +123,7 @@ function parsedYaml(matter: readonly string[]): Parsed {
   }
 }
 
-/** `key: words` with the words as one text, whatever stands in them. */
+/** Quotes the value of a line `key: words` if it has `: `, ` #` or a final `:`; returns every other line unchanged. */
 function quoted(line: string): string {
   const [, key, rest] = PLAIN_FIELD.exec(line) ?? [];
   const words = rest?.trimEnd();

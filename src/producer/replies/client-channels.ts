@@ -1,19 +1,19 @@
 /**
- * The reply channels of a client's parents: one subscriber, any number of readers and waiters, and for each channel the feed by
- * which all of them read the parent's stream.
+ * The reply channels of a client's parents: one subscriber, any number of readers and waiters, and for each channel one feed
+ * that reads the parent's stream for all of them.
  *
- * Owns: which channels are open, when each is looked at, and one reading of a stream at a time. Its neighbours:
- * `parent-channel.ts` knows who reads and waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
+ * Owns: the open channels, when each is read, and that a stream has one read at a time. Its neighbours: `parent-channel.ts`
+ * holds the readers and waiters, `subscriber.ts` receives the doorbells, the stream in Redis holds every unacked entry.
  *
- * 1. The doorbell carries its entry, so a waiter for that entry need not read the stream. It may be lost: the stream is also
- *    read after each other ring, each gap of the subscription and each slow tick. It may come after the ack: a waiter takes the
- *    entry of a ring only if it was unacked when the wait began, or if the wait is `even_if_acked`.
- * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
- * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. If
+ * 1. A doorbell message ("ring") carries its entry, so a waiter for that entry need not read the stream. A ring may be lost:
+ *    the stream is also read after each other ring, each gap of the subscription and each slow tick. A ring may come after
+ *    the ack: a waiter takes its entry only if it was unacked when the wait began, or if the wait is `even_if_acked`.
+ * 2. The doorbell is subscribed before the read that counts, so no ring is lost between the two.
+ * 3. A waiter never waits for a reply that another reader has acked: each gap checks whether the waiter's run is over. If
  *    another reader acks the reply during the wait, the waiter gets it from the agent's record.
- * 4. A listener is offered every unacked entry behind its cursor that this version can read, oldest first, each once.
- * 5. A look that is asked for during a reading is made after it: nothing that was there when it was asked for is missed.
- * 6. A failed reading moves no cursor; the next look starts where it stood.
+ * 4. A listener is offered every unacked entry after its cursor that this version can read, oldest first, each once.
+ * 5. A read requested during another read starts after it: it sees every entry written before the request.
+ * 6. A failed read moves no cursor; the next read starts at the same one.
  */
 
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -50,44 +50,44 @@ import {
 
 /** See the module's header. */
 export interface ReplyChannels {
-  /** Every unacked entry of a parent, oldest first, then what comes; the client's end is its end too. */
+  /** Iterates over every unacked entry of a parent, oldest first, then over new ones, until the client stops. */
   read(parent: ParentAddress, options: ReaderOptions): PushIterator<ReceivedEntry>;
-  /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
+  /** Reserves the final reply of an agent for the caller, who releases it; with `takeQuestion` also its questions. */
   reserve(parent: ParentAddress, uid: string, takeQuestion?: TakeQuestion): Reservation;
-  /** The unacked entries of a parent as they stand now, oldest first; not those that are kept for a waiter here. */
+  /** Iterates over the present unacked entries of a parent, oldest first, except those reserved for a waiter of this client. */
   unacked(parent: ParentAddress, part?: ChannelPart): AsyncIterable<StreamEntry>;
-  /** An entry as a reader gets it. */
+  /** Returns an entry in the form that a reader gets. */
   received(parent: ParentAddress, entry: StreamEntry): ReceivedEntry;
   /**
-   * Takes an entry that a caller gets in hand out of its channel; never rejects. False: it could not be acked, and the
-   * channel's readers will see it again.
+   * Acks an entry that a caller receives. Never rejects. False: the ack failed, and the channel's readers will see the entry
+   * again.
    */
   tryAck(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
-  /** Ends all readers; waiters reject with `closed`: those that there are, and those that come later. Idempotent. */
+  /** Ends all readers; waiters reject with `closed`, present and later ones. Idempotent. */
   stop(): void;
 }
 
-/** A part of a channel: behind the id `after`, up to the id `upTo` and with it; default: all of it. */
+/** A range of a channel: after the id `after` (exclusive), up to the id `upTo` (inclusive); default: all. */
 export interface ChannelPart {
   after?: string;
   upTo?: string | undefined;
 }
 
-/** What the channels work with. */
+/** Dependencies of the channels. */
 export interface ChannelsParts extends Pick<Installation, "store" | "replies" | "keys"> {
   subscriber: Subscriber;
   logger: Logger;
-  /** Runs one call. */
+  /** Runs `work` as one call to Redis. */
   call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
 }
 
-/** Entries asked for at a time. */
+/** Maximum entries of one read. */
 export const PAGE_ENTRIES = 100;
 const LAST_OF_A_MS = "18446744073709551615";
 
 const STOPPED = "This client was stopped while it waited; the reply stays in the channel.";
 
-/** The channels over one client's connections. */
+/** Creates the channels over one client's connections. */
 export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
   const channels = new Map<string, ReplyChannel>();
@@ -98,7 +98,7 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
     const open =
       channels.get(doorbell) ??
       openChannel(parts, parent, ackerOf(parts, parent), () => void channels.delete(doorbell));
-    // A call that was under way at the stop may ask for its channel only now.
+    // A call that was running at the stop may open its channel only now.
     if (stopped) open.stop(stopped);
     else channels.set(doorbell, open);
     return open;
@@ -191,7 +191,7 @@ function openChannel(
   return channel;
 }
 
-/** The feed of a channel over `read`, which answers up to `count` entries behind an id. */
+/** Creates the feed of a channel over `read`, which returns up to `count` entries after an id. */
 export function replyFeed(read: (after: string, count: number) => Promise<StreamItem[]>): ReplyFeed {
   const listeners = new Set<Listener>();
   let newest = OLDEST;
@@ -241,8 +241,8 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
 }
 
 /**
- * The record first, then the stream: a run that was over before the look and left no entry has been acked. The record says
- * where its last reply stands, so that what others have not acked is not read.
+ * Looks for a waiter's reply, first in the agent's record, then in the stream: if the run was over before the read and the
+ * stream has no entry, the entry was acked. The record has the id of the last reply's entry, so older entries are not read.
  */
 async function findReply(
   { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,
@@ -289,7 +289,7 @@ function isOver(record: AgentRecord, run: number): boolean {
   return record.run === run && record.status === "idle";
 }
 
-/** The cursor in front of one entry. */
+/** Returns the cursor directly before one entry. */
 function cursorBefore(id: string): string {
   const [ms = 0, seq = 0] = id.split("-").map(Number);
   return seq > 0 ? `${ms}-${seq - 1}` : `${ms - 1}-${LAST_OF_A_MS}`;

@@ -1,12 +1,12 @@
 /**
- * One parent's reply channel, as long as this process has a reader or a waiter on it.
+ * One parent's reply channel, while this process has a reader or a waiter on it.
  *
- * Owns: the readers and waiters, each with a cursor of its own, and which agents' final replies and questions are reserved.
- * Its neighbour `client-channels.ts` reads the stream, and says when to read it and when a wait has become pointless.
+ * Owns: the readers and waiters, each with its own cursor, and which agents' final replies and questions are reserved.
+ * Its neighbour `client-channels.ts` reads the stream and ends a wait that has become pointless.
  *
  * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved, and its questions
- *    where the waiter answers them.
- * 2. When a reservation ends without its reply having been taken, the readers get what was kept from them.
+ *    if the waiter answers them.
+ * 2. When a reservation ends and its reply was not acked, the readers get the entries that were held back from them.
  */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import {
@@ -19,32 +19,32 @@ import {
 import type { StreamEntry } from "../../shared/redis/replies.ts";
 import { createPushIterator, type PushIterator } from "../push-iterator.ts";
 
-/** A final reply and where it stands. */
+/** A final reply and its position in the stream. */
 export type FinalEntry = StreamEntry & { entry: Reply };
 
-/** A question and where it stands. */
+/** A question and its position in the stream. */
 export type QuestionEntry = StreamEntry & { entry: Question };
-/** Takes the questions of a reserved agent; may not throw. */
+/** Receives each question of a reserved agent. Must not throw. */
 export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
- * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
- * entries need no look. For an agent that was there before: `even_if_acked`: its reply serves although it was acked earlier;
- * `only_if_unacked`: only where it was unacked when the wait began.
+ * The kind of a wait. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so the waiter
+ * skips earlier entries. For an agent that existed before: `even_if_acked` also accepts a reply that was acked earlier;
+ * `only_if_unacked` accepts a reply only if it was unacked when the wait began.
  */
 export type WaitKind = { bornAt: number } | "even_if_acked" | "only_if_unacked";
 
-/** The final reply of an agent, kept for one waiter. */
+/** The final reply of an agent, reserved for one waiter. */
 export interface Reservation {
   /**
    * Resolves with the reply of run `run`, or with the entry that ended the agent. Rejects with the reason given to
-   * `cancel`, or with `agent_ended` for a reply that was acked before the wait began; one that is acked meanwhile is
+   * `cancel`, or with `agent_ended` if the reply was acked before the wait began. A reply that is acked during the wait is
    * read from the agent's record.
    */
   wait(run: number, how: WaitKind): Promise<FinalEntry>;
-  /** Ends the waiting with `reason`. */
+  /** Ends the wait with `reason`. */
   cancel(reason: unknown): void;
-  /** Ends the reservation; `acked`: the reply is acked, or about to be. Idempotent. */
+  /** Ends the reservation; `acked`: the reply is acked, or its ack is under way. Idempotent. */
   release(acked: boolean): void;
 }
 
@@ -53,62 +53,62 @@ export interface Waiter {
   readonly uid: string;
   readonly run: number;
   /**
-   * Whether a copy of the reply serves, the agent's record's or a ring's, which may be late: no reader had acked the reply when
-   * the wait began, or the wait is `even_if_acked`.
+   * Whether the waiter accepts a copy of the reply from the agent's record or a ring, which may come after the ack. True if
+   * no reader had acked the reply when the wait began, or if the wait is `even_if_acked`.
    */
   mayTakeCopy: boolean;
-  /** Offers it what stands in the channel from `cursor` on, and what comes; only the first call counts. */
+  /** Offers it the channel's entries after `cursor`, then new ones; only the first call counts. */
   listen(cursor: string): void;
-  /** Ends the waiting with the reply that is waited for; ignores every other entry. */
+  /** Ends the wait if the entry is the awaited reply, passes a question on, and ignores every other entry. */
   offer(entry: StreamEntry): void;
-  /** Ends the waiting; does nothing when the reply is there already. */
+  /** Ends the wait with an error; does nothing if the reply has arrived. */
   fail(reason: unknown): void;
 }
 
-/** One entry of the reply channel in a reader's hands. */
+/** One entry of the reply channel as a reader receives it. */
 export type ReceivedEntry = ChannelEntry & {
   /**
-   * Takes the entry out of the channel; true if this ack was the first. Repeat it after `outcome_unknown`: the answer
-   * will be the same. Rejects like every call when Redis is away; the entry is then still there.
+   * Removes the entry from the channel; true if this ack was the first. Repeat it after `outcome_unknown`: the answer
+   * will be the same. Rejects like every call if Redis is unavailable; the entry is then still in the channel.
    */
   ack(): Promise<boolean>;
 };
 
-/** Takes an entry out of its channel; `token` names this ack, so that a repeated one answers alike. */
+/** Removes an entry from its channel; `token` identifies this ack, so that a repeated one gives the same answer. */
 export type AckEntry = (entry: StreamEntry, token: string) => Promise<boolean>;
 
-/** A reader or waiter as the feed sees it. `offer` may not throw. */
+/** A reader or waiter as the feed sees it. `offer` must not throw. */
 export interface Listener {
-  /** Id of the last entry that was offered; the feed moves it. */
+  /** Id of the last offered entry; the feed advances it. */
   cursor: string;
-  /** Whether it takes entries now; it asks for a look when it does again. */
+  /** Whether it takes entries now; when it takes entries again, it requests a read. */
   hungry(): boolean;
   offer(entry: StreamEntry): void;
 }
 
-/** What the listeners of a channel read the stream by. */
+/** The one reader of a channel's stream, for all its listeners. */
 export interface ReplyFeed {
   add(listener: Listener): void;
   remove(listener: Listener): void;
-  /** Reads what is new; resolves when a reading that began after this call is over, rejects if it failed. */
+  /** Reads new entries; resolves when a read that began after this call is complete, rejects if it failed. */
   look(): Promise<void>;
-  /** Id of the newest entry seen; every later entry has a greater one. */
+  /** Id of the newest entry seen; every later entry has a greater id. */
   readonly newest: string;
 }
 
-/** What a channel needs from those who opened it. */
+/** Dependencies of a channel. */
 export interface ChannelParts {
   feed: ReplyFeed;
   ack: AckEntry;
-  /** Reads what is new in the stream. */
+  /** Reads new entries of the stream. */
   look(): void;
-  /** Asks the agent's record where the reply of a wait is to be found, and whether the wait has become pointless. */
+  /** Reads the agent's record to find the reply of a wait, or to end the wait if no reply can come. */
   check(waiter: Waiter): void;
   /** Called when the last reader or waiter has left. */
   onUnused(): void;
 }
 
-/** How a reader ends: by `signal` or by itself; `onEnd` runs once in both cases. */
+/** Options of a reader: `signal` ends it; `onEnd` runs once when it ends, by the signal or by itself. */
 export interface ReaderOptions {
   signal?: AbortSignal | undefined;
   onEnd?: () => void;
@@ -117,14 +117,14 @@ export interface ReaderOptions {
 /** See the module's header. */
 export interface ReplyChannel {
   read(options: ReaderOptions): PushIterator<ReceivedEntry>;
-  /** `takeQuestion`: the waiter gets the agent's questions, too. */
+  /** Reserves the agent's final reply. `takeQuestion`: the waiter also gets the agent's questions. */
   reserve(uid: string, takeQuestion?: TakeQuestion): Reservation;
-  /** Hands a final reply that came with a ring to its waiters; true when one took it and no reader wants it. */
+  /** Hands the final reply of a ring to its waiters; true if one took it and the channel has no reader. */
   offer(entry: StreamEntry): boolean;
-  /** Whether an entry is kept for a waiter. */
+  /** Whether an entry is reserved for a waiter. */
   isReserved(entry: StreamEntry): boolean;
   readonly waiters: ReadonlySet<Waiter>;
-  /** Ends the readers; waiters reject with `reason`: those that there are, and those that come later. The first call counts. */
+  /** Ends the readers; waiters reject with `reason`, present and later ones. The first call counts. */
   stop(reason: unknown): void;
 }
 
@@ -139,12 +139,12 @@ interface State {
   waiters: Set<Waiter>;
   /** uid → number of reservations. */
   reserved: Map<string, number>;
-  /** Uids of reserved agents whose questions are kept, too. */
+  /** Uids of reserved agents whose questions are reserved, too. */
   answered: Set<string>;
   stopped: { reason: unknown } | undefined;
 }
 
-/** A channel over one feed. */
+/** Creates a channel over one feed. */
 export function replyChannel(parts: ChannelParts): ReplyChannel {
   const state: State = {
     parts,
@@ -197,7 +197,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
     onEnd: () => {
       parts.feed.remove(listener);
       onEnd?.();
-      // A signal that was aborted before ends the stream while it is being made.
+      // A signal that is already aborted ends the stream while it is created.
       queueMicrotask(() => {
         readers.delete(reader);
         leave(state);
@@ -311,7 +311,7 @@ function isQuestion(entry: StreamEntry): entry is QuestionEntry {
   return entry.entry.kind === "question";
 }
 
-/** An entry to hand to a reader. */
+/** Returns the entry with an `ack` of its own, in the form that a reader gets. */
 export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
   const token = newRequestKey();
   let answered = false;
@@ -320,7 +320,7 @@ export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
     async ack() {
       if (answered) return false;
       const first = await ack(entry, token);
-      // Two calls of this handle at the same time carry the same token: only one of them may say true.
+      // Two simultaneous calls of this handle have the same token: only one of them may return true.
       const won = first && !answered;
       answered = true;
       return won;
@@ -328,7 +328,7 @@ export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
   };
 }
 
-/** The cursor in front of what was written at or after a time of Redis, epoch ms. */
+/** Returns the cursor directly before the entries written at or after a time of Redis, epoch ms. */
 export function cursorAt(epochMs: number): string {
   return `${Math.max(0, epochMs - 1)}-0`;
 }

@@ -1,13 +1,13 @@
 /**
- * Tells a LangGraph server that a run is over, as `createCompletionCallbackMiddleware` of deepagents does for its own
- * sub-agents: the thread that began the run gets a new run with a message. Owns one loop; any number of processes may have it.
+ * Callbacks to a LangGraph server at the end of a run, like `createCompletionCallbackMiddleware` of deepagents for its own
+ * sub-agents: the thread that began the run gets a new run with a message. Owns one loop; any number of processes may run it.
  *
- * 1. The status is the runtime's word. What the sub-agent said is quoted: nothing in it passes for that word.
- * 2. Nothing is acked here: the parent reads the whole text where it reads all.
- * 3. Each look goes through all notes that are due, however many agents are at work, and waits for no request: a server that does
- *    not answer holds up {@link MOST_REQUESTS} ends at most.
+ * 1. The status comes from the runtime. The sub-agent's text is quoted, so that no part of it can imitate the status.
+ * 2. A callback acks nothing: the parent itself reads the full text.
+ * 3. Each pass goes through all due notes, for any number of running agents, and waits for no request: a server that does not
+ *    answer delays at most {@link MOST_REQUESTS} callbacks.
  *
- * The operator names the server; a request names the thread alone.
+ * The operator names the server; a request names only the thread.
  */
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { ClientResources } from "../../producer/client-resources.ts";
@@ -30,7 +30,7 @@ import { keptReply } from "../../shared/redis/replies.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { threadIdOf } from "./thread.ts";
 
-/** Where runs are reported. */
+/** Options of a callback sender. */
 export interface CallbackOptions {
   client: Client;
   /** A LangGraph server, e.g. `http://langgraph:2024`. */
@@ -41,31 +41,31 @@ export interface CallbackOptions {
   assistantId?: string;
   clock?: Clock;
   logger?: Logger;
-  /** Pause after a try that failed, ms, default 30,000. */
+  /** Delay after a failed attempt, ms, default 30,000. */
   retryMs?: number;
 }
 
 /** See the module's header. */
 export interface CallbackSender {
-  /** Idempotent. */
+  /** Starts the loop. Idempotent. */
   start(): void;
-  /** Cuts off a request that is under way; it is made again by another process, or after the next start. Idempotent. */
+  /** Stops the loop and aborts running requests; another process or the next start repeats them. Idempotent. */
   stop(): Promise<void>;
 }
 
 const LOOK_MS = 1_000;
-/** An agent at work is asked after a tenth of its age, within {@link LOOK_MS} and this: 30,000 cost 3,000 questions a second. */
+/** Maximum interval at which a running agent is checked, ms: with 30,000 agents it costs 3,000 checks a second. */
 const LONGEST_LOOK_MS = 10_000;
 const RETRY_MS = 30_000;
 const ANSWER_MS = 15_000;
 const MOST_REQUESTS = 64;
-/** A process that dies while it tells an end lets the next one do so after this time. */
+/** If a process dies during a callback, another process may repeat it after this time. */
 const TOLD_WITHIN_MS = 60_000;
-/** After that a server that does not answer is not told any more. */
+/** Time after the run's end at which callbacks to a failing server are given up. */
 const GIVEN_UP_MS = 24 * 3_600_000;
 const MOST_SAID_CHARS = 500;
 
-/** A sender, not started. */
+/** Creates a sender, not started. */
 export function createCallbackSender(options: CallbackOptions): CallbackSender {
   const logger = options.logger && { logger: guardedLogger(options.logger) };
   return createStartable(() => {
@@ -89,7 +89,7 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
     await clock.sleep(LOOK_MS, signal);
   }
   await Promise.all(requests);
-  // A turn that is not given up ends by itself.
+  // If this fails, the turn expires.
   await internalsOf(client)
     .open()
     .then(({ redis, keys }) => createCallbacks(redis, keys).giveUp(token))
@@ -98,14 +98,14 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
 
 interface Telling {
   readonly token: string;
-  /** Ends that are being told. */
+  /** Running callback requests. */
   readonly requests: Set<Promise<void>>;
   readonly signal: AbortSignal;
 }
 
 type ClockedOptions = CallbackOptions & { clock: Clock };
 
-/** One look at every note that is due. What it has seen comes due again later, so that each page is another. */
+/** Goes once through all due notes. It postpones each note that it has read, so that the next page has other notes. */
 async function lookThrough(options: ClockedOptions, { token, requests, signal }: Telling): Promise<void> {
   const open = await internalsOf(options.client).open();
   const callbacks = createCallbacks(open.redis, open.keys);
@@ -125,7 +125,7 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
     await read(() => callbacks.forget(that("unknown").map(({ agent }) => agent)));
     await read(() => callbacks.later(postponed));
     for (const { agent } of told) {
-      // One that cannot be read, or not by this version, must not keep the others from it.
+      // A note whose record this version cannot read must not block the others.
       const request = tellEnd(options, { open, callbacks }, agent, signal)
         .catch(() => callbacks.later([{ agent, inMs: options.retryMs ?? RETRY_MS }]))
         .catch(() => {})
@@ -135,12 +135,12 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
   } while (page.length === NOTES_AT_A_TIME && !signal.aborted);
 }
 
-/** The pause of an agent at work: what comes late is late by a tenth of what it took, and by ten seconds at most. */
+/** Returns the interval for checking a running agent: a tenth of its age, at most 10 s. A callback is late by at most that. */
 function pauseAt(ageMs: number): number {
   return Math.min(LONGEST_LOOK_MS, Math.max(LOOK_MS, ageMs / 10));
 }
 
-/** Tells the end of one agent, or has it looked at again later. */
+/** Sends the callback of one agent, or postpones its note. */
 async function tellEnd(
   options: ClockedOptions,
   { open, callbacks }: { open: ClientResources; callbacks: Callbacks },
@@ -161,7 +161,7 @@ async function tellEnd(
   await (isGivenUp ? callbacks.forget([agent]) : callbacks.later([{ agent, inMs: retryMs }]));
 }
 
-/** The message about a run that is over; undefined for one that was cancelled, as its client knows. */
+/** Returns the message about an ended run; undefined for a cancelled run, because its client knows. */
 function wordOn(record: AgentRecord, threadId: string): string | undefined {
   const reply = keptReply(record)?.entry;
   if (!reply || reply.status === "cancelled") return undefined;
@@ -173,7 +173,7 @@ function wordOn(record: AgentRecord, threadId: string): string | undefined {
   return `${head}Completed. Result: ${text}${text === said ? "" : more}`;
 }
 
-/** Begins a run in the thread. Undefined when the server took it, else what went wrong. */
+/** Begins a run in the callback thread. Returns undefined if the server accepted it, else the problem. */
 async function post(
   { url, apiKey, assistantId = "agent", clock }: ClockedOptions,
   callbackThreadId: string,

@@ -1,6 +1,6 @@
 /**
- * The Agent Protocol, as far as deepagents' asynchronous sub-agents and the LangGraph SDK call it, as a door of the API: a
- * thread is a sub-agent of the parent that the header `X-Parent-Id` names (default `agent-protocol`), of the key's tenant.
+ * The parts of the Agent Protocol that deepagents' asynchronous sub-agents and the LangGraph SDK use, as a mount of the API.
+ * A thread is made of sub-agents of the parent in the header `X-Parent-Id` (default `agent-protocol`), of the key's tenant.
  */
 import { type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
@@ -16,7 +16,7 @@ import { type ServerSentEvent, streamEvents } from "../api/event-stream.ts";
 import { problemOf, sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 
-/** Where it lies. */
+/** Path of the mount. */
 export const AGENT_PROTOCOL_PATH = "/agent-protocol";
 const DEFAULT_PARENT = "agent-protocol";
 
@@ -48,8 +48,8 @@ type Handler = (call: {
 }) => Promise<unknown>;
 
 /**
- * The door: mount it on an API. `callsBack`: whether the `callbackThreadId` of a run is kept for a `CallbackSender` (default
- * false: it is passed over).
+ * Creates the mount for an API. `callsBack`: whether the `callbackThreadId` of a run is stored for a `CallbackSender`
+ * (default false: it is ignored).
  */
 export function agentProtocol({ callsBack = false }: { callsBack?: boolean } = {}): Mount {
   return {
@@ -100,7 +100,7 @@ function answering(parts: MountParts, callsBack: boolean, handle: Handler): Requ
   };
 }
 
-/** Never rejects. */
+/** Answers one request. Never rejects. */
 async function answer(call: Call, handle: Handler): Promise<void> {
   const { parts, request, response } = call;
   try {
@@ -154,7 +154,7 @@ async function showThread(request: Request, thread: Thread): Promise<unknown> {
   };
 }
 
-/** What the runs came to. Once it was handed to the network whole, the replies are acked. */
+/** Returns the replies of the thread. Acks them after the whole answer was passed to the network. */
 async function showState(call: Call): Promise<unknown> {
   const { values, ack } = await threadOf(call).state();
   ackWhenSent(call, ack);
@@ -210,7 +210,7 @@ async function cancel(call: Call): Promise<void> {
   call.response.status(202);
 }
 
-/** The run's beginning and its end as server-sent events; what happens in between is read from the parent's events. */
+/** Sends the beginning and the end of the run as server-sent events; clients read its progress from the parent's events. */
 async function stream(call: Call, thread: Thread): Promise<void> {
   const { parts, request, response, signal } = call;
   const { auth, clock } = parts;
@@ -230,7 +230,7 @@ async function* eventsOf(
     if (status === "success") {
       const { values, ack } = await thread.state();
       yield { event: "values", data: values };
-      // Asked for more, the stream has written the values: its end carries them.
+      // The loop asks for the next event only after the values are written, so the end of the stream includes them.
       ackWhenSent(call, ack);
     } else yield { event: "error", data: { error: status, message: `The run ended as ${status}.` } };
   } catch (error) {

@@ -1,11 +1,11 @@
 /**
- * Threads of the Agent Protocol as agents of ours. Nothing is stored for a thread: its id says which agents are its.
+ * Threads of the Agent Protocol, implemented by our agents. Nothing is stored for a thread: its id gives the ids of its agents.
  *
- * 1. A thread's id is the uid of its first agent; its later agents have the same uid but for the last two digits, which count
- *    them. So a thread lives as long as the records of its agents (7 days, 24 hours after its reply was read).
- * 2. A run is an agent with one message, so a finished thread holds no place in its parent's quota. A message to a thread at
- *    work reaches that run; one to a thread at rest begins the next agent, which is given the text of the last one.
- * 3. A reply is acked when its thread's state was handed out; the state can still be read for a day.
+ * 1. A thread's id is the uid of its first agent; its later agents have the same uid except for the last two digits, which
+ *    count them. So a thread lives as long as the records of its agents (7 days, 24 hours after its reply was read).
+ * 2. A run is an agent with one message, so a finished thread uses no quota of its parent. A message to a busy thread reaches
+ *    its current run. A message to an idle thread begins the next agent, with the text of the last one in its prompt.
+ * 3. A reply is acked after its thread's state was sent; the state can still be read for a day.
  */
 
 import { z } from "zod";
@@ -30,7 +30,7 @@ export const RunStatus = z.enum(["pending", "running", "success", "error", "inte
 /** See {@link RunStatus}. */
 export type RunStatus = z.infer<typeof RunStatus>;
 
-/** A run as the protocol shows it. */
+/** A run in the form of the protocol. */
 export interface ProtocolRun {
   run_id: string;
   thread_id: string;
@@ -42,29 +42,29 @@ export interface ProtocolRun {
   multitask_strategy: "interrupt";
 }
 
-/** What a thread has come to. */
+/** The replies of a thread. */
 export interface ThreadState {
   values: { messages: { id: string; type: "ai"; role: "assistant"; content: string }[] };
-  /** Takes the replies that `values` shows out of the parent's channel, and no others. Never rejects. */
+  /** Acks the replies in `values`, and no others. Never rejects. */
   ack(): Promise<unknown>;
 }
 
-/** What a run begins with. */
+/** The message that begins a run. */
 export interface ThreadMessage {
   assistantId: string;
   text: string;
-  /** The thread of the operator's server that this thread calls back from now on, when a run of it is over. */
+  /** The thread of the operator's server that is called back after each run of this thread from now on. */
   callbackThreadId?: string | undefined;
 }
 
-/** Two hex digits count them. */
+/** Maximum agents of a thread: two hex digits count them. */
 const MOST_AGENTS = 256;
 const PAGE = 16;
-/** Tries of one message while other requests begin runs of the same thread. */
+/** Maximum attempts of one message while other requests begin runs of the same thread. */
 const MOST_TRIES = 8;
-/** A note about an agent that is being spawned is looked at this much later, unless the spawn is over before. */
+/** The callback note of an agent comes due after this time if its spawn does not complete before. */
 const SPAWN_MS = 10_000;
-/** `partial` is a result: clients of the protocol hand its text on for `success` alone. */
+/** Run status by reply status. `partial` is `success`, because clients of the protocol pass a text on only for `success`. */
 const STATUSES: Readonly<Record<ReplyStatus, RunStatus>> = {
   succeeded: "success",
   partial: "success",
@@ -72,32 +72,32 @@ const STATUSES: Readonly<Record<ReplyStatus, RunStatus>> = {
   cancelled: "interrupted",
 };
 
-/** The id of a new thread. */
+/** Returns the id of a new thread. */
 export function newThreadId(): string {
   return uidOf(newUid(), 0);
 }
 
-/** The thread of an agent. */
+/** Returns the thread id of an agent. */
 export function threadIdOf(uid: string): string {
   return uidOf(uid, 0);
 }
 
 /** One thread of one parent. */
 export interface Thread {
-  /** Its runs, oldest first. */
+  /** Returns its runs, oldest first. */
   runs(): Promise<ProtocolRun[]>;
-  /** Rejects with `not_found`. */
+  /** Returns one run. Rejects with `not_found`. */
   run(runId: string): Promise<ProtocolRun>;
-  /** Begins a run, or gives the message to the one that is going on. Rejects as spawn and send do. */
+  /** Begins a run, or sends the message to the current run. Rejects as spawn and send do. */
   begin(message: ThreadMessage): Promise<ProtocolRun>;
-  /** Resolves when the run is over, or `signal` aborts. */
+  /** Resolves when the run is over. Rejects with `closed` if `signal` aborts. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
   state(): Promise<ThreadState>;
-  /** Ends what is going on; with `runId` that run alone, and nothing where it is over. */
+  /** Destroys the live agents of the thread; with `runId` only that run's agent, if it is live. */
   cancel(runId?: string): Promise<void>;
 }
 
-/** The thread `threadId` of a parent. Throws `not_found` for an id that is none, `invalid_input` for a parent's that is none. */
+/** Opens the thread `threadId` of a parent. Throws `not_found` for a bad thread id, `invalid_input` for a bad parent id. */
 export function openThread(client: Client, tenant: string, parentId: string, threadId: string): Thread {
   if (!Uid.safeParse(threadId).success || !threadId.endsWith("00")) throw unknownThread(threadId);
   const { operator, open } = internalsOf(client);
@@ -157,7 +157,7 @@ function numberOf(uid: string): number {
   return Number.parseInt(uid.slice(-2), 16);
 }
 
-/** The records of a thread's agents, oldest first; any of them may have expired, the first ones before the others. */
+/** Reads the records of a thread's agents, oldest first; older ones may have expired. */
 async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
   return withCall(context, async ({ read, client, parent }) => {
     const agents = Array.from({ length: MOST_AGENTS }, (_, n) => agentOf(parent, uidOf(threadId, n)));
@@ -199,7 +199,7 @@ function statusOf(record: AgentRecord): RunStatus {
   return record.ended_reason === "completed" ? "success" : "error";
 }
 
-/** Another request may have begun the same run in between: then the message goes to that one. */
+/** Begins a run or sends to the current one; if another request begins the same run meanwhile, sends the message to that run. */
 async function beginRun(
   context: ParentContext,
   threadId: string,
@@ -215,7 +215,7 @@ async function beginRun(
         await noteEnd(last.uid, 0);
         return runOf(last, threadId);
       }
-      // It ended in between: only now its record has its last word.
+      // The agent ended meanwhile: its record has the final text only now.
       const { uid } = last;
       last = (await records()).at(-1);
       if (last && last.uid !== uid) continue;
@@ -239,7 +239,7 @@ async function beginRun(
   );
 }
 
-/** The uid of the agent behind `last`. Throws `conflict` where there is no number left. */
+/** Returns the uid of the agent after `last`. Throws `conflict` if no number is left. */
 function nextUid(threadId: string, last: AgentRecord | undefined): string {
   const number = last ? numberOf(last.uid) + 1 : 0;
   if (number < MOST_AGENTS) return uidOf(threadId, number);
@@ -249,7 +249,7 @@ function nextUid(threadId: string, last: AgentRecord | undefined): string {
   );
 }
 
-/** Keeps the thread that is called back; the answer notes an agent whose end is to be told, where one is. */
+/** Stores the callback thread, if given. Returns a function that notes an agent for a callback; it does nothing without one. */
 async function callbackNotes(
   context: ParentContext,
   threadId: string,
@@ -264,7 +264,7 @@ async function callbackNotes(
   });
 }
 
-/** Passes over the refusal `code`: what was looked at has changed in between. */
+/** Returns a handler that ignores the refusal `code`, which means that the state has changed since it was read. */
 function unless(code: ErrorCode): (error: unknown) => undefined {
   return (error) => {
     if (error instanceof SubagentError && error.code === code) return undefined;

@@ -1,11 +1,11 @@
 /**
  * The HTTP API: every call of a parent, for programs in any language.
  *
- * Owns: one HTTP server. The client stays its caller's; Redis owns all state, so any number of API processes answer alike.
+ * Owns: one HTTP server. The caller owns the client. Redis owns all state, so all API processes give the same answers.
  *
- * 1. Connections, headers, bodies and waiting answers are bounded; a client that is slow is cut off and holds up no other.
- * 2. Without keys it listens on loopback alone.
- * 3. `stop` ends waiting answers and open streams; what a client had not acked stays in its channel.
+ * 1. Connections, headers, bodies and waiting answers are limited; a slow client is disconnected and delays no other client.
+ * 2. Without keys it listens on loopback only.
+ * 3. `stop` ends waiting answers and open streams; unacked entries stay in the channel.
  */
 import type { RequestListener } from "node:http";
 import { type Client, internalsOf } from "../../producer/client.ts";
@@ -39,7 +39,7 @@ import { parentRoutes } from "./routes/parents.ts";
 import { replyRoutes } from "./routes/replies.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 
-/** In the order of the document. */
+/** All routes, in the order of the document. */
 const ROUTES: readonly Route[] = [taskRoutes, agentRoutes, parentRoutes, replyRoutes, eventRoutes].flat();
 
 const DEFAULT_HOST = "127.0.0.1";
@@ -49,25 +49,25 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const MAX_CONNECTIONS = 2_000;
 const REQUESTS_AT_ONCE = MAX_CONNECTIONS / 2;
 
-/** What an API is made of. */
+/** Options of an API. */
 export interface ApiOptions {
-  /** Shared by every request; stays its owner's to stop. */
+  /** The client of all requests; its owner stops it. */
   client: Client;
-  /** Address to listen on, default `127.0.0.1`. Any other needs keys. */
+  /** Address to listen on, default `127.0.0.1`. An address that is not loopback needs keys. */
   host?: string;
   /** Default 0: any free port. */
   port?: number;
-  /** Host names, besides those of loopback, that requests may use. Default none; then any, where it is open to a network. */
+  /** Accepted host names besides loopback ones. Default none; then an API open to a network accepts any name. */
   hostNames?: readonly string[];
-  /** Whose agents requests are about while no key was ever made, default `default`. */
+  /** Tenant of the requests before the first key is created, default `default`. */
   tenant?: string;
-  /** Most requests a minute of one key over all API processes, default 6,000. */
+  /** Maximum requests per minute of one key over all API processes, default 6,000. */
   requestsPerMinute?: number;
-  /** Most requests of one tenant that this process answers at a time, waits and streams among them, default 1,000. */
+  /** Maximum concurrent requests of one tenant in this process, including waits and streams, default 1,000. */
   requestsAtOnce?: number;
-  /** Where webhooks may go, default `public`: public addresses alone, over https. */
+  /** Addresses that webhooks may reach, default `public`: only public addresses, over https. */
   webhookReach?: Reach;
-  /** Other doors on the same port. */
+  /** Other interfaces on the same port. */
   mounts?: readonly Mount[];
   clock?: Clock;
   logger?: Logger;
@@ -93,18 +93,18 @@ const FORMS: OptionForms<ApiOptions> = {
 
 /** An API. */
 export interface Api {
-  /** `http://127.0.0.1:41234`; the port is known once it has started. */
+  /** Its URL, e.g. `http://127.0.0.1:41234`; the port is known after `start`. */
   readonly url: string;
   /**
-   * Listens; resolves to whether requests need a key. Idempotent. Rejects with `setup_failed` (the address cannot be used),
-   * `invalid_config` (open to a network while no key was ever made), `redis_unavailable`.
+   * Listens; resolves with whether requests need a key. Idempotent. Rejects with `setup_failed` (the address cannot be used),
+   * `invalid_config` (open to a network before the first key is created), `redis_unavailable`.
    */
   start(): Promise<{ needsKey: boolean }>;
-  /** Closes every connection. Idempotent; it may be started again then, on the same port. */
+  /** Closes every connection. Idempotent; the API can be started again on the same port. */
   stop(): Promise<void>;
 }
 
-/** An API, not started. Throws `invalid_config` for a client that is none, or that names every other wrong option. */
+/** Creates an API, not started. Throws `invalid_config` for an invalid client, or with all other wrong options. */
 export function createApi(options: ApiOptions): Api {
   internalsOf(options?.client);
   refuseProblems("The API", optionProblems(options, FORMS, { maker: "an API" }));

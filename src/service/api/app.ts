@@ -1,8 +1,8 @@
 /**
- * The HTTP application: guards first, then what needs no key, then everything behind one. Owns no socket and no connection.
+ * The HTTP application: guards first, then routes without a key, then routes with a key. Owns no socket and no connection.
  *
- * 1. A request passes the guard for Host and Origin before anything else looks at it.
- * 2. What is mounted beside the API gets the same guards, and the same key's tenant from `principalOf`.
+ * 1. A request passes the guard for Host and Origin before any route sees it.
+ * 2. Interfaces mounted next to the API get the same guards, and the key's tenant from `principalOf`.
  */
 import express, {
   type Express,
@@ -19,39 +19,39 @@ import type { Auth } from "./auth.ts";
 import { logProblems, sendProblem } from "./problem.ts";
 import { type Route, type RouteParts, routerOf } from "./route.ts";
 
-/** What another door on the same port is given. */
+/** Dependencies of another interface on the same port. */
 export interface MountParts extends RouteParts {
   readonly logger: Logger | undefined;
 }
 
-/** Another door on the same port: everything below `path`, for keys with `scope`. It reads its own bodies. */
+/** Another interface on the same port: everything below `path`, for keys with `scope`. It reads its own bodies. */
 export interface Mount {
   readonly path: string;
   readonly scope: Scope;
-  /** Whether a page in a browser reads it, which sends its key by basic authentication; it must change nothing then. */
+  /** Whether a browser reads it and sends its key by basic authentication; the interface must then change nothing. */
   readonly isForBrowsers?: boolean;
   handler(parts: MountParts): RequestHandler;
 }
 
-/** What the application is made of. */
+/** Parts of the application. */
 export interface ApiAppOptions {
   auth: Auth;
   hosts: AllowedHosts;
-  /** Sees every request, before the guards. */
+  /** Counts every request, before the guards. */
   count: RequestHandler;
-  /** What needs no key: health, the document. */
+  /** Routes without a key: health, the document, the live page. */
   open: RequestHandler;
   routes: readonly Route[];
   mounts: readonly Mount[];
   parts: MountParts;
 }
 
-/** The application; nothing listens yet. */
+/** Creates the application; it does not listen. */
 export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }: ApiAppOptions): Express {
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
-  // Query strings are flat: no nested objects are made of what a client writes.
+  // Flat query strings: a client's text does not become nested objects.
   app.set("query parser", "simple");
   app.use((_request, response, next) => {
     logProblems(response, parts.logger);

@@ -1,9 +1,9 @@
 /**
- * Who asks, and whether that is allowed. The tenant comes from the key and from nothing else in a request.
+ * Authentication and authorization of requests. The tenant comes only from the key, never from another part of a request.
  *
- * 1. Without any key ever made, a server on loopback answers for one tenant. From the first key on, each request needs one.
- * 2. Failed keys and requests are counted in Redis, for all API processes together; when Redis is away, in this process.
- * 3. A tenant whose requests wait or stream takes half of this process's connections at most: the others always find one.
+ * 1. Before the first key is created, a server on loopback answers for one tenant. From then on each request needs a key.
+ * 2. Failed keys and requests are counted in Redis, for all API processes together; if Redis is unavailable, in this process.
+ * 3. One tenant's waiting and streaming requests take at most half of this process's connections: other tenants find free ones.
  */
 import { createHash } from "node:crypto";
 import type { Request, RequestHandler, Response } from "express";
@@ -14,25 +14,25 @@ import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
 import { sendProblem } from "./problem.ts";
 
-/** Who asks. */
+/** The tenant, scope and key of a request. */
 export interface Principal {
   readonly tenant: string;
   readonly scope: Scope;
-  /** The key's id; undefined where the server answers without keys. */
+  /** The key's id; undefined if the server answers without keys. */
   readonly keyId: string | undefined;
 }
 
-/** How requests are let in. */
+/** Options of the guard. */
 export interface AuthOptions {
-  /** Opens the connections; rejects while Redis is away. */
+  /** Opens the connections; rejects while Redis is unavailable. */
   open(): Promise<ClientResources>;
-  /** Whether requests without a key are answered while no key was ever made; for a server on loopback alone. */
+  /** Whether requests without a key are answered before the first key is created; only for a server on loopback. */
   openWithoutKeys: boolean;
-  /** Whose agents a request without a key is about. */
+  /** Tenant of a request without a key. */
   tenant: string;
-  /** Most requests a minute of one key, or of one address without keys. */
+  /** Maximum requests per minute of one key, or of one address without keys. */
   requestsPerMinute: number;
-  /** Most requests of one tenant that are being answered here at a time. */
+  /** Maximum concurrent requests of one tenant in this process. */
   requestsAtOnce: number;
   clock: Clock;
 }
@@ -40,20 +40,21 @@ export interface AuthOptions {
 /** The guard of the API. */
 export interface Auth {
   /**
-   * Lets a request pass whose key has `scope`; {@link principalOf} then tells who asks. `isForBrowsers`: the key may come by basic
-   * authentication, which a browser sends by itself, also where another page made it ask; so nothing may change there.
+   * Returns a handler that passes requests whose key has `scope`; {@link principalOf} then returns their principal.
+   * `isForBrowsers`: the key may come by basic authentication. A browser sends it automatically, even if another site's page
+   * makes the request, so such a route must change nothing.
    */
   require(scope: Scope, isForBrowsers?: boolean): RequestHandler;
-  /** Whether the principal of an answer that streams may still see it. */
+  /** Returns whether the principal of a streamed answer may still see it. */
   isStillValid(request: Request): Promise<boolean>;
   /**
-   * Rejects with `unauthorized` where a request has waited {@link CHECKED_AGAIN_MS} or longer and its key was revoked meanwhile. To be
-   * asked before what it waited for is sent or acked. A Redis that is away says nothing against a key.
+   * Rejects with `unauthorized` if a request has waited {@link CHECKED_AGAIN_MS} or longer and its key was revoked meanwhile.
+   * Call it before the awaited result is sent or acked. If Redis is unavailable, the key counts as valid.
    */
   requireStillValid(request: Request): Promise<void>;
 }
 
-/** How a door lets in. */
+/** Requirements of an interface for a request. */
 interface Admission {
   readonly scope: Scope;
   readonly isForBrowsers: boolean;
@@ -65,13 +66,13 @@ interface Identified {
 }
 
 interface Admitted extends Identified {
-  /** Of the monotonic clock. */
+  /** Time of the admission, monotonic clock. */
   readonly atMs: number;
 }
 
 const principals = new WeakMap<Request, Admitted>();
 
-/** Who asks. Throws for a request that did not pass {@link Auth.require}. */
+/** Returns the principal of a request. Throws for a request that did not pass {@link Auth.require}. */
 export function principalOf(request: Request): Principal {
   const found = principals.get(request);
   if (found) return found.principal;
@@ -86,12 +87,12 @@ const INCLUDED: Readonly<Record<Scope, readonly Scope[]>> = {
 const FAILURES_PER_MINUTE = 60;
 const WINDOW_S = 60;
 const CHECKED_AGAIN_MS = 15_000;
-/** For so long an answer to "was a key ever made?" is believed when it was no. */
+/** The answer "no key was created yet" is cached this long. */
 const BELIEVED_MS = 1_000;
 const OFFERED_TO_BROWSERS = 'Bearer, Basic realm="subagent-queue"';
 const UNKNOWN_KEY = "This key is unknown or revoked: make one with `subagent-queue keys create`.";
 
-/** A guard over the installation's keys. */
+/** Creates a guard over the installation's keys. */
 export function createAuth(options: AuthOptions): Auth {
   const { open } = options;
   const limits = requestLimits(open, options.requestsPerMinute);
@@ -139,7 +140,7 @@ export function createAuth(options: AuthOptions): Auth {
   };
 }
 
-/** What is asked about a request that was let in before. */
+/** Returns the later checks of an admitted request. */
 function checksOf(
   { open, clock }: AuthOptions,
   areKeysMade: () => Promise<boolean>,
@@ -175,8 +176,8 @@ function requireScope({ scope: has }: Principal, scope: Scope): void {
 }
 
 /**
- * The token of `Authorization: Bearer …` or `X-Api-Key`; where a page in a browser reads, which cannot send these, the password
- * of basic authentication. Undefined without any.
+ * Returns the token of `Authorization: Bearer …` or `X-Api-Key`. For a page in a browser, which cannot send these headers, it
+ * returns the password of basic authentication. Undefined without any.
  */
 function tokenOf(
   { method, headers: { authorization, "x-api-key": apiKey } }: Request,
@@ -189,7 +190,7 @@ function tokenOf(
       return Buffer.from(basic, "base64")
         .toString()
         .replace(/^[^:]*:/, "");
-    // `Bearer` alone, as of a script whose variable is empty, is no key.
+    // `Bearer` alone, e.g. of a script whose variable is empty, counts as no key.
     if (/^Bearer *$/i.test(authorization)) return undefined;
     return /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
   }
@@ -212,7 +213,7 @@ function keysMade({ open, clock }: AuthOptions): () => Promise<boolean> {
   };
 }
 
-// Counting, under names that say nothing: a key's id or an address is hashed before it reaches the store.
+// Rate limits. The names in the store reveal nothing: a key's id or an address is hashed first.
 
 function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
   let limiters: Promise<{ requests: RateLimiterRedis; failures: RateLimiterRedis }> | undefined;
@@ -224,7 +225,7 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
         keyPrefix: `${keys.requestRate}:${name}`,
         points,
         duration: WINDOW_S,
-        // From then on this process refuses until the window ends, and asks Redis nothing.
+        // After the limit is exceeded, this process refuses until the window ends, without asking Redis.
         inMemoryBlockOnConsumed: points + 1,
         rejectIfRedisNotReady: true,
         insuranceLimiter: new RateLimiterMemory({ points, duration: WINDOW_S }),
@@ -254,7 +255,7 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
   };
 }
 
-/** Counts a tenant's requests that are being answered; throws for one more than `most`. */
+/** Returns a counter of each tenant's running requests; it throws `rate_limited` for more than `most`. */
 function slots(most: number): (tenant: string, response: Response) => void {
   const taken = new Map<string, number>();
   return (tenant, response) => {

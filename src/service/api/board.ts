@@ -1,4 +1,4 @@
-/** Bull Board on the API's port: the wake queue for the installation's operator. It reads, over the client's own connection. */
+/** Bull Board on the API's port: the wake queue for the operator. It only reads, over the client's connection. */
 import type { Express, RequestHandler } from "express";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -10,7 +10,7 @@ import { sendProblem } from "./problem.ts";
 
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
-/** The board as a door, and how to close it. */
+/** Returns the board as a mount, and its `close`. */
 export function openBoard(client: Client): { mount: Mount; close(): Promise<void> } {
   let opened: Promise<{ router: Express; queue: ReadableWakeQueue }> | undefined;
   const open = async () => {

@@ -1,9 +1,9 @@
 /**
- * Reads the body of a request, the same way at every door: JSON as UTF-8, uncompressed, and small in each of its measures
- * before a parser sees it. What nests a million times, or holds a million values, would take the thread for seconds.
+ * Reads the body of a request, in the same way for every interface: JSON as UTF-8, uncompressed. It checks bytes, depth and
+ * number of values before the parser runs: a million levels or values would block the event loop for seconds.
  *
  * 1. This process holds at most {@link MOST_HELD_BYTES} of bodies for one tenant, each from its announcement to the end of its
- *    answer. Another tenant's bodies count for themselves.
+ *    answer. Each tenant has its own limit.
  */
 import type { IncomingMessage } from "node:http";
 import express, { type Request, type RequestHandler, type Response } from "express";
@@ -12,21 +12,21 @@ import { JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
 import { principalOf } from "./auth.ts";
 
 const MIB = 1_024 * 1_024;
-/** Most bytes: a prompt and a system prompt of 256 KB each, with room for how JSON spells them; `large` also takes files. */
+/** Maximum bytes: a prompt and a system prompt of 256 KB each, with room for JSON escapes; `large` also takes files. */
 const MOST_BYTES = { small: MIB, large: 8 * MIB } as const;
-/** What was read of a body is held as long as its request is answered: a task that waits holds its prompt and its files. */
+/** Maximum bytes of bodies per tenant. A body is held until its answer ends: a waiting task holds its prompt and files. */
 const MOST_HELD_BYTES = 256 * MIB;
-/** Most levels: those of an input, and of what a protocol writes around it. */
+/** Maximum levels: those of an input, and those that a protocol adds around it. */
 const MOST_DEPTH = 2 * JSON_MAX_DEPTH;
-/** Most values: 64 files, a profile and its schemas have some thousands. */
+/** Maximum number of values: 64 files, a profile and its schemas have some thousands. */
 const MOST_VALUES = 50_000;
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * What a door puts behind the guard of its scope, in front of a handler that reads `request.body`. Fails with `too_large`,
- * `unsupported_media_type`, `invalid_input`, and with `rate_limited` while the tenant's bodies fill this process.
+ * Returns handlers that read `request.body`; an interface puts them after the guard of its scope. They fail with `too_large`,
+ * `unsupported_media_type`, `invalid_input`, and with `rate_limited` while the tenant's bodies fill their limit.
  */
 export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
   const most = MOST_BYTES[size];
@@ -36,7 +36,7 @@ export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
     strict: false,
     verify(request, _response, bytes, encoding) {
       recounts.get(request)?.(bytes.length);
-      // In another encoding these bytes would not be these characters.
+      // `requireSmall` reads the bytes as UTF-8.
       if (encoding !== "utf-8") throw refused("is not UTF-8");
       requireSmall(bytes);
     },
@@ -51,10 +51,10 @@ export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
 
 /** Bytes of bodies that this process holds, by tenant. */
 const held = new Map<string, number>();
-/** Replaces what was announced of a request's body by what has come. */
+/** Functions that replace the announced size of a request's body by its real size. */
 const recounts = new WeakMap<IncomingMessage, (bytes: number) => void>();
 
-/** Counts `bytes` for the request's tenant until its answer has ended; answers the refusal where the tenant has no room for them. */
+/** Counts `bytes` for the request's tenant until its answer has ended; returns the error if they exceed the tenant's limit. */
 function holdBytes(request: Request, response: Response, bytes: number): SubagentError | undefined {
   const { tenant } = principalOf(request);
   let counted = 0;
@@ -77,13 +77,13 @@ function holdBytes(request: Request, response: Response, bytes: number): Subagen
   return undefined;
 }
 
-/** How many bytes a request says its body has; infinitely many where it is sent in chunks, 0 where there is none. */
+/** Returns the announced size of a request's body, bytes; infinity if it is sent in chunks, 0 if there is none. */
 function announcedBytes({ headers }: Request): number {
   if (headers["transfer-encoding"] !== undefined) return Number.POSITIVE_INFINITY;
   return Number(headers["content-length"] ?? 0);
 }
 
-/** Refuses a body that says it is something else than JSON: left unread, its fields would be missed one by one. */
+/** Refuses a body with another media type than JSON: otherwise it would stay unread, and its fields would seem missing. */
 const jsonAlone: RequestHandler = (request, _response, next) => {
   const isEmpty = request.get("Content-Length") === "0";
   if (isEmpty || request.is("application/json") !== false) return next();
@@ -91,7 +91,7 @@ const jsonAlone: RequestHandler = (request, _response, next) => {
   next(new SubagentError("unsupported_media_type", sentence));
 };
 
-/** Throws `invalid_input` where JSON text nests too deeply or has too many values; whether it is JSON the parser says. */
+/** Throws `invalid_input` if JSON text is nested too deeply or has too many values. The parser checks the syntax. */
 export function requireSmall(bytes: Buffer): void {
   let [depth, values] = [0, 1];
   for (let i = 0; i < bytes.length; i++) {
@@ -116,7 +116,7 @@ export function requireSmall(bytes: Buffer): void {
   }
 }
 
-/** Where the text ends that begins at `from`; where it does not end, behind the last byte. */
+/** Returns the position of the quote that ends the text beginning at `from`; the length of `bytes` if it has no end. */
 function endOfText(bytes: Buffer, from: number): number {
   for (let i = from + 1; i < bytes.length; i++) {
     if (bytes[i] === BACKSLASH) i += 1;

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document as a page for people: made here, without a script and without anything from another address, so that
- * the strictest policy shows it and nothing has to be installed for it.
+ * The OpenAPI document as an HTML page, without scripts and without resources from other addresses: so it works under the
+ * strictest content security policy and needs no dependency.
  */
 import type { Route } from "./route.ts";
 
@@ -13,7 +13,7 @@ summary { cursor: pointer } pre { overflow-x: auto; background: #f6f8fa; padding
 td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
 @media (prefers-color-scheme: dark) { body { color: #e6edf3; background: #0d1117 } pre { background: #161b22 } details { border-color: #30363d } a { color: #7cb7ff } }`;
 
-/** The page for `routes`; `document` is their OpenAPI document. */
+/** Returns the page for `routes`; `document` is their OpenAPI document. */
 export function documentPage(routes: readonly Route[], document: Record<string, unknown>): string {
   const tags = [...new Set(routes.map(({ tag }) => tag))];
   const sections = tags.map((tag) => {
@@ -53,7 +53,7 @@ function operation(row: Route, document: Record<string, unknown>): string {
 <table>${rows.join("")}</table><table>${answers.join("")}</table></details>`;
 }
 
-/** A link to a named shape; an unnamed one is shown. */
+/** Returns a link to a named shape, or the text of an unnamed one. */
 function shapeLink(schema: unknown): string {
   if (schema === undefined) return "";
   const reference = at(schema, "$ref");
@@ -73,7 +73,7 @@ function shapes(document: Record<string, unknown>): string {
     .join("\n");
 }
 
-/** What stands at a path of names in a JSON value; undefined where the path ends. */
+/** Returns the value at a path of names in a JSON value; undefined if the path does not exist. */
 function at(value: unknown, ...names: string[]): unknown {
   return names.reduce<unknown>(
     (found, name) => (typeof found === "object" && found !== null ? Reflect.get(found, name) : undefined),
@@ -81,7 +81,7 @@ function at(value: unknown, ...names: string[]): unknown {
   );
 }
 
-/** A sentence of the document, in which backticks mark code. */
+/** Returns a sentence of the document as HTML; backticks mark code. */
 function prose(value: unknown): string {
   return escaped(value).replace(/`([^`]+)`/g, "<code>$1</code>");
 }

@@ -1,10 +1,10 @@
 /**
  * Server-sent events to one client.
  *
- * At most one event waits in this process: the next is taken when the socket has room. A client that takes nothing for
- * {@link PATIENCE_MS} is cut off, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS}, so
- * that a connection that died is noticed on both sides. Each heartbeat also checks the client's key; a revoked key ends the
- * stream, and nothing is written behind its end.
+ * At most one event waits in this process: the next is taken when the socket has room. A client that reads nothing for
+ * {@link PATIENCE_MS} is disconnected, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS},
+ * so that both sides notice a dead connection. Each heartbeat also checks the client's key; a revoked key ends the stream,
+ * and nothing is written after its end.
  */
 
 import type { Request, Response } from "express";
@@ -13,20 +13,20 @@ import { SubagentError } from "../../shared/errors.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import type { Auth } from "./auth.ts";
 
-/** One event; `id` is what the client says as `Last-Event-ID` to go on behind it. */
+/** One event; a client sends `id` as `Last-Event-ID` to continue after it. */
 export interface ServerSentEvent {
   id?: string | undefined;
   event: string;
   data: unknown;
 }
 
-/** Where the events go. */
+/** The request and response of a stream, and its dependencies. */
 export interface EventStreamOptions {
   request: Request;
   response: Response;
   auth: Auth;
   clock: Clock;
-  /** Aborts when the client has gone. */
+  /** Aborts when the client has left. */
   signal: AbortSignal;
 }
 
@@ -34,12 +34,12 @@ const HEARTBEAT_MS = 15_000;
 const PATIENCE_MS = 10_000;
 const EVENT_STREAM = "text/event-stream";
 
-/** Whether the client asks for a stream. */
+/** Returns whether the client asks for a stream. */
 export function wantsEvents(request: Request): boolean {
   return request.get("Accept")?.includes(EVENT_STREAM) ?? false;
 }
 
-/** The number behind which a client wants to go on; undefined for a client that begins. */
+/** Returns the number after which a client continues; undefined without the header. Throws `invalid_input`. */
 export function lastEventIdOf(request: Request): string | undefined {
   const id = request.get("Last-Event-ID");
   if (id === undefined || id === "") return undefined;
@@ -50,7 +50,7 @@ export function lastEventIdOf(request: Request): string | undefined {
   );
 }
 
-/** Writes events until the source ends, the client goes or its key is revoked. Rejects only before the first byte. */
+/** Writes events until the source ends, the client leaves or its key is revoked. Rejects only before the first byte. */
 export async function streamEvents(
   { request, response, auth, clock, signal }: EventStreamOptions,
   events: AsyncIterable<ServerSentEvent>,
@@ -66,14 +66,14 @@ export async function streamEvents(
       if (!response.write(textOf(event))) await drained(response, clock, signal);
     }
   } catch {
-    // The source failed behind the first byte: the client comes back and is told then.
+    // The source failed after the first byte: the client reconnects and gets the error then.
   } finally {
     stopHeartbeat();
     endStream(response, clock);
   }
 }
 
-/** Ends the stream; a client that does not take the rest of it within {@link PATIENCE_MS} is cut off. Idempotent. */
+/** Ends the stream; disconnects a client that does not read the rest within {@link PATIENCE_MS}. Idempotent. */
 function endStream(response: Response, clock: Clock): void {
   if (response.writableEnded || response.closed) return;
   const timer = clock.timeout(PATIENCE_MS, () => void response.destroy());
@@ -85,7 +85,7 @@ function textOf({ id, event, data }: ServerSentEvent): string {
   return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Resolves when the socket has room again, or the client has gone; one without patience left is cut off. */
+/** Resolves when the socket has room again or the client has left; disconnects the client after {@link PATIENCE_MS}. */
 function drained(response: Response, clock: Clock, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     let forget = () => {};
@@ -106,7 +106,7 @@ function startHeartbeat({ request, response, auth, clock }: Omit<EventStreamOpti
   const beat = () => {
     timer = clock.timeout(HEARTBEAT_MS, beat);
     if (!response.writableNeedDrain) response.write(": heartbeat\n\n");
-    // A Redis that is away says nothing against a key.
+    // If Redis is unavailable, the key counts as valid.
     auth.isStillValid(request).then(
       (isValid) => {
         if (isValid) return;

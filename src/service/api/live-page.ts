@@ -1,15 +1,15 @@
 /**
- * The live page: files of `web/`, which read the API's routes in a browser. They need no key, for nothing of an installation
- * stands in them; what they then ask for needs one.
+ * The live page: files of `web/` that read the API's routes in a browser. They need no key, because they hold no data of an
+ * installation; the requests that they send need one.
  *
- * 1. The policy allows scripts and styles of this address alone, and no text to become markup.
+ * 1. The policy allows only scripts and styles of this address, and does not allow text to become markup.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Response, Router } from "express";
 import { sendProblem } from "./problem.ts";
 
-/** Beside `src/` and `dist/` alike. */
+/** `web/` is next to `src/` and next to `dist/`. */
 const FOLDER = join(import.meta.dirname, "..", "..", "..", "web");
 const FILES: Readonly<Record<string, string>> = {
   "/": "page.html",
@@ -31,7 +31,7 @@ const POLICY = [
   "require-trusted-types-for 'script'",
 ].join("; ");
 
-/** The router. */
+/** Creates the router of the page's files. */
 export function livePageRouter(): Router {
   const router = Router();
   for (const [path, file] of Object.entries(FILES))

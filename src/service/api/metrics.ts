@@ -1,6 +1,6 @@
 /**
- * What the API's processes count, in the format of Prometheus: requests by method, status class and time, streams that are
- * open, and the wakes of the installation by state. Labels come from closed sets, never from a request.
+ * Metrics of an API process in Prometheus format: requests by method, status class and time, open requests, and the wakes of
+ * the installation by state. Labels come from closed sets, never from a request.
  */
 import type { RequestHandler } from "express";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -15,14 +15,14 @@ const DOOR = { path: "/metrics", scope: "admin", isForBrowsers: true } as const;
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "DELETE"]);
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
 
-/** The figures of one API process. */
+/** The metrics of one API process. */
 export interface ApiMetrics {
-  /** Counts every request that passes. */
+  /** Counts every request. */
   readonly count: RequestHandler;
   readonly mount: Mount;
 }
 
-/** The figures, all at 0. */
+/** Creates the metrics, all at 0. */
 export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
   const registry = new Registry();
   const registers = [registry];

@@ -1,4 +1,4 @@
-/** What needs no key: whether this process lives, whether it may be given work, what the API answers, and the live page. */
+/** The routes that need no key: liveness, readiness, the OpenAPI document and the live page. */
 import { type Response, Router } from "express";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { documentPage } from "./document-page.ts";
@@ -6,7 +6,7 @@ import { livePageRouter } from "./live-page.ts";
 import { openApiOf } from "./openapi.ts";
 import type { Route } from "./route.ts";
 
-/** The router. */
+/** Creates the router of these routes. */
 export function openRouter(client: Client, routes: readonly Route[]): Router {
   const router = Router();
   let made: { document: string; page: string } | undefined;
@@ -32,7 +32,7 @@ export function openRouter(client: Client, routes: readonly Route[]): Router {
 
 const REDIS_AWAY = "Redis does not answer";
 
-/** Redis is asked, so that the answer is true now. It needs no key, so it names no address: the log does. */
+/** Answers readiness after a command to Redis. The route needs no key, so it does not name the address; the log does. */
 async function ready(client: Client, response: Response): Promise<void> {
   const isReady = await doesRedisAnswer(client).catch(() => false);
   response

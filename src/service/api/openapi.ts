@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made from the rows of the routes and from the schemas that check what goes in and out. */
+/** The OpenAPI 3.1 document, generated from the rows of the routes and the schemas of their input and output. */
 import { z } from "zod";
 import { packageVersion } from "../../shared/version.ts";
 import type { Route, RouteResponse } from "./route.ts";
@@ -18,7 +18,7 @@ const TAGS: Readonly<Record<string, string>> = {
   webhooks: "Replies pushed to a URL.",
 };
 
-/** The document for `routes`. */
+/** Returns the document for `routes`. */
 export function openApiOf(routes: readonly Route[]): Json {
   const named = namedSchemas();
   const paths: Record<string, Json> = {};
@@ -74,7 +74,7 @@ function namedSchemas(): NamedSchemas {
   return { schemas, names };
 }
 
-/** In the document a schema's address is where it stands. */
+/** Removes a schema's address and id: in the document its position is its address. */
 function withoutAddress({ $id: _, $schema: __, id: ___, ...schema }: Json): Json {
   return schema;
 }

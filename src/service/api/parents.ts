@@ -1,9 +1,9 @@
 /**
- * The parents of a tenant as the API shows them: a page of the tenant's index, and what stands about each.
+ * The parents of a tenant in the API: a page of the tenant's index, with a snapshot of each parent.
  *
- * 1. A page costs the same, and says the same, whatever parents other tenants have.
- * 2. The index moves while it is read: a parent that becomes active meanwhile may be seen twice, and none is missed that was
- *    not active.
+ * 1. Other tenants' parents affect neither the cost nor the content of a page.
+ * 2. The index changes while it is read: a parent that becomes active meanwhile may appear twice. A parent that was not
+ *    active meanwhile is not missed.
  */
 import type { ClientResources } from "../../producer/client-resources.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
@@ -14,13 +14,13 @@ import type { ParentView } from "./schema.ts";
 
 const LOOKED_AT_ONCE = 10;
 
-/** A page: `next` is where the next one begins; undefined behind the last entry. */
+/** A page; `next`: index of the next page's first entry; undefined after the last entry. */
 export interface ParentPage {
   parents: ParentView[];
   next: number | undefined;
 }
 
-/** Up to `limit` parents of `tenant`, the last active first, from entry `from` of its index on. */
+/** Reads up to `limit` parents of `tenant`, the last active first, from entry `from` of its index on. */
 export async function readParentPage(
   client: ClientResources,
   tenant: string,
@@ -28,7 +28,7 @@ export async function readParentPage(
   limit: number,
 ): Promise<ParentPage> {
   const { redis, keys, call, clock } = client;
-  // One more than asked for: it says whether there is another page.
+  // The range has one entry more than `limit`: it shows whether there is another page.
   const range = [from, from + limit] as const;
   const found = await call(({ read }) => read(() => readTenantParents(redis, keys, tenant, range)));
   const nowMs = clock.now();

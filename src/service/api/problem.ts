@@ -1,6 +1,6 @@
 /**
- * Refusals over HTTP: RFC 9457 problem documents from the one catalogue of errors. What an answer repeats of a request is
- * bounded: {@link MOST_TEXT} characters a text, {@link MOST_ENTRIES} entries a list.
+ * Errors over HTTP: RFC 9457 problem documents from the catalogue of errors. An answer repeats only a limited part of a
+ * request: {@link MOST_TEXT} characters of a text, {@link MOST_ENTRIES} entries of a list.
  */
 import { STATUS_CODES } from "node:http";
 import type { Response } from "express";
@@ -9,7 +9,7 @@ import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../shared/e
 import type { Logger } from "../../shared/logger.ts";
 import { clip } from "../../shared/protocol/text.ts";
 
-/** A problem document. `code` is the catalogue's; `detail` one sentence that says what to do; `details` the facts behind it. */
+/** A problem document. `code`: from the catalogue; `detail`: one sentence that says what to do; `details`: the facts. */
 export const Problem = z.object({
   type: z.string(),
   title: z.string(),
@@ -26,7 +26,7 @@ const MOST_TEXT = 500;
 const MOST_ENTRIES = 20;
 const MOST_DEPTH = 4;
 
-/** Details that are of the process and not of the request; they stay in its log. */
+/** Errors of the process, not of the request: their details go only to its log. */
 const INTERNAL: ReadonlySet<ErrorCode> = new Set([
   "invalid_config",
   "protocol_violation",
@@ -36,8 +36,8 @@ const INTERNAL: ReadonlySet<ErrorCode> = new Set([
 const UNEXPECTED = "This request cannot be answered; the server's log says why.";
 
 /**
- * The document for anything thrown. What is not of the catalogue says nothing about this process; it stands in `logger`, as
- * everything does that is of the process and not of the request.
+ * Returns the document for a thrown value. An error outside of the catalogue reveals nothing about this process. `logger`
+ * gets it, and every other error of the process.
  */
 export function problemOf(error: unknown, logger: Logger | undefined): Problem {
   const known = error instanceof SubagentError ? error : undefined;
@@ -68,12 +68,12 @@ function stackOf(error: unknown): string | undefined {
 
 const loggers = new WeakMap<Response, Logger>();
 
-/** From here on {@link sendProblem} logs to `logger` what it answers a request with. */
+/** Sets the logger of {@link sendProblem} for a response. */
 export function logProblems(response: Response, logger: Logger | undefined): void {
   if (logger) loggers.set(response, logger);
 }
 
-/** Answers with the problem document of `error`; where the answer has begun, the connection ends instead. */
+/** Answers with the problem document of `error`; if the answer has begun, closes the connection instead. */
 export function sendProblem(response: Response, error: unknown): void {
   const problem = problemOf(error, loggers.get(response));
   if (response.headersSent) return void response.destroy();
@@ -87,7 +87,7 @@ export function sendProblem(response: Response, error: unknown): void {
     .send(JSON.stringify(problem));
 }
 
-/** What express and its parsers refuse, in the catalogue's words. */
+/** Returns the catalogue's code for an error of express or its parsers. */
 function codeOfStatus(error: unknown): ErrorCode {
   const status: unknown = isRecord(error) ? error.status : undefined;
   if (status === 413) return "too_large";
@@ -104,7 +104,7 @@ function sentenceOf(code: ErrorCode, error: unknown): string {
   return UNEXPECTED;
 }
 
-/** A copy of `value` that is at most as large as an answer may repeat. */
+/** Returns a copy of `value`, cut to the size that an answer may repeat. */
 function bounded(value: unknown, depth: number): unknown {
   if (typeof value === "string") return clip(value, MOST_TEXT);
   if (value === null || typeof value !== "object") return value;

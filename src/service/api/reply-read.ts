@@ -1,9 +1,9 @@
 /**
- * A parent's channel as the API's clients read it: pages behind a cursor, waits for what comes, acks by id. It reserves
- * nothing and keeps nothing: every reader of every door sees each entry until it is acked.
+ * A parent's channel for the API's clients: pages after a cursor, waits for new entries, acks by id. It reserves and stores
+ * nothing: every reader of every interface sees each entry until it is acked.
  *
- * 1. What this version cannot read holds up nothing behind it.
- * 2. An ack reads at most {@link MOST_PAGES} pages of the channel, whatever ids it names.
+ * 1. An entry that this version cannot read does not block the entries after it.
+ * 2. An ack reads at most {@link MOST_PAGES} pages of the channel, for any ids.
  */
 
 import type { ClientResources } from "../../producer/client-resources.ts";
@@ -16,12 +16,12 @@ import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
 import { isReadable, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
 
-/** Most pages that are read for entries of which no record says where they stand. */
+/** Maximum pages read to find entries whose position no record has. */
 const MOST_PAGES = 10;
 
 /**
- * What stands behind `after`; `cursor` is behind all that was read, also behind what this version cannot read. `isLast`:
- * nothing stood behind it.
+ * Entries after `after`. `cursor`: after all entries read, including those that this version cannot read. `isLast`: no
+ * entry followed.
  */
 export interface EntryPage {
   entries: StreamEntry[];
@@ -29,7 +29,7 @@ export interface EntryPage {
   isLast: boolean;
 }
 
-/** Up to `count` entries behind `after`. */
+/** Reads up to `count` entries after `after`. */
 async function readPage(
   { call, replies }: ClientResources,
   parent: ParentAddress,
@@ -44,7 +44,7 @@ async function readPage(
   };
 }
 
-/** The first page behind `after` with an entry that can be read; waits for it up to `waitMs`. */
+/** Returns the first page after `after` with a readable entry; waits for it up to `waitMs`. */
 export async function waitForPage(
   client: ClientResources,
   parent: ParentAddress,
@@ -68,7 +68,7 @@ export async function waitForPage(
   }
 }
 
-/** Every unacked entry behind `after`, oldest first, then what comes, until `signal` aborts or the client stops. */
+/** Yields every unacked entry after `after`, oldest first, then new ones, until `signal` aborts or the client stops. */
 export async function* followReplies(
   client: ClientResources,
   parent: ParentAddress,
@@ -83,7 +83,7 @@ export async function* followReplies(
       const page = await readPage(client, parent, cursor).catch(() => undefined);
       if (page) cursor = page.cursor;
       yield* page?.entries ?? [];
-      // A page that failed is read again at the next ring; the slow tick is one.
+      // A failed page is read again at the next ring or slow tick.
       if (!page || page.isLast) await rung;
     }
   } finally {
@@ -91,14 +91,14 @@ export async function* followReplies(
   }
 }
 
-/** What became of each id: acked now, by an earlier ack or gone; `not_reached`: not among the entries that were searched. */
+/** The outcome of each id: acked now; acked earlier or gone (`already`); not among the searched entries (`not_reached`). */
 interface AckOutcome {
   acked: string[];
   already: string[];
   not_reached?: string[];
 }
 
-/** Takes entries out of the channel by their ids. */
+/** Acks entries by their ids. */
 export async function ackReplies(
   client: ClientResources,
   parent: ParentAddress,
@@ -112,21 +112,22 @@ export async function ackReplies(
   return { acked, already: [...ids], ...(notReached.length > 0 && { not_reached: notReached }) };
 }
 
-/** What the record of an agent says: where the reply of its last run stands, and behind which cursor everything else does. */
+/** Facts from an agent's record: the entry of its last run's reply, and the cursor after which its other entries are. */
 interface Whereabouts {
   kept: StreamEntry | undefined;
   from: string;
 }
 
-/** An id, and the cursor behind which its entry stands if it does. */
+/** An id, and the cursor after which its entry is, if it exists. */
 interface Sought {
   id: string;
   from: string;
 }
 
 /**
- * The entries that ids name, as far as they may still stand. An id begins with the uid of its agent, and most are found by its
- * record. Searched for are replies of earlier runs, messages, questions, and what agents left whose records are gone.
+ * Finds the entries of ids that may still be in the channel. An id begins with the uid of its agent, and the agent's record
+ * gives most entries. The channel is searched for replies of earlier runs, messages, questions, and entries of agents whose
+ * records are gone.
  */
 async function findEntries(
   client: ClientResources,
@@ -151,7 +152,7 @@ function uidIn(replyId: string): string | undefined {
   return Uid.safeParse(replyId.split(".")[0]).data;
 }
 
-/** By uid; without agents whose records are gone, or cannot be read by this version. */
+/** Reads the whereabouts by uid; omits agents whose records are gone or cannot be read by this version. */
 async function whereabouts(
   { call, store }: ClientResources,
   parent: ParentAddress,
@@ -173,7 +174,7 @@ function unlessUnreadable(error: unknown): void {
   if (!(error instanceof SubagentError && error.code === "protocol_violation")) throw error;
 }
 
-/** Without those that an earlier ack has taken, as long as Redis remembers it. */
+/** Returns the ids without those that an earlier ack has removed, if Redis still remembers that ack. */
 async function withoutAcked(
   { call, redis, keys }: ClientResources,
   parent: ParentAddress,
@@ -186,13 +187,13 @@ async function withoutAcked(
   return sought.filter((_, i) => acked[i] === 0);
 }
 
-/** What is found of ids in a channel, and which were not reached. */
+/** The entries found in a channel, and the ids that the search did not reach. */
 interface Found {
   found: StreamEntry[];
   notReached: string[];
 }
 
-/** Searches for those whose place is about known first: one that may stand anywhere takes no page from them. */
+/** Searches first for ids with a known start, so that an id without one takes no page from them. */
 async function search(
   client: ClientResources,
   parent: ParentAddress,
@@ -208,7 +209,7 @@ async function search(
   };
 }
 
-/** Reads at most `most` pages of the channel, from the first place on at which one can stand. */
+/** Reads at most `most` pages of the channel, from the earliest cursor of the ids. */
 async function searchFrom(
   client: ClientResources,
   parent: ParentAddress,

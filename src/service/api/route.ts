@@ -1,5 +1,5 @@
 /**
- * A route of the API: one row says its path, its scope, the shapes of what goes in and out, and what it does. The router and
+ * A route of the API: one row has its path, its scope, the shapes of its input and output, and its handler. The router and
  * the OpenAPI document are made from the same rows.
  */
 import { type Request, type RequestHandler, type Response, Router } from "express";
@@ -19,12 +19,12 @@ import { type Auth, type Principal, principalOf } from "./auth.ts";
 import { readBody } from "./body.ts";
 import { sendProblem } from "./problem.ts";
 
-/** What every route works with. */
+/** Dependencies of every route. */
 export interface RouteParts {
   readonly client: Client;
   readonly auth: Auth;
   readonly clock: Clock;
-  /** Where webhooks may go. */
+  /** The addresses that webhooks may reach. */
   readonly webhookReach: Reach;
 }
 
@@ -35,35 +35,35 @@ export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
   readonly principal: Principal;
   readonly query: Q;
   readonly body: B;
-  /** A part of the path by its name. */
+  /** Returns a part of the path by its name. */
   param(name: string): string;
-  /** The parent that the path names, of the key's tenant; `profile`: what its agents inherit. */
+  /** Creates the parent that the path names, of the key's tenant; `profile`: its options. */
   parent(profile?: Partial<Omit<ParentOptions, "parentId" | "tenant" | "client">>): Parent;
-  /** The connected client, for what a parent has no call for. */
+  /** Returns the connected client, for work that is no call of a parent. */
   open(): Promise<ClientResources>;
-  /** The parent that the path names, for such a thing; its id is checked. */
+  /** Returns the address of the parent that the path names; its id is checked. */
   address(): ParentAddress;
   /** The `Idempotency-Key` header; undefined without one. */
   readonly idempotencyKey: string | undefined;
-  /** Aborts when the client has gone, or the answer has been sent. */
+  /** Aborts when the client has left or the answer has been sent. */
   readonly signal: AbortSignal;
 }
 
-/** What a route answers; `streamed` when it has written the answer by itself. */
+/** The answer of a route; `streamed`: the handler has written it itself. `sent` runs at its end; `isWhole`: all was sent. */
 export type RouteAnswer =
   | { status: number; body: unknown; location?: string; sent?: (isWhole: boolean) => void }
   | "streamed";
 
-/** What the document says about one status. */
+/** The documentation of one status. */
 export interface RouteResponse {
   says: string;
-  /** Of an answer as JSON; absent: no body, or the one of `media`. */
+  /** Schema of a JSON answer; undefined: no body, or that of `media`. */
   schema?: z.ZodType;
-  /** Another media type than JSON, beside it or alone. */
+  /** Another media type than JSON, in addition to JSON or alone. */
   media?: string;
 }
 
-/** One row. Paths are written as in OpenAPI: `/v1/parents/{parent}`; `{path}` at the end takes the rest. */
+/** One row. Paths are written as in OpenAPI: `/v1/parents/{parent}`; `{path}` at the end matches the rest. */
 export interface Route {
   readonly method: "get" | "post" | "put" | "delete";
   readonly path: string;
@@ -74,7 +74,7 @@ export interface Route {
   readonly scope: Scope;
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
-  /** Whether its body may bring files and images, and so be large. */
+  /** Whether its body may have files and images, and so be large. */
   readonly takesFiles?: boolean;
   /** Whether `Idempotency-Key` makes the request repeatable. */
   readonly isRepeatable?: boolean;
@@ -91,7 +91,7 @@ interface TypedRoute<Q extends z.ZodObject, B extends z.ZodType>
 
 const NOTHING = z.strictObject({});
 
-/** A row whose action is typed by its shapes. */
+/** Returns a row whose handler gets checked input, typed by its schemas. */
 export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodType = typeof NOTHING>(
   row: TypedRoute<Q, B>,
 ): Route {
@@ -107,7 +107,7 @@ export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodTyp
   };
 }
 
-/** A router with every row, each behind the guard of its scope. */
+/** Creates a router with every row, each behind the guard of its scope. */
 export function routerOf(routes: readonly Route[], parts: RouteParts): Router {
   const router = Router();
   const [small, large] = [readBody("small"), readBody("large")];
@@ -123,7 +123,7 @@ export function routerOf(routes: readonly Route[], parts: RouteParts): Router {
   return router;
 }
 
-/** `/a/{b}` as express writes it; `{path}` takes the rest. */
+/** Converts `/a/{b}` to express syntax; `{path}` matches the rest. */
 function pathInExpress(path: string): string {
   return path.replace(/\{path\}$/, "*path").replace(/\{(\w+)\}/g, ":$1");
 }
@@ -179,7 +179,7 @@ function callOf(
   };
 }
 
-/** The key as the draft writes it, in quotes, or bare. */
+/** Returns the `Idempotency-Key`, in quotes as the draft says, or bare. Throws `invalid_input`. */
 function idempotencyKeyOf(request: Request): string | undefined {
   const text = request.get("Idempotency-Key");
   if (text === undefined) return undefined;

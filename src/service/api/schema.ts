@@ -1,6 +1,6 @@
 /**
- * The shapes that go over HTTP, under the names that the OpenAPI document gives them. Those of the library are its own; the
- * receipts, which it types without a schema, are held to those types by the compiler.
+ * The shapes of HTTP bodies, by their names in the OpenAPI document. Most schemas are the library's own. Receipts have only a
+ * type in the library; the compiler checks that their schemas here match it.
  */
 import { z } from "zod";
 import type { AnswerReceipt, DestroyReceipt, FinishReceipt, SendReceipt } from "../../producer/agents.ts";
@@ -40,7 +40,7 @@ import { Problem } from "./problem.ts";
 
 const agent_id = z.string();
 
-/** A schema for each field of a type and for no other: a field that the document would lack does not compile. */
+/** One schema for each field of a type, and no other: a missing field is a compile error. */
 type FieldsOf<View> = { [Name in keyof View]-?: z.ZodType<View[Name] | undefined> };
 
 /** An agent as its parent sees it. */
@@ -61,19 +61,19 @@ export const Agent: z.ZodType<AgentView> = z.object({
   questions: z.array(OpenQuestion.extend({ answer_by: z.string() })).optional(),
 } satisfies FieldsOf<AgentView>);
 
-/** An event; the last one of each step has its number. */
+/** An event; the last event of each step has a number. */
 const NumberedEvent = z.union(
   ProgressEvent.options.map((event) =>
     event.extend({ number: z.string().optional(), at: z.string().optional() }),
   ),
 );
 
-/** What is kept of an agent's runs. */
+/** The kept events of an agent's runs. */
 export const Timeline = z.object({ events: z.array(NumberedEvent) });
 
 /**
- * A parent of the key's tenant. `live`: its live agents by status; `unacked`: what waits in its channel; `today`: what its
- * runs that have ended used since midnight (UTC).
+ * A parent of the key's tenant. `live`: number of its live agents by status; `unacked`: number of entries in its channel;
+ * `today`: usage of its ended runs since midnight (UTC).
  */
 export const ParentView = z.object({
   parent_id: z.string(),
@@ -85,7 +85,7 @@ export const ParentView = z.object({
 /** See {@link ParentView}. */
 export type ParentView = z.infer<typeof ParentView>;
 
-/** A page of parents; `cursor` is where the next one begins, absent behind the last. */
+/** A page of parents; `cursor`: beginning of the next page, absent on the last one. */
 export const ParentList = z.object({ parents: z.array(ParentView), cursor: z.string().optional() });
 
 /** The live agents of a parent. */
@@ -103,13 +103,13 @@ const spawned = z.object({
   in_force: InForce,
 } satisfies FieldsOf<SpawnReceipt>);
 
-/** What spawn answers. */
+/** The receipt of a spawn. */
 export const Spawned: z.ZodType<SpawnReceipt> = spawned;
 
-/** What an agent is asked that goes on with the conversation of another. */
+/** The input of a resume. */
 export const ResumeInput = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
 
-/** What resuming answers. */
+/** The receipt of a resume. */
 export const Resumed: z.ZodType<ResumeReceipt> = spawned.extend({ resumes: z.string(), run: z.int() });
 
 /** The conversation of an agent. */
@@ -119,13 +119,13 @@ export const Transcript: z.ZodType<AgentTranscript> = z.object({
   next: z.int().optional().describe("Set when there is more: `after` of the next read."),
 } satisfies FieldsOf<AgentTranscript>);
 
-/** A task whose reply is not there yet: the same request with this `request_key` gets it, and the channel has it too. */
+/** A task without a reply yet: the same request with this `request_key` gets the reply, and so do readers of the channel. */
 export const TaskBegun = spawned.extend({ request_key: z.string() });
 
-/** Longest time for which a request may wait, s. */
+/** Maximum wait of a request, s. */
 const MOST_WAIT_S = 300;
 
-/** How long a request waits. */
+/** Wait of a request for a reply, s. */
 export const WaitSeconds = z.coerce
   .number()
   .min(0)
@@ -133,7 +133,7 @@ export const WaitSeconds = z.coerce
   .default(0)
   .describe(`Seconds to wait for a reply, at most ${MOST_WAIT_S}; default 0.`);
 
-/** What send answers. */
+/** The receipt of a send. */
 export const Sent: z.ZodType<SendReceipt> = z.object({
   status: z.enum(["queued", "delivered"]),
   agent_id,
@@ -141,13 +141,13 @@ export const Sent: z.ZodType<SendReceipt> = z.object({
   message_id: z.string(),
 });
 
-/** What an answer to a question says; without `question_id` it is for the oldest one. */
+/** An answer to a question; without `question_id` to the oldest one. */
 export const AnswerInput = z.strictObject({
   text: MessageText,
   question_id: z.string().min(1).max(512).optional(),
 });
 
-/** What answer answers. */
+/** The receipt of an answer. */
 export const Answered: z.ZodType<AnswerReceipt> = z.object({
   status: z.literal("answered"),
   agent_id,
@@ -155,21 +155,21 @@ export const Answered: z.ZodType<AnswerReceipt> = z.object({
   agent_status: AgentStatus,
 });
 
-/** What destroy answers. */
+/** The receipt of a destroy. */
 export const Destroyed: z.ZodType<DestroyReceipt> = z.object({
   status: z.enum(["destroyed", "already_ended"]),
   agent_id,
   ended_reason: EndedReason,
 });
 
-/** What finish answers. */
+/** The receipt of a finish. */
 export const Finishing: z.ZodType<FinishReceipt> = z.discriminatedUnion("status", [
   z.object({ status: z.literal("finishing"), agent_id, run: z.int() }),
   z.object({ status: z.literal("idle"), agent_id }),
   z.object({ status: z.literal("already_ended"), agent_id, ended_reason: EndedReason }),
 ]);
 
-/** The whole text of an agent's last run. */
+/** The full text of an agent's last run. */
 export const FullText = z.object({ agent_id, run: z.int(), text: z.string() });
 
 /** A file in a workspace. */
@@ -182,13 +182,13 @@ const File: z.ZodType<WorkspaceFile> = z.object({
 /** The files of a workspace. */
 export const FileList = z.object({ files: z.array(File) });
 
-/** Unacked entries of a parent's channel, oldest first; `cursor` is where the next reading begins. */
+/** Unacked entries of a parent's channel, oldest first; `cursor`: beginning of the next read. */
 export const ReplyPage = z.object({ replies: z.array(ChannelEntry), cursor: z.string() });
 
-/** Most entries that one request reads or acks. */
+/** Maximum entries that one request reads or acks. */
 const MOST_ENTRIES = 100;
 
-/** How many of `what` a page has. */
+/** Returns the schema of a page's size, in items called `what`. */
 export function pageLimit(what: string) {
   return z.coerce
     .number()
@@ -199,15 +199,15 @@ export function pageLimit(what: string) {
     .describe(`Most ${what}, at most ${MOST_ENTRIES}; default 20.`);
 }
 
-/** The replies that a parent has taken. */
+/** The ids of the replies to ack. */
 export const AckInput = z.strictObject({
-  // Uid, message and the id of a call: a provider may give that 256 characters.
+  // A reply id may hold a uid, a message number and a provider's call id of up to 256 characters.
   reply_ids: z.array(z.string().min(1).max(512)).min(1).max(MOST_ENTRIES),
 });
 
 /**
- * The outcome of each ack: `acked` by this request, `already` by an earlier one or gone; `not_reached`: not among the entries that
- * were searched, so that older entries have to be acked first.
+ * The outcome of each ack: `acked` by this request; `already` acked earlier or gone; `not_reached`: not among the searched
+ * entries, so the client must ack older entries first.
  */
 export const Acked = z.object({
   acked: z.array(z.string()),
@@ -222,10 +222,10 @@ const profile = z.object({
   registered_at: z.string().optional(),
 } satisfies FieldsOf<ProfileView>);
 
-/** What is registered for a parent. */
+/** The registered profile of a parent. */
 export const Profile: z.ZodType<ProfileView> = profile;
 
-/** What registering a profile answers. */
+/** The receipt of a registration. */
 export const ProfileRegistered: z.ZodType<ProfileReceipt> = profile.extend({ changed: z.boolean() });
 
 const webhook = z.object({
@@ -241,7 +241,7 @@ export const Webhook: z.ZodType<WebhookView> = webhook;
 /** A webhook that was just set: `secret` signs its requests and is not shown again. */
 export const WebhookSet: z.ZodType<WebhookReceipt> = webhook.extend({ secret: z.string() });
 
-/** Every named shape: its name in the document, and whether it goes in or comes out. */
+/** All named shapes by their names in the document, as input or output. */
 export const SHAPES = {
   input: {
     SpawnInput,

@@ -1,8 +1,8 @@
 /**
  * The board's HTTP application: guards first, then health, then Bull Board. Owns no socket and no connection.
  *
- * 1. A request passes the guards for Host, origin and method before anything else looks at it.
- * 2. Nothing waits for a Redis that is away: the data routes answer 503 at once, or after {@link ANSWER_MS}.
+ * 1. A request passes the guards for Host, origin and method before any other handler reads it.
+ * 2. No request waits for an unavailable Redis: the data routes answer 503 at once, or after {@link ANSWER_MS}.
  */
 
 import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
@@ -13,25 +13,25 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 
-/** Where Bull Board lies. */
+/** Path of Bull Board. */
 export const BOARD_PATH = "/admin/queues";
-/** A data route that has no answer by then is answered for. */
+/** A data route without an answer after this time answers 503. */
 const ANSWER_MS = 5_000;
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 const REDIS_AWAY = "Redis does not answer; the board shows the queue again when it does.";
 
-/** What the application is made of. */
+/** Parts of the application. */
 export interface BoardAppOptions {
   /** Bull Board's own router. */
   board: Express;
   hosts: AllowedHosts;
-  /** Whether Redis answered a moment ago. */
+  /** Whether Redis answered recently. */
   isReady(): boolean;
   clock: Clock;
   logger?: Logger;
 }
 
-/** The application; nothing listens yet. */
+/** Creates the application; it does not listen. */
 export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAppOptions): Express {
   const app = express();
   app.disable("x-powered-by");
@@ -75,8 +75,8 @@ export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAp
 }
 
 /**
- * Bull Board's pages carry inline styles; scripts, images and data come from here alone. No HTTPS is demanded: that is the
- * affair of what stands in front.
+ * Returns the handler of the security headers. Bull Board's pages have inline styles; scripts, images and data may come only
+ * from this server. HTTPS is not required: that is the job of a proxy in front.
  */
 export function securityHeaders(): RequestHandler {
   return helmet({
@@ -107,8 +107,8 @@ function statusOf(error: unknown): number {
 // Errors over HTTP: RFC 9457 problem documents.
 
 /**
- * Answers with a problem document; `detail` is one sentence that says what to do. `error` repeats it where Bull
- * Board's pages look for what to show.
+ * Answers with a problem document; `detail` is one sentence that says what to do. `error` repeats it, because Bull Board's
+ * pages show that field.
  */
 function sendProblem(response: Response, status: number, detail: string): void {
   const problem = { type: "about:blank", title: STATUS_CODES[status], status, detail, error: detail };
@@ -119,30 +119,30 @@ function sendProblem(response: Response, status: number, detail: string): void {
     .send(JSON.stringify(problem));
 }
 
-// Who may ask a server that has no login: pure decisions over a request's headers.
+// Access to a server without login: pure decisions on a request's headers.
 //
-// A page of another site can make a browser send requests to loopback, and with a name that it points at 127.0.0.1
-// (DNS rebinding) it can read the answers. The Host header tells the second, the fetch metadata and Origin the first.
+// A page of another site can make a browser send requests to loopback. With a name that it points at 127.0.0.1 (DNS
+// rebinding) it can read the answers. The fetch metadata and Origin reveal the first, the Host header the second.
 
-/** Names in Host headers that are answered; `any` when the operator opened the server to a network. */
+/** Accepted names in Host headers; `any` if the operator opened the server to a network. */
 export type AllowedHosts = readonly string[] | "any";
 
 const HOST_HEADER = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;
 const OWN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 
-/** Whether an address or name can only be reached from this machine. */
+/** Returns whether an address or name can only be reached from this machine. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[|\]$/g, "");
   return name === "localhost" || name === "::1" || LOOPBACK_ADDRESS.test(name);
 }
 
-/** The hosts a server bound to `host` answers: loopback names and `named`; any when it is open and none is named. */
+/** Returns the hosts that a server bound to `host` accepts: loopback names and `named`; any if it is open and none is named. */
 export function allowedHosts(host: string, named: readonly string[] = []): AllowedHosts {
   return isLoopback(host) || named.length > 0 ? named : "any";
 }
 
-/** Why a request is refused, as a sentence, or undefined when it may pass. Loopback names always may. */
+/** Returns the refusal of a request as a sentence; undefined if it may pass. Loopback names may always pass. */
 export function refusalOf(headers: IncomingHttpHeaders, hosts: AllowedHosts): string | undefined {
   const { host = "", origin } = headers;
   const name = HOST_HEADER.exec(host)?.[1];
@@ -155,7 +155,7 @@ export function refusalOf(headers: IncomingHttpHeaders, hosts: AllowedHosts): st
   return undefined;
 }
 
-/** Following a link is allowed: the other site sees nothing of the page that opens. */
+/** Returns whether a request comes from our own pages or from a link: the other site cannot read a page that a link opens. */
 function isOwnFetch(headers: IncomingHttpHeaders): boolean {
   const site = headers["sec-fetch-site"];
   if (site === undefined || (typeof site === "string" && OWN_SITES.has(site))) return true;

@@ -1,13 +1,13 @@
 /**
- * The board: a read-only look at the wake queue for people, in the browser, on this machine.
+ * The board: a read-only view of the wake queue in the browser, on this machine.
  *
- * Owns: one HTTP server and one connection to Redis. Its neighbour `app.ts` decides what is answered.
+ * Owns: one HTTP server and one connection to Redis. Its neighbour `app.ts` answers the requests.
  *
- * 1. It reads. Nothing that can be sent to it changes a queue, and it writes nothing by itself.
- * 2. It starts without Redis and shows the queue as soon as there is one.
+ * 1. It only reads. No request can change a queue, and the board itself writes nothing.
+ * 2. It starts without Redis and shows the queue as soon as Redis is available.
  * 3. `stop` resolves when every connection, in and out, is closed.
  *
- * It has no login, so it listens on loopback unless told otherwise.
+ * It has no login, so it listens on loopback by default.
  */
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { createHttpServer, type HttpServer } from "../../shared/http-server.ts";
@@ -24,7 +24,7 @@ const DEFAULT_HOST = "127.0.0.1";
 const REQUEST_TIMEOUT_MS = 15_000;
 const MOST_CONNECTIONS = 256;
 
-/** What a board is made of. */
+/** Options of a board. */
 export interface BoardOptions {
   /** `redis://…`, `rediss://…`, `unix:///…`, or `redis+cluster://…` with some nodes of a cluster. */
   redisUrl: string;
@@ -35,8 +35,8 @@ export interface BoardOptions {
   /** Default 0: any free port. */
   port?: number;
   /**
-   * Host names, besides loopback ones, under which the board may be asked. Default none; then a board that does not
-   * listen on loopback answers to any name.
+   * Accepted host names besides loopback ones. Default none; then a board that does not listen on loopback accepts any
+   * name.
    */
   hostNames?: readonly string[];
   clock?: Clock;
@@ -45,15 +45,15 @@ export interface BoardOptions {
 
 /** A board. */
 export interface Board {
-  /** Where people open it, e.g. `http://127.0.0.1:41234/admin/queues`; the port is known once it has started. */
+  /** Its URL for a browser, e.g. `http://127.0.0.1:41234/admin/queues`; the port is known after `start`. */
   readonly url: string;
-  /** Listens; does not wait for Redis. Idempotent. Throws `setup_failed` when the address cannot be used. */
+  /** Listens; does not wait for Redis. Idempotent. Rejects with `setup_failed` if the address cannot be used. */
   start(): Promise<void>;
   /** Closes everything it opened. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** A board, not started. Throws `invalid_config` for a wrong URL. */
+/** Creates a board, not started. Throws `invalid_config` for a wrong URL. */
 export function createBoard(options: BoardOptions): Board {
   const { redisUrl, host = DEFAULT_HOST, logger } = options;
   parseRedisUrl(redisUrl);
@@ -99,7 +99,7 @@ export function createBoard(options: BoardOptions): Board {
   };
 }
 
-/** The connection, and the server that reads it; it does not listen yet. */
+/** Opens the connection and creates the server that reads from it; the server does not listen yet. */
 async function openServer(
   options: BoardOptions,
   port: number,

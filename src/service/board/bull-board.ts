@@ -1,8 +1,8 @@
 /**
- * The one door to Bull Board: its pages and its reading routes over the wake queue, as a router.
+ * The only access to Bull Board: a router with its pages and its reading routes over the wake queue.
  *
- * 1. Only routes that read are mounted; what would change a queue does not exist here.
- * 2. What leaves the queue has gone through `visibleFields`: ids, states, counts.
+ * 1. Only routes that read are mounted; no route can change a queue.
+ * 2. All job data passes through `visibleFields`: ids, states, counts.
  * 3. The pages load nothing from other hosts.
  */
 import { createBullBoard } from "@bull-board/api";
@@ -20,18 +20,18 @@ type Routes = Parameters<ExpressAdapter["setApiRoutes"]>[0];
 
 const TITLE = "subagent-queue";
 const DESCRIPTION = "Each job tells a worker to look at one sub-agent. Read-only: ids and states.";
-/** States that a wake is never in; without them the others fit on a screen. */
+/** States that a wake never has; without them the other states fit on a screen. */
 const UNUSED: ReadonlySet<string> = new Set(["waiting-children"]);
 /** `<link>` elements that fetch from another host; the pages fall back to the machine's own fonts. */
 const REMOTE_LINK = /<link\b[^>]*\bhref="https?:\/\/[^>]*>/gi;
 const FONTS = { "font-sans": "system-ui, sans-serif", "font-mono": "ui-monospace, monospace" };
-/** The muted text is set in a light weight, which many system fonts render too faint at the stock colours. */
+/** Darker muted colours: many system fonts render the light weight of muted text too faint in the default colours. */
 const THEME = {
   light: { ...FONTS, "muted-foreground": "#3f4a5a" },
   dark: { ...FONTS, "muted-foreground": "#c3ccd8" },
 };
 
-/** The board over `queue` for the path `basePath`. Who may ask is the caller's affair. */
+/** Creates the board over `queue` for the path `basePath`. The caller must check access. */
 export function createBullBoardRouter(queue: ReadableWakeQueue, basePath: string): Express {
   const server = new ReadingServer();
   server.setBasePath(basePath);
@@ -53,7 +53,7 @@ export function createBullBoardRouter(queue: ReadableWakeQueue, basePath: string
   return router;
 }
 
-/** Mounts the routes that read, and keeps the text of errors to itself. */
+/** Mounts only the routes that read, and hides the text of errors. */
 class ReadingServer extends ExpressAdapter {
   override getRouter(): Express {
     return this.app;
@@ -69,7 +69,7 @@ class ReadingServer extends ExpressAdapter {
   }
 }
 
-/** The wake queue with everything but ids and states taken out. */
+/** The wake queue, reduced to ids and states. */
 class WakeView extends BullMQAdapter {
   override getJobStatuses(): ReturnType<BullMQAdapter["getJobStatuses"]> {
     return super.getJobStatuses().filter((status) => !UNUSED.has(status));
@@ -92,13 +92,13 @@ class WakeView extends BullMQAdapter {
   }
 }
 
-/** The job is a copy made for this request: what is overwritten here is seen nowhere else. */
+/** Overwrites a job's hidden fields. The job is a copy made for this request, so no other code sees the change. */
 function reduced(job: Job): Job {
   const { attemptsStarted } = job;
   return Object.assign(job, visibleFields(job), {
     deferredFailure: undefined,
     deduplicationId: undefined,
-    // Being taken once is no news; being taken again after a stall is.
+    // Shown only if the job was taken again after a stall.
     attemptsStarted: attemptsStarted > 1 ? attemptsStarted : 0,
   });
 }
@@ -109,7 +109,7 @@ function withoutRemoteLinks(_request: Request, response: Response, next: NextFun
   next();
 }
 
-// What the dashboard shows of a wake's job: ids, states and counts, whatever else the job holds.
+// The dashboard's view of a wake's job: only ids, states and counts.
 
 /** The fields of a job that can hold more than ids. */
 export interface JobFields {
@@ -127,10 +127,10 @@ const NOT_A_WAKE = { hidden: "This job is no wake of this version." };
 const FAILED_RUN = /^The run ended as failed: ([a-z_]+)\.$/;
 const FAILED_OTHERWISE = "Failed outside of a run; the worker's log says why.";
 
-/** Ids only, in the wake's own order. */
+/** A wake with a checked agent id. */
 const VisibleWake = Wake.extend({ agent_id: AgentId });
 
-/** How a wake ended: `status` of the run, or that there was none and why. */
+/** The result of a wake: `status` of the run; if there was none, `because` has the reason. */
 const VisibleResult = z.object({
   status: z.string().regex(/^[a-z]{1,16}$/),
   stop_reason: StopReason.optional(),
@@ -142,7 +142,7 @@ const VisibleResult = z.object({
     .catch(undefined),
 });
 
-/** The fields of `job` as they may be shown. */
+/** Returns the fields of `job` that may be shown. */
 export function visibleFields(job: JobFields): Omit<JobFields, "failedReason"> & { failedReason: string } {
   const wake = VisibleWake.safeParse(job.data);
   const result = VisibleResult.safeParse(job.returnvalue);

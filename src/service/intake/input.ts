@@ -1,4 +1,4 @@
-/** Reads what other programs hand in. Nothing of it is trusted: its size, its names and its forms are checked first. Pure. */
+/** Reads the wishes of other programs. The input is not trusted: size, field names and values are checked first. Pure. */
 import { z } from "zod";
 import { ProfileInput, readInput } from "../../producer/input.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -17,20 +17,20 @@ import { ScheduleId } from "../../shared/protocol/schedule.ts";
 import { clip, nestsDeeper, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
-/** Whose wish it is, and how its sender named it. */
+/** The parent of a wish, and the wish's request key. */
 export interface Sender {
   parent: ParentAddress;
   requestKey: string | undefined;
 }
 
 /**
- * What a job may say. `profile`: the options of the parent that asks, which narrow what is registered for it as those of a parent
- * in any process do. They give nothing that the fields beside them could not ask for.
+ * The data of a job. `profile`: options of its parent, which narrow the registered profile as the options of `createParent`
+ * do. They allow nothing that the other fields could not request.
  */
 const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
-/** What the job of a single schedule may say besides: which one it is of. */
+/** The data of a scheduled job: it may also name its schedule. */
 const SingleJobInput = IntakeJobInput.extend({ schedule_id: ScheduleId.optional() });
-/** One wish, of an entry or a job. */
+/** One wish, from an entry or a job. */
 export type JobInput = z.output<typeof IntakeJobInput>;
 
 const TOO_DEEP = `it nests deeper than ${JSON_MAX_DEPTH} levels`;
@@ -38,7 +38,7 @@ const IntakeSchedule = z.object({ schedule_id: ScheduleId });
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
 
-/** The wish in the fields of a stream entry. Throws `invalid_input`. */
+/** Reads the wish in the fields of a stream entry. Throws `invalid_input`. */
 export function inputOfEntry(flat: readonly string[]): IntakeInput {
   if (flat.length > 2 * INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
   requireSize(flat.reduce((bytes, word) => bytes + Buffer.byteLength(word), 0));
@@ -50,13 +50,13 @@ export function inputOfEntry(flat: readonly string[]): IntakeInput {
   return readInput(IntakeInput, { ...wish, reply: "channel" }, "intake");
 }
 
-/** The wish in the data of a job; `unread` says why it was not read, `isScheduled`: a schedule has put it there. Throws `invalid_input`. */
+/** Reads a job's wish. `unread`: why its data was not read; `isScheduled`: a schedule added it. Throws `invalid_input`. */
 export function inputOfJob(
   { data, unread }: { data: unknown; unread?: string },
   isScheduled: boolean,
 ): JobInput {
   if (unread !== undefined) throw refused(unread);
-  // First of all: what is nested deeply can be read, but not written.
+  // Checked first: JSON.stringify below fails on deeply nested data.
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(TOO_DEEP);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
@@ -68,12 +68,12 @@ export function inputOfJob(
   return wish;
 }
 
-/** The `schedule_id` in the data of a job, as far as that can be read. */
+/** Returns the `schedule_id` in the data of a job; undefined if it cannot be read. */
 export function scheduleIdIn(data: unknown): string | undefined {
   return IntakeSchedule.safeParse(data).data?.schedule_id;
 }
 
-/** Whose wish it is, as far as that can be read; undefined: there is no parent to tell. */
+/** Returns the sender of a wish; undefined if no parent can be read, so that no channel can get a refusal. */
 export function senderOf(source: unknown): Sender | undefined {
   const sender = IntakeSender.safeParse(source).data;
   if (!sender) return undefined;
@@ -81,7 +81,7 @@ export function senderOf(source: unknown): Sender | undefined {
   return { parent: { tenant: sender.tenant, parentId: sender.parent_id }, requestKey: key };
 }
 
-/** Whose entry it is; see {@link senderOf}. */
+/** Returns the sender of an entry; see {@link senderOf}. */
 export function senderOfEntry(flat: readonly string[]): Sender | undefined {
   const named: Record<string, unknown> = {};
   for (const [name, text] of pairs(flat.slice(0, 2 * INTAKE_MAX_FIELDS)))

@@ -1,14 +1,15 @@
 /**
- * The intake: in every worker process of the command line, it hands over what programs without this library ask for.
+ * The intake, part of every worker process of the command line: it spawns agents for the requests ("wishes") of programs
+ * without this library.
  *
- * Owns: the reader of the intake stream, the worker of the intake queue, and their connections. Its neighbours: the client
- * is its owner's, the pool runs the agents.
+ * Owns: the reader of the intake stream, the worker of the intake queue, and their connections. Its neighbours: the caller
+ * owns the client, the pool runs the agents.
  *
- * 1. A wish is handed over once, whatever dies: its request key, or the id of its entry or job, names it.
- * 2. A wish that its parent has no room for waits in the queue, at most a day, and holds up no other.
- * 3. Every refusal is told: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`, where the
- *    doctor finds it. Each is a line in the log.
- * 4. After `stop` no wish is half-done: what was not handed over is another process's.
+ * 1. A wish is handed over once, even if a process dies: its request key, or the id of its entry or job, identifies it.
+ * 2. A wish without room in its parent's quota waits in the queue, at most a day, and does not block others.
+ * 3. Every refusal is reported: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`, where
+ *    the doctor finds it. Each refusal is also logged.
+ * 4. After `stop` no wish is half done: another process takes the wishes that were not handed over.
  */
 import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
@@ -26,18 +27,18 @@ import { createJobTaker, type JobTaker } from "./jobs.ts";
 import { createIntakeQuota } from "./quota.ts";
 import { createStreamReader, type StreamReader } from "./stream.ts";
 
-/** So long a process that stops may take to hand back what it has in hand, ms. */
+/** Maximum time that a stopping process takes to give back its entries and jobs, ms. */
 const LEAVES_WITHIN_MS = 5_000;
 
-/** What an intake is made of. */
+/** Options of an intake. */
 export interface IntakeOptions {
-  /** As a worker's. */
+  /** URL of Redis, as for a worker. */
   redisUrl: string;
   /** Prefix of all keys, default `saq`. */
   prefix?: string | undefined;
-  /** Over which agents are spawned; its model, limits and prices hold for all that is handed in. Its owner's to stop. */
+  /** The client that spawns the agents; its model, limits and prices apply to all wishes. Its owner stops it. */
   client: Client;
-  /** Default: as a worker's. */
+  /** Default: as for a worker. */
   logger?: Logger;
   clock?: Clock;
 }
@@ -53,9 +54,9 @@ const REQUIRED: ReadonlySet<string> = new Set(["redisUrl"]);
 
 /** See the module's header. */
 export interface Intake {
-  /** Connects and begins to take wishes; waits for Redis as long as it takes. Idempotent. */
+  /** Connects and begins to take wishes; waits for Redis without a limit. Idempotent. */
   start(): Promise<void>;
-  /** Takes no more and leaves what waits to others; closes everything it opened. Idempotent; it may be started again then. */
+  /** Stops taking wishes, leaves waiting ones to other processes, and closes everything. Idempotent; can be started again. */
   stop(): Promise<void>;
 }
 
@@ -68,7 +69,7 @@ interface Opened {
   clock: Clock;
 }
 
-/** An intake, not started. Throws `invalid_config` for a client that is none, or that names every other wrong option. */
+/** Creates an intake, not started. Throws `invalid_config` for an invalid client, or with all other wrong options. */
 export function createIntake(options: IntakeOptions): Intake {
   internalsOf(options?.client);
   refuseProblems("The intake", optionProblems(options, FORMS, { maker: "an intake", required: REQUIRED }));
@@ -120,11 +121,11 @@ async function begin({ reader, jobs }: Opened): Promise<void> {
 }
 
 async function end({ redis, blocking, reader, taker, jobs, clock }: Opened): Promise<void> {
-  // The reader waits in a command that blocks; its connection ends that.
+  // The reader waits in a blocking command; closing its connection ends the command.
   closeRedis(blocking);
   taker.leaveAll();
   const ended = Promise.allSettled([reader.stop(), jobs.stop()]);
-  // Without Redis no leave can be taken: the entries are claimed by others, and the jobs' locks run out.
+  // Without Redis nothing can be given back: other processes claim the entries, and the jobs' locks expire.
   const withinMs = redis.status === "ready" ? LEAVES_WITHIN_MS : 0;
   const over = new AbortController();
   await Promise.race([ended, clock.sleep(withinMs, over.signal)]);

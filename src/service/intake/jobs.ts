@@ -1,12 +1,12 @@
 /**
  * Takes the jobs of the intake queue: each becomes a task whose reply is the job's return value; see `intake.ts`.
  *
- * 1. The reply is acked when it stands in the job, not before: a process that dies in between loses nothing.
- * 2. A job that waits for room, or for Redis, is tried again later, as long as a message may wait for its answer. An error that
- *    nothing explains is met for {@link UNEXPLAINED_MS}; then the job fails.
- * 3. A job of a schedule that was removed or paused begins nothing, however long it has waited.
- * 4. A job of a schedule waits for room until the next one comes due, which then stands for it: nothing piles up.
- * 5. At most {@link MOST_WAITS} jobs of one tenant wait for their replies in one process; its others are not begun meanwhile.
+ * 1. The reply is acked after it is stored in the job, not before: a process that dies in between loses nothing.
+ * 2. A job that waits for room is retried for at most the maximum age of a message; a job that waits for Redis is retried
+ *    without a limit. A job with an unexpected error is retried for {@link UNEXPLAINED_MS}; then it fails.
+ * 3. A job of a schedule that was removed or paused begins nothing, for any length of its wait.
+ * 4. A job of a schedule waits for room until the next one comes due, which then replaces it, so no jobs pile up.
+ * 5. At most {@link MOST_WAITS} jobs of one tenant wait for their replies in one process; the process begins no others meanwhile.
  */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
@@ -32,20 +32,20 @@ const LATER_MS = 500;
 const LONGEST_LATER_MS = 10_000;
 const UNEXPLAINED_MS = 60_000;
 const MOST_WAITS = 1_000;
-/** So many a second of a tenant's jobs without a place are tried again: places become free as their replies come. */
+/** Interval between attempts of a tenant's waiting jobs, ms: slots become free as replies arrive. */
 const WAITS_APART_MS = 5;
-/** The return value of a job whose schedule did not want it any more. */
+/** The return value of a job that its schedule no longer wants. */
 const NOTHING_BEGUN = { begun: false };
 
 /** See the module's header. */
 export interface JobTaker {
-  /** What becomes of a job; never rejects. */
+  /** Handles a job; never rejects. */
   take(job: IntakeJob): Promise<JobStep>;
-  /** Ends all waiting: each job goes to another process. */
+  /** Ends all waits: each job goes to another process. */
   leaveAll(): void;
 }
 
-/** What a taker works with. `most`: how many jobs of one tenant may wait for their replies, default {@link MOST_WAITS}. */
+/** Dependencies of a taker. `most`: maximum jobs of one tenant that wait for their replies, default {@link MOST_WAITS}. */
 export interface JobTakerParts {
   client: Client;
   quota: IntakeQuota;
@@ -54,7 +54,7 @@ export interface JobTakerParts {
   most?: number;
 }
 
-/** A taker over `client`. */
+/** Creates a taker over `client`. */
 export function createJobTaker(parts: JobTakerParts): JobTaker {
   const { client, clock, most = MOST_WAITS } = parts;
   const leaving = new AbortController();
@@ -80,7 +80,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   };
 }
 
-/** Counts the jobs of each tenant that wait for their replies. */
+/** Creates a counter of each tenant's jobs that wait for their replies. */
 function createWaits(most: number) {
   const ofTenants = new Map<string, number>();
   const count = (tenant: string, change: number) => {
@@ -90,7 +90,7 @@ function createWaits(most: number) {
     return now;
   };
   return {
-    /** Throws `quota_exceeded` where as many wait as may. */
+    /** Throws `quota_exceeded` if `most` jobs of the tenant wait. */
     requireRoom(tenant: string): void {
       if (count(tenant, 0) < most) return;
       throw new SubagentError(
@@ -99,7 +99,7 @@ function createWaits(most: number) {
         { max_waiting: most },
       );
     },
-    /** Counts a job until its reply is there. */
+    /** Counts a job until its reply has arrived. */
     async hold<T>(tenant: string, reply: Promise<T>): Promise<T> {
       count(tenant, 1);
       try {
@@ -111,7 +111,7 @@ function createWaits(most: number) {
   };
 }
 
-/** What becomes of a job that met `error`. */
+/** Returns the end of a job that failed with `error`: a retry later, or a refusal. */
 async function afterFailure(
   { client, quota, clock, logger }: JobTakerParts,
   job: IntakeJob,
@@ -121,7 +121,7 @@ async function afterFailure(
   const waitedMs = clock.now() - job.dueAtMs;
   const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
   const mayComeAgain = mayTryAgain(error, waitedMs);
-  // A job of a schedule has until the next one to be tried in; a parent has a hundred schedules at most.
+  // A scheduled job is retried until the next one comes due, outside of the lines: a parent has at most a hundred schedules.
   if (mayComeAgain && hasNoRoom(error) && due) return { status: "later", delayMs, untilMs: due.nextMs };
   if (mayComeAgain && hasNoRoom(error)) {
     const apartMs = isOfTenant(error) ? WAITS_APART_MS : undefined;
@@ -132,7 +132,7 @@ async function afterFailure(
   return refuse(client, job, explained(error), due?.scheduleId).catch(() => ({ status: "later", delayMs }));
 }
 
-/** Whose line a job without room waits in: that of its tenant, its agent or its parent. */
+/** Returns the line in which a job without room waits: that of its tenant, its agent or its parent. */
 function lineOf({ data }: IntakeJob, error: SubagentError): string {
   const { tenant, parent_id: parentId, agent_id } = Waiting.parse(data);
   return isOfTenant(error) ? tenant : ownerOf({ tenant, parentId }, agent_id);
@@ -142,13 +142,13 @@ function isOfTenant({ details }: SubagentError): boolean {
   return "max_waiting" in details;
 }
 
-/** What the parent's schedules say of a job; undefined: it is of none. */
+/** Checks a job with its schedule; undefined: no schedule added it. */
 async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask | undefined> {
   const sender = senderOf(data);
   return sender && askSchedule(client, sender.parent, id, scheduleIdIn(data));
 }
 
-/** Whether no later job of its schedule has come due since it found no room. */
+/** Returns whether no later job of its schedule has come due since it found no room. */
 function isFirst({ untilMs = Number.POSITIVE_INFINITY }: IntakeJob, clock: Clock): boolean {
   return clock.now() < untilMs;
 }
@@ -186,7 +186,7 @@ async function waitForReply(
   return { status: "replied", value: reply, taken: () => void ack() };
 }
 
-/** The job fails; a parent that waits at its channel is told there, too. */
+/** Ends the job as refused; if its reply goes to the channel, also writes the refusal there. */
 async function refuse(
   client: Client,
   { id, data }: IntakeJob,
@@ -199,7 +199,7 @@ async function refuse(
   return { status: "refused", error };
 }
 
-/** The same error with the name of the schedule that came due. */
+/** Returns the error with the name of the due schedule in its message. */
 function dueError(scheduleId: string, error: SubagentError): SubagentError {
   return new SubagentError(
     error.code,

@@ -1,14 +1,14 @@
 /**
- * Which requests find room with their parent, and when the others are tried again. A parent has room for ten agents, and a
- * backlog may hold any number of requests: those that wait must cost next to nothing.
+ * The quota check of intake requests, and the retry times of those without room. A parent has room for ten agents, and a
+ * backlog may hold any number of requests, so a waiting request must cost very little.
  *
- * Owns: the spawns under way for each parent, and the line of those requests that found no room. A line has an owner: a
- * parent, one of its agents (a message that its inbox has no room for), or a tenant.
+ * Owns: the running spawns of each parent, and the waiting lines of requests without room. A line belongs to a parent, to one
+ * of its agents (a message to a full inbox), or to a tenant.
  *
- * 1. A spawn for which there is no room costs two small reads and leaves nothing behind: neither a deadline nor a refused spawn.
- * 2. Of one line this process tries a request every {@link APART_MS} on average, however many wait: each goes behind the
- *    others, also one that has been tried, so that none starves.
- * 3. A line is one line in the log, when its first request finds no room.
+ * 1. A spawn without room costs two small reads and leaves nothing behind: neither a deadline nor a refused spawn.
+ * 2. This process tries one request of a line every {@link APART_MS} on average, for any length of the line. Each request goes
+ *    to the end of the line, also after a failed attempt, so that none starves.
+ * 3. A line is logged once, when its first request finds no room.
  */
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
@@ -17,48 +17,48 @@ import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 
-/** In a second ten requests of a line are tried: about as many as places can become free. */
+/** Interval between attempts of a line: ten a second, about as many as slots become free. */
 const APART_MS = 100;
 const SHORTEST_DELAY_MS = 500;
-/** Few requests are tried as seldom as this, those of a long line as seldom as that. */
+/** Maximum delay of a request in a short line, and in a long line. */
 const LONGEST_DELAY_MS = 10_000;
 const LONGEST_LINE_MS = 3_600_000;
-/** A line whose last request has been tried for so long is forgotten. */
+/** A line is dropped this long after its last planned attempt. */
 const FORGET_AFTER_MS = 60_000;
 
 /** See the module's header. */
 export interface IntakeQuota {
   /**
-   * Runs `spawn` where the parent has room, or where the request was handed over before; else rejects with `quota_exceeded`, or
-   * with what `check` throws: room would not help.
+   * Runs `spawn` if the parent has room, or if the request was handed over before. Otherwise rejects with `quota_exceeded`, or
+   * with the error of `check` if the request would be refused even with room.
    */
   spawnWithin<T>(parent: ParentAddress, requestKey: string, request: IntakeSpawn<T>): Promise<T>;
   /**
-   * When a request that found no room is to be tried again, ms from now; `waitedMs`: how long it has waited; `apartMs`: what lies
-   * between two of its line, default {@link APART_MS}.
+   * Returns the delay before a request without room is retried, ms; `waitedMs`: its wait so far; `apartMs`: interval between
+   * two attempts of its line, default {@link APART_MS}.
    */
   delayMs(owner: string, waitedMs: number, apartMs?: number): number;
 }
 
-/** A request that may become a spawn; `check` throws where it is refused anyway, unless it was handed over before. */
+/** A request that may become a spawn; `check` throws if a new request is invalid. It does not run for a repeated request. */
 export interface IntakeSpawn<T> {
   check(): void;
   spawn(): Promise<T>;
 }
 
-/** Spawns for one parent. `asking`: requests that count on this; `begun`: all spawns since the first of them. */
+/** Spawns of one parent. `asking`: requests that use this object; `begun`: all spawns since the first of them. */
 interface Spawns {
   asking: number;
   underWay: number;
   begun: number;
 }
 
-/** The quota of each parent, as this process sees it. */
+/** Creates the quota check of this process, for all parents. */
 export function createIntakeQuota(client: Client, clock: Clock, logger: Logger): IntakeQuota {
   const spawns = new Map<string, Spawns>();
   const lines = new Map<string, { endMs: number }>();
 
-  /** The lines stand in the order in which a request came to them last. */
+  /** Drops old lines. The map is in the order of the last request that joined each line. */
   const forget = (nowMs: number) => {
     for (const [owner, { endMs }] of lines) {
       if (endMs + FORGET_AFTER_MS > nowMs) return;
@@ -92,7 +92,7 @@ export function createIntakeQuota(client: Client, clock: Clock, logger: Logger):
   };
 }
 
-/** The name of a line: a parent's, or one of its agents'. */
+/** Returns the name of the line of a parent, or of one of its agents. */
 export function ownerOf({ tenant, parentId }: ParentAddress, agentId?: string): string {
   return [tenant, parentId, agentId].filter((part) => part !== undefined).join("/");
 }
@@ -104,7 +104,7 @@ async function spawnIfRoom<T>(
   { requestKey, check, spawn }: IntakeSpawn<T> & { requestKey: string },
 ): Promise<T> {
   const { call, store } = await internalsOf(client).open();
-  // What the answer may not have seen: spawns under way when it was asked for, and those begun since.
+  // The answer may not include spawns that were running at the request, and spawns begun after it.
   const before = ofParent.underWay - ofParent.begun;
   const { live, isKnown } = await call(({ read }) => read(() => store.occupancy(parent, requestKey)));
   if (!isKnown) {

@@ -1,6 +1,6 @@
 /**
- * Turns a wish into an agent at work, or into a refusal that its parent is told. Both may happen twice with the same
- * outcome: the request key makes the one, the verb the other safe.
+ * Turns a wish into a running agent, or into a refusal in its parent's channel. Both may be repeated with the same outcome:
+ * the request key makes the spawn safe, the verb makes the refusal safe.
  */
 import { createHash } from "node:crypto";
 import type { Client } from "../../producer/client.ts";
@@ -17,7 +17,7 @@ import type { IntakeQuota } from "./quota.ts";
 
 const SENTENCE_MAX_CHARS = 1_000;
 
-/** What became of a wish: `task` is there where a reply can be waited for. */
+/** A handed-over wish; `task` is set if a caller can wait for its reply. */
 export interface Handed {
   receipt: { agent_id: string; run: number; request_key: string };
   parent: Parent;
@@ -25,8 +25,8 @@ export interface Handed {
 }
 
 /**
- * Hands a wish over, where `quota` knows of room; `id` names the entry or job it came as. Rejects like `Parent.spawn` and
- * `Parent.send`: what is `retryable` may be handed over later. `requirePlace` throws where this process may not begin one that is new.
+ * Hands a wish over, if `quota` has room; `id`: id of its entry or job. Rejects like `Parent.spawn` and `Parent.send`: after
+ * a `retryable` error the caller may try again later. `requirePlace` throws if this process may not begin a new wish.
  */
 export async function handOver(
   client: Client,
@@ -70,7 +70,7 @@ export async function handOver(
   return { receipt: { agent_id: task.receipt.agent_id, run: 1, request_key }, parent, task };
 }
 
-/** Tells a parent that a wish was refused: a failed reply in its channel, once. Rejects when Redis is away. */
+/** Writes a refusal into the parent's channel as a failed reply, once. Rejects if Redis is unavailable. */
 export async function tellRefusal(
   client: Client,
   { parent, requestKey }: Sender,
@@ -82,7 +82,7 @@ export async function tellRefusal(
   const code = error instanceof SubagentError ? error.code : "protocol_violation";
   const sentence = clip(`${code}: ${messageOf(error)}`, SENTENCE_MAX_CHARS);
   const { summary, ...nothing } = NOTHING_DONE;
-  // No caller's request key has a blank in it.
+  // A caller's request key never contains a blank, so this one cannot collide.
   const request_key = `refused ${uid}`;
   await call(({ write }) =>
     write({ what: "the refusal", key: { request_key } }, () =>
@@ -99,7 +99,7 @@ export async function tellRefusal(
   );
 }
 
-/** The request key of a wish that names none, and the job that an entry without room becomes. */
+/** Returns the default request key of a wish, which is also the job id of an entry without room. */
 export function jobIdOf(id: string): string {
   return `intake-${digestOf(id).slice(0, 32)}`;
 }

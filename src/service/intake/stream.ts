@@ -1,10 +1,11 @@
 /**
- * Reads the intake stream, entry by entry, and hands each over; see `intake.ts`.
+ * Reads the entries of the intake stream and hands them over; see `intake.ts`.
  *
- * 1. What could not be handed over because Redis was away stays in the stream and is claimed again, at most a day.
- * 2. An error that nothing explains is met {@link INTAKE_DELIVERIES} times; then it is a refusal.
+ * 1. An entry that could not be handed over because Redis was unavailable stays in the stream and is claimed again, at most a
+ *    day.
+ * 2. An entry that fails with an unexpected error is tried {@link INTAKE_DELIVERIES} times; then it is refused.
  *
- * Entries of one reading are handed over side by side; the next ones are read when all are off our hands.
+ * The entries of one read are handed over in parallel; the next read begins when all of them are handled.
  */
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
@@ -17,9 +18,9 @@ import { inputOfEntry, senderOfEntry } from "./input.ts";
 import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
-/** What is left behind is looked for so often. */
+/** Interval at which entries that were read but not handled are claimed, ms. */
 const CLAIM_EVERY_MS = 5_000;
-/** Pause before Redis is asked again after a failure. */
+/** Pause after a failure of Redis. */
 const REST_MS = 1_000;
 const REASON_MAX_CHARS = 500;
 
@@ -27,11 +28,11 @@ const REASON_MAX_CHARS = 500;
 export interface StreamReader {
   /** Reads until `stop`. Idempotent. */
   start(): void;
-  /** Resolves when no entry is in hand; ends a reading that blocks only with its connection. Idempotent. */
+  /** Resolves when all entries are handled. A blocking read ends only when the caller closes its connection. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** What a reader works with. */
+/** Dependencies of a reader. */
 export interface StreamReaderParts {
   stream: IntakeStream;
   client: Client;
@@ -40,7 +41,7 @@ export interface StreamReaderParts {
   clock: Clock;
 }
 
-/** A reader, not started. */
+/** Creates a reader, not started. */
 export function createStreamReader(parts: StreamReaderParts): StreamReader {
   const { stream, logger, clock } = parts;
   const stopped = new AbortController();
@@ -79,7 +80,7 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
   };
 }
 
-/** Hands one entry over and takes it out; leaves it where it is while Redis is away. */
+/** Hands one entry over and removes it; leaves it in the stream if the hand-over fails and may be retried. */
 async function handle(parts: StreamReaderParts, entry: IntakeEntry): Promise<void> {
   const { stream, logger } = parts;
   try {
@@ -94,14 +95,14 @@ async function handle(parts: StreamReaderParts, entry: IntakeEntry): Promise<voi
   }
 }
 
-/** Whether an entry that met `error` is left for another delivery. */
+/** Returns whether an entry that failed with `error` is left for another delivery. */
 function mayTryAgain(error: unknown, { id, deliveries }: IntakeEntry, clock: Clock): boolean {
   if (!(error instanceof SubagentError)) return deliveries < INTAKE_DELIVERIES;
-  // The first half of an id is Redis' time at its XADD.
+  // The first half of an id is Redis' time of its XADD.
   return error.retryable && clock.now() - Number.parseInt(id, 10) < TIMING.maxAgeMs;
 }
 
-/** An agent at work, a job that waits for room, or a refusal. Rejects with what may be tried again from the beginning. */
+/** Turns an entry into a running agent, a job that waits for room, or a refusal. Rejects with an error that may be retried. */
 async function becomeSomething(
   { stream, client, quota, logger, clock }: StreamReaderParts,
   entry: IntakeEntry,
@@ -128,7 +129,7 @@ async function becomeSomething(
   }
 }
 
-/** Whether the parent or the agent takes no more for now. */
+/** Returns whether the parent's quota or the agent's inbox is full. */
 export function hasNoRoom(error: unknown): error is SubagentError {
   return error instanceof SubagentError && (error.code === "quota_exceeded" || error.code === "inbox_full");
 }

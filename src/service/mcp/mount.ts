@@ -1,4 +1,4 @@
-/** The MCP server over streamable HTTP, as another door on the API's port: `/mcp?parent=<id>`, of the key's tenant. */
+/** The MCP server over streamable HTTP, as a mount on the API's port: `/mcp?parent=<id>`, of the key's tenant. */
 import { toNodeHandler } from "@modelcontextprotocol/node";
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
@@ -15,11 +15,11 @@ import { problemOf, sendProblem } from "../api/problem.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
-/** Most characters of a message besides what a tool is given: an answer repeats its id, and may repeat the rest. */
+/** Maximum characters of a message besides the tool's input: an answer repeats the id, and may repeat the rest. */
 const MOST_ENVELOPE_CHARS = 16_384;
 const [INVALID_REQUEST, PARSE_ERROR] = [-32_600, -32_700];
 
-/** Mounts the MCP server at `/mcp`. A request needs a key with the scope `spawn`. `answerWithinMs`: for tests. */
+/** Creates the mount of the MCP server at `/mcp`. A request needs a key with the scope `spawn`. `answerWithinMs`: for tests. */
 export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): Mount {
   return {
     path: "/mcp",
@@ -40,7 +40,10 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
 
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
 
-/** Lets one message pass whose envelope is short. Both revisions know no lists of messages: each would count as one request. */
+/**
+ * Passes one message with a short envelope. Refuses a list of messages: neither revision of the protocol has them, and the
+ * rate limit would count the list as one request.
+ */
 const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
   if (body === undefined) return next();
   const message = Message.safeParse(body).data;
@@ -51,7 +54,7 @@ const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
   next(new SubagentError("invalid_input", sentence));
 };
 
-/** A refusal of what cannot be read, as JSON-RPC spells it: without the id. */
+/** Answers an unreadable request with a JSON-RPC error, without an id. */
 function sendRpcError(response: Response, error: unknown, logger: Logger | undefined): void {
   if (response.headersSent) return void response.destroy();
   const { status, detail } = problemOf(error, logger);

@@ -1,11 +1,11 @@
 /**
- * The MCP server of one parent: its tools, and each `task` and `agent` call as an MCP task where the client can follow one.
- * One object serves one request over HTTP, or one connection over stdio; it owns nothing that lasts.
+ * The MCP server of one parent: its tools, and each `task` and `agent` call as an MCP task if the client supports tasks.
+ * One object serves one request over HTTP, or one connection over stdio; it owns no lasting state.
  *
- * 1. A task is durable before it is answered: any process knows it from then on.
- * 2. Only `tasks/cancel` and the destroy tool destroy. A request that is closed, aborted or timed out leaves its agent alone.
- * 3. A plain call is answered within {@link ANSWER_WITHIN_MS}: with the reply, or with what finds it later.
- * 4. A reply stays in its parent's channel until the answer that carries it has left: a process that dies before loses none.
+ * 1. A task is durable before it is answered: from then on every process can find it.
+ * 2. Only `tasks/cancel` and the destroy tool destroy an agent. A closed, aborted or timed-out request does not affect it.
+ * 3. A plain call is answered within {@link ANSWER_WITHIN_MS}: with the reply, or with the `agent_id` that finds it later.
+ * 4. A reply stays in its parent's channel until the answer with it was sent: a process that dies before loses no reply.
  */
 
 import { ProtocolError, type RequestId, Server, type ServerContext } from "@modelcontextprotocol/server";
@@ -24,9 +24,9 @@ import { packageVersion } from "../../shared/version.ts";
 import { problemOf } from "../api/problem.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
-/** Clients give up after 60 s. */
+/** Clients time out after 60 s. */
 const ANSWER_WITHIN_MS = 45_000;
-/** The extension of the protocol by which a call becomes a task. */
+/** The protocol extension that turns a call into a task. */
 const TASKS = "io.modelcontextprotocol/tasks";
 const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 const INSTRUCTIONS =
@@ -42,23 +42,23 @@ const CallParams = z.looseObject({
 });
 const DeclaresTasks = z.looseObject({ extensions: z.looseObject({ [TASKS]: z.unknown().refine(Boolean) }) });
 
-/** What a server is made of. */
+/** Options of a server. */
 export interface McpServerOptions {
   parent: Parent;
   clock: Clock;
   /** Default 45,000; for tests. */
   answerWithinMs?: number;
-  /** Calls `ack` once the answer to a request has left whole, and never otherwise. Default: at once. */
+  /** Calls `ack` after the whole answer to a request was sent, and only then. Default: at once. */
   onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
-  /** Rejects with `unauthorized` where the client may not have an answer that it waited for. Default: it may. */
+  /** Rejects with `unauthorized` if the client may no longer get the answer that it waited for. Default: it may. */
   requireStillValid?: () => Promise<void>;
-  /** Is told what went wrong here; a client hears no more of it than that. */
+  /** Gets internal errors; the client learns only that there was one. */
   logger?: Logger;
 }
 
 type Ack = () => Promise<unknown>;
 
-/** A server for `parent`, not connected. */
+/** Creates a server for `parent`, not connected. */
 export function createMcpServer({
   parent,
   clock,
@@ -73,7 +73,7 @@ export function createMcpServer({
     { capabilities: { tools: {}, extensions: { [TASKS]: {} } }, instructions: INSTRUCTIONS },
   );
   const tools = parent.tools();
-  // An aborted request is not answered, and its id may come again, with another answer.
+  // An aborted request gets no answer, and a later request may reuse its id.
   const ackWhenAnswered: AckWhenAnswered = ({ mcpReq }, ack) => {
     if (!mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);
   };
@@ -85,7 +85,7 @@ export function createMcpServer({
     })),
   }));
   const result = z.looseObject({});
-  // Named with its schemas, for its own result type knows nothing of tasks.
+  // Registered with explicit schemas, because the SDK's result type of `tools/call` has no tasks.
   server.setRequestHandler(
     "tools/call",
     { params: CallParams, result },
@@ -127,7 +127,7 @@ function addTaskMethods(server: Server, { parent, ackWhenAnswered, logger }: Tas
   });
   server.setRequestHandler("tasks/update", { params: TaskParams, result }, async ({ taskId }, request) => {
     requireTasks(request);
-    // The SDK lifts the responses out of the parameters; it checks nothing of them.
+    // The SDK moves the responses out of the parameters without checking them.
     const responses = InputResponses.safeParse(request.mcpReq.inputResponses ?? {});
     if (!responses.success)
       throw new ProtocolError(INVALID_PARAMS, "inputResponses must be answers by the keys of inputRequests.");
@@ -162,7 +162,7 @@ async function startTask(call: TaskCall) {
   return createdTask(await begin(call));
 }
 
-/** Waits for the reply as long as the client does; a client that has gone, or would soon, finds it with `check_sub_agent`. */
+/** Waits for the reply up to `answerWithinMs`, or until the client leaves. Later `check_sub_agent` returns the reply. */
 async function answerPlainly(call: TaskCall) {
   const begun = await begin(call);
   const { agent_id, unknown_tools } = begun.receipt;
@@ -189,7 +189,7 @@ function said(text: string) {
   return { content: [{ type: "text" as const, text }] };
 }
 
-/** A refusal of ours is a result that the model reads; anything else is the protocol's, and says nothing about this process. */
+/** Returns a `SubagentError` as a result that the model reads; throws other errors as protocol errors without internals. */
 async function asResult(
   logger: Logger | undefined,
   work: () => Promise<object>,

@@ -6,22 +6,22 @@ import type { Clock } from "../../shared/clock.ts";
 import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { createMcpServer } from "./server.ts";
 
-/** Most bytes that wait for the end of their message: as much as a request over HTTP may bring. */
+/** Maximum bytes of an incomplete message: the same as for a request over HTTP. */
 const MOST_WAITING_BYTES = 8 * 1_024 * 1_024;
 
-/** A connection; `closed` resolves when it is over: closed here, or by its client, or because a message was too long. */
+/** A connection; `closed` resolves when it has ended: by `close`, by its client, or because a message was too long. */
 export interface McpStdio {
   close(): Promise<void>;
   readonly closed: Promise<void>;
 }
 
-/** Serves until the connection is closed. Nothing but the protocol may go to standard output meanwhile. */
+/** Serves until the connection is closed. No other code may write to standard output meanwhile. */
 export function serveMcpStdio(parent: Parent, clock: Clock, given: Logger): McpStdio {
   const logger = guardedLogger(given);
   let problem: string | undefined;
   const onerror = ({ message }: Error) => {
     logger.debug({ problem: message }, "MCP connection trouble");
-    // What ends the connection ends it before anything else happens; a line that could not be read does not.
+    // A fatal error closes the connection synchronously; an unreadable line does not close it.
     problem = message;
     queueMicrotask(() => {
       problem = undefined;
@@ -52,14 +52,14 @@ export function serveMcpStdio(parent: Parent, clock: Clock, given: Logger): McpS
 }
 
 interface TransportWatcher {
-  /** The answer to request `id` was written. */
+  /** Called after the answer to request `id` was written. */
   answered(id: RequestId): void;
-  /** Called at once, by what ends the connection. */
+  /** Called synchronously when the connection begins to close. */
   closing(): void;
   closed(): void;
 }
 
-/** Standard input and output, watched. */
+/** Creates a transport on standard input and output that calls the watcher. */
 function transportThatTells({ answered, closing, closed }: TransportWatcher): StdioServerTransport {
   const limit = { maxBufferSize: MOST_WAITING_BYTES };
   const transport = new StdioServerTransport(undefined, undefined, limit);

@@ -1,6 +1,6 @@
 /**
- * A sub-agent as an MCP task: its id names the agent and its run, so any process finds it in Redis, and every state of it is
- * read from the agent's record. Owns nothing.
+ * A sub-agent as an MCP task. The task id names the agent and its run, so any process finds the task in Redis; its state is
+ * read from the agent's record. Owns no state.
  */
 
 import { z } from "zod";
@@ -16,9 +16,9 @@ import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/messag
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
 
-/** A client that asks more often learns nothing new. */
+/** Poll interval suggested to clients: polling more often returns nothing new. */
 const POLL_MS = 1_000;
-/** What a client answers to the questions of a task, by the keys of `inputRequests`. */
+/** A client's answers to the questions of a task, by the keys of `inputRequests`. */
 export const InputResponses = z.record(
   z.string().max(512),
   z.object({
@@ -27,7 +27,7 @@ export const InputResponses = z.record(
   }),
 );
 
-/** The members that every form of a task has. */
+/** The fields of every form of a task. */
 interface TaskHead {
   taskId: string;
   status: "working" | "input_required" | "completed" | "failed" | "cancelled";
@@ -38,7 +38,7 @@ interface TaskHead {
   statusMessage?: string;
 }
 
-/** The answer to a call that became a task. */
+/** Returns the answer to a call that became a task. */
 export function createdTask({ address, receipt }: Spawned): TaskHead & { resultType: "task" } {
   return {
     resultType: "task",
@@ -51,13 +51,13 @@ export function createdTask({ address, receipt }: Spawned): TaskHead & { resultT
   };
 }
 
-/** A task as it stands; `ack` takes its final reply out of the parent's channel, where it has one. Never rejects. */
+/** The present state of a task; `ack`, set if it has a final reply, acks the reply and never rejects. */
 interface ReadTask {
   task: object;
   ack?: () => Promise<boolean>;
 }
 
-/** A task; undefined: this parent has none of that id. */
+/** Reads a task; undefined: this parent has no task with this id. */
 export async function readTask(context: ParentContext, taskId: string): Promise<ReadTask | undefined> {
   const found = await findRecord(context, taskId);
   if (!found) return undefined;
@@ -66,14 +66,14 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
   const kept = keptReply(record);
   if (kept) {
     const { channels } = await context.open();
-    // The record keeps the reply for a day after its ack, so that the same question has the same answer.
+    // The record keeps the reply for a day after its ack, so that a repeated request gets the same answer.
     const ack = () => channels.tryAck(context.profile.parent, kept);
     return { task: endedTask(taskId, createdAt, kept.entry), ack };
   }
   return { task: openTask(taskId, createdAt, record) };
 }
 
-/** A task whose reply is not there: still to come, or no longer kept. */
+/** Returns a task without a reply: it has not ended, or its reply is no longer kept. */
 function openTask(taskId: string, createdAt: string, record: AgentRecord): object {
   if (record.status === "ended") {
     const head = headOf(taskId, "failed", createdAt, "its reply is no longer kept");
@@ -92,8 +92,8 @@ function openTask(taskId: string, createdAt: string, record: AgentRecord): objec
 }
 
 /**
- * Answers questions of a task: one that is declined, with its default; one without a response stays open. False: unknown task.
- * Rejects with `already_answered` where another answer came first.
+ * Answers questions of a task. A declined question gets its default answer; a question without a response stays open. False:
+ * unknown task. Rejects with `already_answered` if another answer came first.
  */
 export async function updateTask(
   context: ParentContext,
@@ -113,7 +113,7 @@ export async function updateTask(
   return true;
 }
 
-/** Destroys the agent of a task; one that has ended stays as it is. False: unknown task. */
+/** Destroys the agent of a task; does nothing if it has ended. False: unknown task. */
 export async function cancelTask(context: ParentContext, taskId: string): Promise<boolean> {
   const found = await findRecord(context, taskId);
   if (!found) return false;
@@ -124,7 +124,7 @@ export async function cancelTask(context: ParentContext, taskId: string): Promis
   return true;
 }
 
-/** A reply as the result of the tool: the text for a model, and the same as data. */
+/** Returns a reply as a tool result: the text for a model, and the same as structured data. */
 export function resultOf(reply: Reply, unknownTools: readonly string[] = []) {
   const { agent_id, status, stop_reason, summary, output, turns, tokens, cost_usd, reply_id, files } = reply;
   const structuredContent = {

@@ -1,4 +1,4 @@
-/** Which addresses a webhook may reach: those of the public internet, unless the operator allows all. */
+/** The addresses that a webhook may reach: those of the public internet, unless the operator allows all. */
 import type { LookupFunction } from "node:net";
 import { guardedLookup, isAddress, isPublic } from "../../shared/address-range.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -8,7 +8,7 @@ export type Reach = "public" | "any";
 
 const ALLOWED = "The operator can allow all: api --webhooks-anywhere.";
 
-/** Throws `invalid_input` for a URL that may not be reached, as far as the URL alone tells. */
+/** Throws `invalid_input` for a URL that may not be reached. Checks only the URL; {@link lookupFor} checks its addresses. */
 export function requireReachable(url: string, reach: Reach): void {
   if (reach === "any") return;
   const { protocol, hostname } = new URL(url);
@@ -21,7 +21,7 @@ export function requireReachable(url: string, reach: Reach): void {
   if (isAddress(literal) && !isPublic(literal)) throw refused(literal);
 }
 
-/** Resolves names for a connection; fails for a name with any address that may not be reached. */
+/** Returns a DNS lookup for connections; it fails for a name with any address that may not be reached. */
 export function lookupFor(reach: Reach, resolve?: Parameters<typeof guardedLookup>[2]): LookupFunction {
   return guardedLookup(reach === "any" ? () => true : isPublic, refused, resolve);
 }

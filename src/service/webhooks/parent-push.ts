@@ -1,6 +1,6 @@
 /**
- * Pushes what stands in the channel of one parent, once through, with {@link AT_A_TIME} requests under way: one that is slow
- * holds up no other.
+ * Pushes the entries in the channel of one parent once. Up to {@link AT_A_TIME} requests run in parallel, so a slow one does
+ * not delay the others.
  */
 import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -11,7 +11,7 @@ import type { RoundOutcome, WebhookSlots } from "../../shared/redis/webhook-slot
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
-/** What a round works with. */
+/** Dependencies of a round. */
 export interface PushParts {
   readonly sender: WebhookSender;
   readonly open: ClientResources;
@@ -20,15 +20,15 @@ export interface PushParts {
   readonly signal: AbortSignal;
   /** Pause after the first failed round, ms. */
   readonly backoffMs: number;
-  /** From 0 to 1. */
+  /** Returns a random number from 0 to 1. */
   readonly random: () => number;
   readonly logger: Logger | undefined;
 }
 
 /**
- * How a round ended: `done`: nothing is left to push; `more`: it had its share of entries; `failed`: the receiver is asked again
- * in `waitMs`; `refused`: what it did not take is tried again in `waitMs`, and what comes before is pushed at once; `stopped`: this
- * process may not go on.
+ * The end of a round. `done`: no entry is left to push; `more`: the round reached its limit of entries or time; `failed`: the
+ * receiver is called again in `waitMs`; `refused`: refused entries are retried in `waitMs`, and new entries are pushed at
+ * once; `stopped`: this process has lost the slot or stops.
  */
 export type RoundEnd =
   | { status: "done" | "more" | "stopped" }
@@ -38,11 +38,11 @@ const PAGE_ENTRIES = 100;
 const AT_A_TIME = 16;
 const MOST_FAILURES = 3;
 const LONGEST_BACKOFF_MS = 3_600_000;
-/** Then it is another parent's slot: after so many entries, or when the round has taken so long. */
+/** Limits of a round, after which the slot goes to another parent: entries, and time in ms. */
 const MOST_ENTRIES = 1_000;
 const ROUND_MS = 60_000;
 
-/** Pushes as long as `isOurs`. With `retryInMs` only what has come since entries were refused, which wait for their time. */
+/** Pushes while `isOurs`. With `retryInMs` it pushes only entries newer than the refused ones, which wait for that time. */
 export async function pushParent(
   parts: PushParts,
   parent: ParentAddress,
@@ -55,7 +55,7 @@ export async function pushParent(
   if (!webhook || webhook.disabled) return { status: "done" };
   const mayGoOn = () => isOurs() && !signal.aborted;
   const round = await pushAll(parts, { parent, webhook, mayGoOn, isAhead: retryInMs !== undefined });
-  // What was cut off has failed for no reason of the receiver's.
+  // Requests that this process cut off are not failures of the receiver.
   if (!mayGoOn()) return { status: "stopped" };
   const leftMs =
     retryInMs === undefined
@@ -77,11 +77,11 @@ interface Pushing {
   readonly parent: ParentAddress;
   readonly webhook: StoredWebhook;
   readonly mayGoOn: () => boolean;
-  /** Nothing but what stands behind the entry that was tried last. */
+  /** Whether to push only entries after the last tried one. */
   readonly isAhead: boolean;
 }
 
-/** What came of a round's requests: `last` is the entry that was tried last; `isCut`: it had its share, and some may be left. */
+/** The results of a round's requests. `last`: the last tried entry; `isCut`: the round reached a limit, entries may be left. */
 interface Round {
   readonly failed: readonly PushAnswer[];
   readonly isTaken: boolean;
@@ -89,7 +89,7 @@ interface Round {
   readonly last: string;
 }
 
-/** Goes through the channel from where the last round ended, and around. */
+/** Goes through the channel from the end of the last round, then from its beginning up to there. */
 async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, isAhead }: Pushing): Promise<Round> {
   const failed: PushAnswer[] = [];
   let [isTaken, sent, last] = [false, 0, webhook.after];
@@ -111,7 +111,7 @@ async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, isAhead }: 
   return { failed, isTaken, isCut: hasHadShare(), last };
 }
 
-/** The entries of a channel behind `begin` in their order, then those up to it; several may take from it side by side. */
+/** Yields the entries of a channel after `begin` in order, then those up to it; several consumers may share the iterator. */
 async function* entriesFrom(
   open: ClientResources,
   parent: ParentAddress,
@@ -134,14 +134,14 @@ async function* entriesBehind(
     const from: string = after;
     const items = await call(({ read }) => read(() => replies.read(parent, from, PAGE_ENTRIES)));
     yield* items.filter(isReadable);
-    // What comes behind the last page rings.
+    // An entry written after the last page rings the doorbell.
     after = items.length < PAGE_ENTRIES ? undefined : items.at(-1)?.id;
   }
 }
 
 /**
- * `retryInMs`: when what was refused before is tried again. What is refused ahead of that waits for the same time; a receiver
- * that does not answer then is a trouble of its own, counted from the beginning.
+ * Returns the outcome of a round. `retryInMs`: time until earlier refused entries are retried; entries refused before then
+ * wait for the same time. If the receiver does not answer before then, its failures are counted from 0 again.
  */
 function outcomeOf(
   { backoffMs, random }: PushParts,
@@ -164,7 +164,7 @@ function outcomeOf(
   return { status, problem, failures: failures + 1, waitMs, after };
 }
 
-/** One entry: acked when it was taken. An ack that fails leaves it in the channel; the receiver sees its id again. */
+/** Pushes one entry and acks it if it was taken. If the ack fails, the entry stays, and the receiver gets its id again. */
 async function pushOne(
   { sender, logger, open }: PushParts,
   parent: ParentAddress,

@@ -1,21 +1,21 @@
 /**
  * Pushes replies, questions and messages to the URLs of their parents.
  *
- * Owns: the slots of this process, and the parents that rang and wait for one. Redis owns who has the slot to push for a parent
- * and when a retry is due, so any number of API processes may run.
+ * Owns: the slots of this process, and the parents that rang and wait for one. Redis stores which process has the slot of a
+ * parent and when a retry is due, so any number of API processes may run.
  *
- * 1. An entry is acked when the receiver answered 2xx, and never before: a receiver or a process that dies in between sees
- *    the same `webhook-id` again.
- * 2. A round ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
- *    nothing is taken. Entries that are refused hold up no others: the next round begins behind the last one tried, and what
- *    comes in the pause is pushed at once. Only a receiver that does not answer gets nothing before its time.
- * 3. The verb that writes an entry rings; that begins a round at once. What rang while this process did not listen is found by
- *    a walk through all parents when it listens again. A parent that waits without a sign is found by a slow walk: a page at
- *    every tick of the subscriber, however many there are.
- * 4. At most one process pushes for a parent at a time. The slots of a process that dies are taken {@link LEASE_MS} after it last
- *    kept them, at once: each process knows when the next one ends.
- * 5. At most {@link MOST_SLOTS} parents are pushed for at a time, at most half of them of one tenant. Tenants whose parents wait
- *    take turns; the parents of one begin in the order in which they rang.
+ * 1. An entry is acked after the receiver answered 2xx, never before: if a receiver or a process dies in between, the
+ *    receiver gets the same `webhook-id` again.
+ * 2. A round ends at its third failure; the next one begins after a pause, possibly in another process. The pause doubles
+ *    while no entry is taken. Refused entries do not block others: the next round begins after the last tried entry, and
+ *    entries that arrive in the pause are pushed at once. Only a receiver that does not answer gets nothing during the pause.
+ * 3. The verb that writes an entry rings, which begins a round at once. If this process has not listened for a while, it walks
+ *    through all parents when it listens again. A slow walk finds parents whose ring was lost: one page at every tick of
+ *    the subscriber, for any number of parents.
+ * 4. At most one process pushes for a parent at a time. If a process dies, others take its slots {@link LEASE_MS} after its last
+ *    renewal, without delay: each process knows when the next slot expires.
+ * 5. At most {@link MOST_SLOTS} parents have a slot at a time, at most half of them of one tenant. Tenants with waiting parents
+ *    take turns; the parents of one tenant begin in the order of their rings.
  */
 
 import type { Client } from "../../producer/client.ts";
@@ -34,7 +34,7 @@ import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
 import { createSender, type WebhookSender } from "./request.ts";
 
-/** How replies are pushed. */
+/** Options of the webhook push. */
 export interface WebhookPushOptions {
   client: Client;
   /** Default `public`: only addresses of the public internet, over https. */
@@ -43,33 +43,33 @@ export interface WebhookPushOptions {
   backoffMs?: number;
   clock?: Clock;
   logger?: Logger;
-  /** From 0 to 1; for tests. */
+  /** Returns a random number from 0 to 1; for tests. */
   random?: () => number;
 }
 
 /** See the module's header. */
 export interface WebhookPush {
-  /** Begins to push. Idempotent. */
+  /** Starts pushing. Idempotent. */
   start(): void;
-  /** Ends until the next start; requests under way are cut off, what they carried stays in its channel. Idempotent. */
+  /** Stops pushing until the next start; aborts running requests, whose entries stay in the channel. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** A process has its slots for so long after it last kept them. */
+/** A process keeps its slots this long after their last renewal. */
 const LEASE_MS = 5_000;
-/** While it has any it keeps them so often. */
+/** Interval of the renewals while a process has slots. */
 const KEEP_MS = 1_000;
 const MOST_SLOTS = 128;
-/** So that receivers of one tenant, however slow, never hold up those of the others. */
+/** So slow receivers of one tenant never block those of other tenants. */
 const MOST_SLOTS_OF_TENANT = MOST_SLOTS / 2;
-/** Parents with a webhook in a page of the walk at a tick, and of the walk through all. */
+/** Page size, in parents with a webhook, of the walk at a tick and of the walk through all parents. */
 const TICK_PAGE = 200;
 const WALK_PAGE = 1_000;
 const BACKOFF_MS = 1_000;
-/** Pause before Redis is asked again after a failure. */
+/** Pause after a failure of Redis. */
 const REST_MS = 1_000;
 
-/** A push over `client`, not started. */
+/** Creates a push over `client`, not started. */
 export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
   const { client, reach = "public", clock = systemClock, logger } = options;
   const { backoffMs = BACKOFF_MS, random = Math.random } = options;
@@ -93,7 +93,7 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
   });
 }
 
-/** What `client` has open; undefined once `signal` has aborted. */
+/** Opens the resources of `client`; undefined if `signal` aborts before. */
 async function opened(
   client: Client,
   clock: Clock,
@@ -112,9 +112,9 @@ async function opened(
 /** One parent for which this process pushes. */
 interface Slot {
   readonly parent: ParentAddress;
-  /** Of the monotonic clock; counts from the moment at which the command was sent. */
+  /** Monotonic clock, counted from the moment at which the command was sent; 0: not held yet. */
   heldUntilMs: number;
-  /** Something rang behind its last look. */
+  /** A ring came after the round began. */
   isAskedAgain: boolean;
 }
 
@@ -124,7 +124,7 @@ class Pusher {
   readonly #token = newRequestKey();
   readonly #slots = new Map<string, Slot>();
   readonly #ends = new Set<Promise<void>>();
-  /** Parents that rang and have no slot yet, by tenant: each once, so at most as many as have a webhook. */
+  /** Parents that rang and have no slot yet, by tenant, each once: so at most all parents with a webhook. */
   readonly #rung = new Map<string, Set<string>>();
   #timer: { readonly atMs: number; cancel(): void } | undefined;
   #cursor = "0";
@@ -136,7 +136,7 @@ class Pusher {
     this.#clock = clock;
   }
 
-  /** Resolves when the signal has aborted and nothing is under way any more. */
+  /** Pushes until the signal aborts; resolves when all rounds have ended. */
   async run(): Promise<void> {
     const { open, signal } = this.#parts;
     const unwatch = open.subscriber.watch(open.keys.webhookDoorbell, {
@@ -166,13 +166,13 @@ class Pusher {
     this.#rung.set(parent.tenant, waiting.add(member));
   }
 
-  /** Begins as many rounds as there is room for. */
+  /** Begins rounds for waiting parents until the slots are full. */
   #fill(): void {
     for (const [tenant, waiting] of this.#rung) {
       if (this.#slots.size >= MOST_SLOTS) return;
       if (!this.#hasRoomFor(tenant)) continue;
       const [member] = waiting;
-      // Behind the others, where this loop comes to it again.
+      // Moves the tenant behind the others; this loop visits it again there.
       this.#rung.delete(tenant);
       if (member === undefined) continue;
       waiting.delete(member);
@@ -187,7 +187,7 @@ class Pusher {
     return taken < MOST_SLOTS_OF_TENANT;
   }
 
-  /** Begins a round; `heldUntilMs` where this process has it already. */
+  /** Begins a round; `heldUntilMs`: this process already has the slot until then. */
   #begin(member: string, heldUntilMs?: number): void {
     const parent = parentOfMember(member);
     if (!parent || this.#parts.signal.aborted) return;
@@ -202,14 +202,14 @@ class Pusher {
         this.#slots.delete(member);
         this.#ends.delete(end);
         if (next !== "none" || slot.isAskedAgain) this.#wait(member);
-        // What broke off begins anew at the next check: Redis may be away.
+        // An aborted round begins again at the next check, because Redis may be unavailable.
         if (next === "broken") this.#checkIn(REST_MS);
         else this.#fill();
       });
     this.#ends.add(end);
   }
 
-  /** One round, from taking the slot to giving it up; resolves to whether the next one is this process' to begin. */
+  /** Runs one round, from taking the slot to releasing it; `next`: this process begins the next round. */
   async #take(slot: Slot): Promise<"none" | "next"> {
     const { open, slots } = this.#parts;
     const { parent } = slot;
@@ -248,7 +248,7 @@ class Pusher {
     this.#timer = { atMs, cancel: () => timer.cancel() };
   }
 
-  /** Keeps the slots of this process and takes those whose time has come; resolves to when to check again, ms. */
+  /** Renews the slots of this process and takes due ones; resolves with the delay of the next check, ms. */
   async #check(): Promise<number> {
     const { open, slots, logger } = this.#parts;
     const held = [...this.#slots].filter(([, { heldUntilMs }]) => heldUntilMs > 0);
@@ -270,7 +270,7 @@ class Pusher {
     }
   }
 
-  /** Begins a round in a slot that this process has got; without room it waits, and its slot passes on when the lease ends. */
+  /** Begins a round in a taken due slot. Without room for the tenant, the parent waits and the slot expires. */
   #takeOver(member: string, heldUntilMs: number): void {
     const tenant = parentOfMember(member)?.tenant;
     if (tenant === undefined || this.#slots.has(member)) return;
@@ -280,7 +280,7 @@ class Pusher {
     } else this.#wait(member);
   }
 
-  /** A page at a tick; all pages where rings may have been lost. */
+  /** Walks one page at a tick, and all pages after a subscription, when rings may have been lost. */
   #walk(cause: "subscribed" | "tick"): void {
     if (cause === "subscribed") this.#isWalkAsked = true;
     this.#walking ??= this.#walkPages()

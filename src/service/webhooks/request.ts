@@ -1,4 +1,4 @@
-/** One webhook request: what it says, its signature after Standard Webhooks, and what its answer means. */
+/** One webhook request: its body, its signature as in Standard Webhooks, and the meaning of its answer. */
 import { createHmac } from "node:crypto";
 import { Agent } from "undici";
 import type { Clock } from "../../shared/clock.ts";
@@ -9,25 +9,25 @@ import type { StoredWebhook } from "../../shared/redis/webhooks.ts";
 import { lookupFor, type Reach, requireReachable } from "./address.ts";
 
 /**
- * What an answer means: `taken` (2xx), `gone` (410: stop pushing), `refused` (any other, and an entry of which no request can be
- * made), or `failed`: there was none.
+ * The meaning of an answer: `taken` (2xx), `gone` (410: stop pushing), `refused` (any other status, or an entry that cannot
+ * become a request), or `failed` (no answer).
  */
 export type PushAnswer = { status: "taken" } | { status: "gone" | "refused" | "failed"; problem: string };
 
 /** Sends webhook requests. */
 export interface WebhookSender {
-  /** One attempt; never rejects. */
+  /** Makes one attempt; never rejects. */
   send(webhook: StoredWebhook, entry: ChannelEntry): Promise<PushAnswer>;
   close(): Promise<void>;
 }
 
 const CONNECT_MS = 5_000;
-/** From the begin of a request to the last byte of its answer: a receiver that sends a byte now and then gains no time by it. */
+/** Timeout from the start of a request to the last byte of its answer; a byte in between does not extend it. */
 const ANSWER_MS = 15_000;
-/** The status alone is of use: the rest is read so that the connection can serve the next request. */
+/** Maximum bytes read of an answer. Only its status is used; the body is read so that the connection can be reused. */
 const MOST_ANSWER_BYTES = 64 * 1_024;
 
-/** A sender that reaches what `reach` allows. */
+/** Creates a sender that reaches the addresses that `reach` allows. */
 export function createSender(reach: Reach, clock: Clock): WebhookSender {
   const agent = new Agent({ connect: { timeout: CONNECT_MS, lookup: lookupFor(reach) } });
   return {
@@ -42,7 +42,7 @@ export function createSender(reach: Reach, clock: Clock): WebhookSender {
         const { origin, pathname, search } = new URL(url);
         const to = { origin, path: pathname + search, method: "POST" } as const;
         const answer = await agent.request({ ...to, ...signed, signal: over.signal });
-        // What ends the body early, the receiver or one of the bounds, takes nothing from the status.
+        // If the receiver or a limit ends the body early, the status still counts.
         await answer.body.dump({ limit: MOST_ANSWER_BYTES }).catch(() => {});
         return meaningOf(answer.statusCode);
       } catch (error) {
@@ -59,14 +59,17 @@ function tooSlow(): SubagentError {
   return new SubagentError("timed_out", `The receiver has not answered within ${ANSWER_MS / 1_000} s.`);
 }
 
-/** A redirect is no ack: it would lead where nothing was checked. */
+/** Returns the meaning of a status. A redirect is no ack: its target address was not checked. */
 function meaningOf(status: number): PushAnswer {
   if (status >= 200 && status < 300) return { status: "taken" };
   if (status === 410) return { status: "gone", problem: "The receiver answered 410: it is gone for good." };
   return { status: "refused", problem: `The receiver answered ${status}.` };
 }
 
-/** Body and headers after Standard Webhooks; `seconds`: epoch seconds of this attempt. Throws for an entry that is no JSON. */
+/**
+ * Returns body and headers as in Standard Webhooks; `seconds`: time of this attempt, epoch s. Throws if the entry cannot be
+ * written as JSON.
+ */
 function signedRequest(secret: string, entry: ChannelEntry, seconds: number) {
   const body = JSON.stringify({ type: `sub_agent.${entry.kind}`, timestamp: entry.created_at, data: entry });
   const id = headerSafe(entry.reply_id);
@@ -82,7 +85,7 @@ function signedRequest(secret: string, entry: ChannelEntry, seconds: number) {
   return { body, headers };
 }
 
-/** An id as a header can carry it: what its provider spelled with other characters is percent-encoded, and so is `%`. */
+/** Returns an id in a form allowed in a header: percent-encodes `%` and all characters other than visible ASCII. */
 function headerSafe(id: string): string {
   return id.replace(/[^!-~]|%/gu, (character) =>
     Buffer.from(character).toString("hex").replace(/../g, "%$&"),

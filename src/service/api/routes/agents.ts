@@ -1,4 +1,4 @@
-/** Agents: spawn, list, look at, send to, answer, finish, destroy; the whole text of their last run, and their files. */
+/** Agents over HTTP: spawn, list, get, send, answer, finish, destroy; full text, transcript, resume and files. */
 
 import { pipeline } from "node:stream/promises";
 import { z } from "zod";
@@ -31,7 +31,7 @@ const AGENTS = "/v1/parents/{parent}/agents";
 const AGENT = `${AGENTS}/{agent}`;
 const tag = "agents";
 
-/** Which part of a transcript is read; see `Parent.transcript`. */
+/** The part of a transcript to read; see `Parent.transcript`. */
 const PageQuery = z.strictObject({
   after: z.coerce.number().int().min(-1).optional().describe("Only entries after this message."),
   limit: z.coerce
@@ -43,7 +43,7 @@ const PageQuery = z.strictObject({
     .describe("Most entries, of whole messages; default 500."),
 });
 
-/** The rows. */
+/** The rows of these routes. */
 export const agentRoutes: readonly Route[] = [
   route({
     method: "post",
@@ -212,12 +212,12 @@ export const agentRoutes: readonly Route[] = [
   }),
 ];
 
-/** Where an agent of the parent in the path is found. */
+/** Returns the URL path of an agent of the parent in the path. */
 export function addressOf({ param }: Pick<RouteCall, "param">, agentId: string): string {
   return AGENT.replace("{parent}", param("parent")).replace("{agent}", agentId);
 }
 
-/** The request key of the header, under its name in the body. Two that differ are refused. */
+/** Returns the request key of header or body, under its name in the body. Throws `invalid_input` if the two differ. */
 export function sameKey<N extends string>(
   { idempotencyKey }: Pick<RouteCall, "idempotencyKey">,
   name: N,
@@ -234,10 +234,10 @@ function keyed<N extends string>(name: N, key: string): { [K in N]?: string } {
   return found;
 }
 
-/** Sends a file as its client takes it: a piece of it is held at a time. A file that becomes shorter ends the connection. */
+/** Sends a file at the client's speed, one piece in memory at a time. If the file becomes shorter, the connection ends. */
 async function sendFile({ request, response }: RouteCall, file: OpenWorkspaceFile): Promise<void> {
   response
-    // An agent's file is never a page of this server.
+    // A browser must not open an agent's file as a page of this server.
     .set("Content-Disposition", "attachment")
     .set("Cache-Control", "no-store")
     .set("Content-Length", String(file.size))

@@ -1,4 +1,4 @@
-/** Progress over HTTP: what a parent's agents do, as it happens or from a number on; the names are AG-UI's. */
+/** Progress over HTTP: events of a parent's agents, live or after a number, with AG-UI's event names. */
 
 import { z } from "zod";
 import { EventNumber, type NumberedEvent } from "../../../producer/events.ts";
@@ -13,7 +13,7 @@ const EventQuery = z.strictObject({
   ),
 });
 
-/** The rows. */
+/** The rows of these routes. */
 export const eventRoutes: readonly Route[] = [
   route({
     method: "get",
@@ -47,7 +47,7 @@ export const eventRoutes: readonly Route[] = [
   }),
 ];
 
-/** What AG-UI calls an event of ours; those it has no name for are `CUSTOM`. */
+/** AG-UI's names of our event types; an event without one is `CUSTOM`. */
 const NAMES: Partial<Record<NumberedEvent["type"], string>> = {
   run_started: "RUN_STARTED",
   turn_started: "STEP_STARTED",
@@ -69,7 +69,7 @@ function isError(event: NumberedEvent): boolean {
   return event.type === "ended" && event.status === "failed";
 }
 
-/** An event in AG-UI's fields, with ours under `rawEvent`. */
+/** Returns an event with AG-UI's fields; `rawEvent` has our own event. */
 function dataOf(type: string, event: NumberedEvent): Record<string, unknown> {
   const { agent_id, run, at } = event;
   const runId = `${agent_id}.${run}`;

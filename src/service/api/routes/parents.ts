@@ -1,6 +1,6 @@
 /**
- * The routes of parents themselves: the list of them, by the installation's index; what one's agents inherit; where its replies are
- * pushed. Registering takes an admin key: what is registered bounds what keys of the scope `spawn` may ask for.
+ * The routes of parents: their list from the tenant's index, the profile of one, and its webhook. Registering a profile needs
+ * an admin key, because the profile limits the spawns of keys with the scope `spawn`.
  */
 import { z } from "zod";
 import { ProfileInput } from "../../../producer/input.ts";
@@ -22,7 +22,7 @@ const ParentQuery = z.strictObject({
 const PARENT = "/v1/parents/{parent}";
 const WEBHOOK = `${PARENT}/webhook`;
 
-/** The rows. */
+/** The rows of these routes. */
 export const parentRoutes: readonly Route[] = [
   route({
     method: "get",

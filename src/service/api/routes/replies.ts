@@ -1,4 +1,4 @@
-/** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. The same channel as every other door's. */
+/** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. All interfaces share the channel. */
 
 import { z } from "zod";
 import { OLDEST } from "../../../shared/protocol/reply.ts";
@@ -17,7 +17,7 @@ const ReplyQuery = z.strictObject({
   after: Cursor.default(OLDEST).describe("Only entries after this cursor; default: all unacked entries."),
 });
 
-/** The rows. */
+/** The rows of these routes. */
 export const replyRoutes: readonly Route[] = [
   route({
     method: "get",

@@ -1,9 +1,9 @@
 /**
  * Tasks over HTTP: a prompt in, a reply out.
  *
- * 1. The agent stands in Redis before anything is waited for: a request that is cut off has lost nothing. The same request
- *    with the same key gets the same reply.
- * 2. A reply is acked once its answer was handed to the network whole. Until then it stays in the channel.
+ * 1. The agent is in Redis before the request waits: a request that is cut off loses nothing. The same request with the
+ *    same key gets the same reply.
+ * 2. A reply is acked after the whole answer was passed to the network. Until then it stays in the channel.
  */
 
 import { z } from "zod";
@@ -25,7 +25,7 @@ import { addressOf, sameKey } from "./agents.ts";
 const TaskQuery = z.strictObject({ wait: WaitSeconds });
 type TaskCall = RouteCall<z.output<typeof TaskQuery>, z.output<typeof TaskInput>>;
 
-/** The rows. */
+/** The rows of these routes. */
 export const taskRoutes: readonly Route[] = [
   route({
     method: "post",
@@ -58,7 +58,7 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
   return { status: 202, body: { ...spawned.receipt, request_key }, location };
 }
 
-/** The reply and what to do once it was sent; undefined when it did not come in time. Rejects when the client has gone. */
+/** Returns the reply and its `sent` callback; undefined if the reply is late. Rejects if the client has left. */
 async function waitForReply(call: TaskCall, context: ParentContext, { address }: Spawned) {
   const client = await context.open();
   const reservation = client.channels.reserve(address, address.uid);
@@ -94,7 +94,7 @@ function ackOrKeep(
   acking.then(reservation.release, () => reservation.release(false));
 }
 
-/** What the producer's calls work with, for the parent that the path names. */
+/** Returns the context of the producer's calls for the parent that the path names. */
 function contextOf({ client, principal, param }: TaskCall): ParentContext {
   const { operator, open } = internalsOf(client);
   const profile = profileOf({ tenant: principal.tenant, parentId: param("parent") }, operator);

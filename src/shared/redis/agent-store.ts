@@ -31,7 +31,7 @@ export interface AgentState {
   inbox: InboxMessage[];
 }
 
-/** Reads: they change nothing and extend no lease or life key. */
+/** Reads: they change nothing and extend no TTL. */
 interface AgentReads {
   /** Reads record, log and unread inbox; undefined if the agent does not exist. */
   load(address: AgentAddress): Promise<AgentState | undefined>;
@@ -62,7 +62,7 @@ interface AgentReads {
   /** Reads the uid of an agent_id of this parent. */
   uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
   /**
-   * Reads what limits a spawn: the number of the parent's live agents, without those whose idle time is over, and whether
+   * Reads the conditions of a spawn: the number of the parent's live agents, without those whose idle time is over, and whether
    * this request key was used before.
    */
   occupancy(parent: ParentAddress, requestKey: string): Promise<{ live: number; isKnown: boolean }>;

@@ -58,7 +58,7 @@ export interface Callbacks {
   /** Postpones notes, each by its own time, in one command; does not restore deleted ones. */
   later(notes: readonly PostponedNote[]): Promise<void>;
   forget(agents: readonly AgentAddress[]): Promise<void>;
-  /** Releases the lock to another process. */
+  /** Releases the lock for another process. */
   giveUp(token: string): Promise<void>;
 }
 

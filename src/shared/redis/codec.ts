@@ -160,7 +160,7 @@ export function word<const W extends readonly string[]>(...words: W): Codec<W[nu
   };
 }
 
-/** An optional value: nil in Lua. `codec` must never encode a value as the empty text. */
+/** An optional value: nil in Lua if missing. `codec` must never encode a value as the empty text. */
 export function optional<T>(codec: Codec<T>): Codec<T | undefined> {
   return {
     local: (slot) => `given(${slot}) and ${codec.local(slot)}`,

@@ -6,7 +6,7 @@
  *    lease and `lookMs`. If the verb arrives later, the sweeper finds its change at the check set by the old state. On a
  *    cluster a spawn and a claim wait for their hint. A release and a settle need not: the check of the lease that they end
  *    is already set.
- * 2. Only a sweeper makes a hint later, and only if no caller hinted at it since the sweeper read it.
+ * 2. Only a sweeper moves a member later, and only if no caller hinted at it since the sweeper read it.
  * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees the effect of the verb.
  */
 import {

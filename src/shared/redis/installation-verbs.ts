@@ -19,7 +19,7 @@ export const INSTALLATION_VERBS = {
     keys: ["deadlines", "hint_grace"],
     context: [],
     args: { limit: int, hidden_ms: int },
-    answers: { due: { /** The new score of all of them. */ score: int, members: rows({ member: text, grace: text }) } },
+    answers: { due: { /** Their new score. */ score: int, members: rows({ member: text, grace: text }) } },
   },
   /** Sets the time of each member's next check, or none (`at` empty), unless a hint came since the caller read the member. */
   "deadline-move": {
@@ -128,7 +128,7 @@ export const INSTALLATION_VERBS = {
     },
     answers: { left: {}, first: {}, known: {} },
   },
-  /** Reserves the most that a call may cost in the budget `name`. `used_permille`: how much of it is used then. */
+  /** Reserves the estimated cost of a call in the budget `name`. `used_permille`: how much of it is used then. */
   "budget-reserve": {
     keys: ["budget", "reservation"],
     context: ["registry_ttl_ms", "reservation_ms"],

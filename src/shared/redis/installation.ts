@@ -1,6 +1,6 @@
 /**
- * An installation as one process sees it: every part of the protocol, composed over one connection. The caller keeps the
- * connection.
+ * An installation as one process sees it: every part of the protocol, composed over one connection,
+ * which the caller owns.
  */
 import type { Logger } from "../logger.ts";
 import { type Keys, keysUnder } from "../protocol/keys.ts";

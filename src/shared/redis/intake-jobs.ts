@@ -235,8 +235,8 @@ async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, 
 }
 
 /**
- * BullMQ worker that checks a job's data before BullMQ parses it: a job with invalid JSON would be taken again and again,
- * and data that is too long or too deep would block the thread and fill its memory.
+ * BullMQ worker that checks a job's data before BullMQ parses it. Otherwise a job with invalid JSON would be taken again and
+ * again. Data that is too long or too deep would block the thread and fill its memory.
  */
 class IntakeWorker extends Worker {
   /** Reason why the data of a job was not parsed. */

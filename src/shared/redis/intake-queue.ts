@@ -33,7 +33,7 @@ export interface IntakeQueue {
   nextAt(id: string): Promise<number | undefined>;
   /** Counts the jobs that a consumer would find now: those whose time has come, by Redis' clock. */
   due(): Promise<number>;
-  /** Closes the queue; the connection stays the owner's. */
+  /** Closes the queue, but not the connection. */
   stop(): Promise<void>;
 }
 

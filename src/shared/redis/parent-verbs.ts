@@ -79,7 +79,7 @@ export const PARENT_VERBS = {
     },
     answers: { noted: {}, other: {} },
   },
-  /** A process of the parent lives: its agents do not follow it for `parent_lease_ms` from now. */
+  /** Renews the lease of a parent: its agents do not follow it for `parent_lease_ms` from now. */
   hold: {
     keys: ["parent_lease"],
     context: ["request_ttl_ms"],

@@ -8,7 +8,7 @@
  * 3. After it was closed, a limiter first lets one call through. Each success adds one, up to half of the calls in flight
  *    when it was last closed; from there each round adds one.
  * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `limiterAskMs` plus
- *    their place in the line: the limiter may have opened by then, or another limiter may be theirs.
+ *    their place in the line. The limiter may have opened by then, or another limiter may be theirs.
  */
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";

@@ -157,11 +157,9 @@ const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [na
 
 /** The beginning of a call as it is sent: number of keys, keys and context. */
 interface Opening {
-  /** The verb of the call. */
   readonly form: Form;
   readonly bulks: string;
   readonly count: number;
-  /** The first key. */
   readonly key: string;
   /** The caller's value that names a key. */
   readonly for: string | undefined;

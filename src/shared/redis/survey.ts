@@ -1,6 +1,7 @@
 /**
- * Surveys an installation besides its agents: keys, unacked replies, workers, wakes. Reads only, and without transactions,
- * so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never thrown.
+ * Reads the state of an installation besides its agents: keys, unacked replies, workers, wakes. It only reads, and without
+ * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never
+ * thrown.
  */
 import {
   type AgentAddress,

@@ -1,5 +1,5 @@
 /**
- * Verbs with which a sweeper checks an agent, and with which `doctor` examines one and repairs the keys around it: a part of
+ * Verbs of a sweeper, which checks an agent, and of `doctor`, which examines one and repairs the keys around it. A part of
  * the table in `verbs.ts`, whose header has the common rules.
  */
 import { flag, int, names, optional, text } from "./codec.ts";

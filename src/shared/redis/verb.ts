@@ -78,7 +78,6 @@ export interface KeyParameters {
   purchase_id: string;
   job_id: string;
   tenant: string;
-  /** The key of the lock. */
   lock: string;
 }
 

@@ -193,8 +193,8 @@ export const AGENT_VERBS = {
       claim_id: text,
       worker: text,
       /**
-       * Which runs may crash with this one: other suspects in the caller's process (`group`), this run only, in a process of
-       * suspects (`own_process`), or in a worker that begins no other run before this one advances (`own_worker`). Absent: a
+       * Runs that may crash with this one. `group`: other suspects of the caller's process. `own_process`: none, in a
+       * process of suspects. `own_worker`: none, in a worker that begins no other run before this one advances. Absent: a
        * worker's runs.
        */
       isolation: optional(word("group", "own_process", "own_worker")),

@@ -41,8 +41,8 @@ export interface WakeQueue {
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /**
    * Returns true if the job of a wake waits for a worker now, or a worker returned it, also during the delay after that. A
-   * delayed job does not count, nor a taken one: a worker that takes a wake claims its agent at once, or is dead, stopped,
-   * or never learned that it has taken it.
+   * delayed job does not count. Nor does a taken one: its worker claims the agent at once, or is dead, stopped, or never
+   * learned that it has taken it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Counts its jobs by state: `waiting`, `active`, `delayed`. */
@@ -51,7 +51,7 @@ export interface WakeQueue {
   pause(): Promise<void>;
   /** Resumes the queue: workers take wakes at once. Idempotent. */
   resume(): Promise<void>;
-  /** Closes the queue; the connection stays the owner's. */
+  /** Closes the queue, but not the connection. */
   stop(): Promise<void>;
 }
 
@@ -136,7 +136,7 @@ function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
   });
 }
 
-/** Opens a BullMQ queue; the first call loads BullMQ. The caller closes the queue; the connection stays the owner's. */
+/** Opens a BullMQ queue; the first call loads BullMQ. The caller closes the queue and owns the connection. */
 export async function openBullQueue<Data>(
   redis: RedisClient,
   { bullPrefix: prefix }: Keys,
@@ -157,7 +157,7 @@ export async function openBullQueue<Data>(
 /** The wake queue as the board, `doctor` and the metrics of the API read it. */
 export type ReadableWakeQueue = Queue;
 
-/** Opens the wake queue for reading: it writes nothing by itself. The caller closes it; the connection stays the owner's. */
+/** Opens the wake queue for reading: it writes nothing by itself. The caller closes it and owns the connection. */
 export function openWakeQueueForReading(redis: RedisClient, keys: Keys): Promise<ReadableWakeQueue> {
   return openBullQueue(redis, keys, keys.wakeQueue, { skipMetasUpdate: true });
 }

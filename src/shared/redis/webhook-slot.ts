@@ -40,7 +40,7 @@ export interface WebhookSlots {
   begin(parent: ParentAddress, lease: PushLease): Promise<BegunSlot | undefined>;
   /** Extends the slots `kept`, and takes up to `limit` slots that are due; members as of {@link parentMember}. */
   due(lease: PushLease, kept: readonly string[], limit: number): Promise<VerbAnswer<"webhook-due">>;
-  /** Releases the slot, until `retry` if given; true: this process should begin the next one. */
+  /** Releases the slot, for good or until `retry`; true: this process should begin the next one. */
   end(parent: ParentAddress, token: string, retry: PushRetry | undefined): Promise<boolean>;
 }
 

@@ -29,7 +29,7 @@ export async function callModel(
 ): Promise<RunOutcome | "lost" | undefined> {
   if (session.equipment.unpriced !== undefined) return endUnpriced(context, session, step);
   session.tellTurnStarted(step.turn);
-  // A bought answer or a result must never be lost and repeated. A watcher sees the run begin before its first call ends.
+  // Commit first: nothing bought or done may be repeated; and a watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
   const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")

@@ -15,7 +15,7 @@ const MOST_ROUNDS = 100;
 /** Longest wait for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
 const EARLY_MS = 2_000;
 
-/** Which runs a process of suspects may have beside this one: other suspects, or none. */
+/** Company of a run in a process of suspects: other suspects (`group`), or none (`own_process`). */
 export type SuspectIsolation = "group" | "own_process";
 
 /** A wake as the pool took it. */
@@ -24,7 +24,7 @@ export interface TakenWake {
   wake: number;
   /** How often its job has been taken, this time included. */
   timesTaken: number;
-  /** Set in a process of suspects: whether it may have other suspects. */
+  /** Set in a process of suspects. */
   isolation?: SuspectIsolation | undefined;
 }
 
@@ -35,7 +35,6 @@ export interface ClaimedRun extends LeaseGrant {
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
-  /** Number of the run. */
   run: number;
   /**
    * All data that a run needs; for one that crashed in isolation only the record, because it may only be settled. Cleared

@@ -28,7 +28,6 @@ export interface RunContext {
   store: AgentStore;
   deadlines: DeadlineSet;
   wakes: WakeQueue;
-  /** The live workers. */
   workers: WorkerDirectory;
   publish: PublishEvent;
   model: Model;
@@ -67,7 +66,7 @@ export interface RunContext {
   texts: TextFeeds;
   /** Admits runs to this process. */
   slots: RunSlots;
-  /** Where suspects run: in this process, or in a separate one that it starts. `crowded`: a separate one, and none has room. */
+  /** Place of suspects: in this process, or in a separate one that it starts. `crowded`: a separate one, and none has room. */
   suspects: "here" | "elsewhere" | "crowded";
   /** Called for every run that this process holds, before any of its data is read. */
   onHeld?: (held: LeaseGrant) => void;
@@ -90,7 +89,7 @@ export interface Equipment extends PreparedSpec {
 }
 
 /**
- * How this process' part in a run ended. `passed`: it had none, and the wake is done. `returned`: it had none, and the wake
+ * Outcome of this process' part in a run. `passed`: it had none, and the wake is done. `returned`: it had none, and the wake
  * goes back into the queue, for another process. `isolate`: it had none, and the run needs a process of suspects, or one of
  * its own after `isolatedCrashes` in such.
  */

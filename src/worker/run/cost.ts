@@ -54,8 +54,8 @@ function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Us
 }
 
 /**
- * Returns `outcome`, with an estimate if a call was bought and its provider did not report the prompt's tokens: this side
- * cut it off, it broke off after the answer had begun, or its answer has no usage. A refused call is not bought.
+ * Returns `outcome`, with an estimate if a bought call has no report of the prompt's tokens. Either this side cut it off, or
+ * it broke off after the answer had begun, or its answer has no usage. A refused call is not bought.
  */
 export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
   if (outcome.status === "answer") return withBill(outcome, session, request);
@@ -132,11 +132,11 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
   if (!isLast) await chargeForgotten(context, session);
 }
 
-/** Books forgotten costs, newest first: a log loses its newest entries first, so before one that is still there all are. */
+/** Books forgotten costs, newest first, up to the first entry that still exists: a log loses its newest first. */
 async function chargeForgotten(context: Booking, session: Session): Promise<void> {
   const charged = new Set(session.unbooked.length > 0 ? [session.purchase.id] : []);
   for (const { id, key, head, usage, costUsd: cost } of session.purchase.booked.toReversed()) {
-    // All tries of one call have one id. The last is charged under it: the next holder may have used the id for one.
+    // All tries of one call share an id. The last is charged under it, because the next holder may have charged one under it.
     const name = charged.has(id) ? `${id}/${key}` : id;
     charged.add(id);
     const status = await charge(context, session, name, { usage, cost, key, head });

@@ -36,7 +36,7 @@ import { settleBroken } from "./settle-run.ts";
 const LONGEST_HELD_WAIT_MS = 2_000;
 /** Least delay before a run of a paused installation is taken again; the paused queue keeps it until the pause ends. */
 const PAUSED_ASK_MS = 1_000;
-/** Delay of a run whose worker has lost its model: for another worker, or for this one when it is whole again. */
+/** Delay of a run whose worker has lost its model: for another worker, or for this one after it recovers. */
 const MODEL_STOPPED_DELAY_MS = 5_000;
 /** First delay before a run that broke off is retried, on any worker; it doubles up to a limit. */
 const BROKEN_OFF_DELAY_MS = 5_000;
@@ -254,7 +254,7 @@ export async function releaseRun(
 }
 
 /**
- * Hands an agent back, also one that a process of suspects held: sends the deadline hint and the verb in one flight, then
+ * Hands an agent back, also one that a process of suspects held. Sends the deadline hint and the verb in one flight, then
  * adds the wake, with the agent's `name` if it is known.
  */
 export async function releaseAgent(

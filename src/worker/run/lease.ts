@@ -46,7 +46,6 @@ export class Lease {
   readonly address: AgentAddress;
   readonly epoch: number;
   readonly claimId: string;
-  /** Running time of the run before this claim, ms. */
   readonly earlierMs: number;
   /** Stops work under way: when the lease ends, a step broke, or the process cannot wait. */
   readonly workStop = new StopSignal();

@@ -3,7 +3,7 @@
  * commit of an answer with tool calls already names the call after their results; the commit of the results need not.
  *
  * `begun` is the claim's id after a claim, then `<message>.<epoch>@<entries>` (for a summary
- * `<message>-<before>.<epoch>@<entries>`): the call is under way from the time when the log has `entries` entries until it
+ * `<message>-<before>.<epoch>@<entries>`). The call is under way from the time when the log has `entries` entries until it
  * has the call's message. A commit writes it if another call will begin (`UpcomingPurchase.begun`). `no_purchase` clears it,
  * and so do a release and a commit that has a progress and neither names nor answers a call (`include/commit.lua`). The next
  * claim reads it (`include/purchase.lua`): a call that is under way then is charged to the parent (`cost.ts`).
@@ -62,7 +62,6 @@ class RequestKeys {
   /** The last purchase whose first request failed: its id, and the digest of that request. */
   #failed: { id: string; digest: string } | undefined;
 
-  /** Returns the key of `request` for purchase `id`. */
   keyOf(id: string, request: RequestBytes): string {
     if (this.#failed?.id !== id) return id;
     const digest = digestOf(request);

@@ -16,12 +16,10 @@ export class RunWorkspace {
   #opened: Workspace | undefined;
   #areFilesGone = false;
 
-  /** `options` name the workspace. */
   constructor(options: OpenWorkspaceOptions) {
     this.#options = options;
   }
 
-  /** The workspace, once it has been made. */
   get opened(): Workspace | undefined {
     return this.#opened;
   }

@@ -144,7 +144,6 @@ export class Session {
     lastOf.session = this;
   }
 
-  /** Returns the next step of the run. */
   next(): Step {
     this.state.elapsedMs = this.lease.runningMs();
     return next(this.state, this.rules);
@@ -172,7 +171,6 @@ export class Session {
     return this.#consumed ? this.#consumed.to - this.#consumed.from : 0;
   }
 
-  /** Reads the unread messages again. */
   async refreshInbox(): Promise<void> {
     this.state.unread = (await this.#store.inbox(this.address)).slice(this.#consumedHere);
     this.#inboxInRedis = this.state.unread.length;

@@ -43,7 +43,6 @@ export interface PreparedSpec {
   rules: RunRules;
   /** The tools offered to the model, by name, sorted. */
   tools: ReadonlyMap<string, Tool>;
-  /** Names of these tools. */
   toolNames: readonly string[];
   /** The chain of models, the requested one first. */
   models: readonly string[];

@@ -12,7 +12,6 @@ import { secretFilter } from "../../shared/secrets.ts";
 /** Interval at which gathered text deltas are published. */
 const DELTA_INTERVAL_MS = 100;
 
-/** Publishes text of turn `turn`. */
 type TellText = (turn: number, text: string) => void;
 
 /** Returns a function that publishes text of this run. */

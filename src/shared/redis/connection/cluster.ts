@@ -3,8 +3,8 @@
  * connection for pub/sub, which a cluster carries to all nodes, that moves to the next node when its own is gone.
  *
  * 1. The client connects to every node at once, so that it knows when all nodes are gone, used or not.
- * 2. Every {@link LOOK_MS} the client asks the nodes for the slot table: a node that just falls silent rejects nothing, and
- *    its waiting commands go to its successor when the others have appointed one.
+ * 2. Every {@link LOOK_MS} the client asks the nodes for the slot table. A node that just falls silent rejects nothing; its
+ *    waiting commands go to its successor when the others have appointed one.
  *
  * No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */

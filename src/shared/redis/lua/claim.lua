@@ -3,8 +3,8 @@
 -- shares its epoch with no later claim. A claim that finds the last holder's lease expired counts a crash, unless that run
 -- had advanced. After two such crashes in a row the run is claimed in isolation only: as the only run of a worker, or in a
 -- process of suspects. If it crashes among suspects, it gets a process of its own. After a crash there, the claim hands it
--- out to be settled. If a holder died with no model call under way, it died in a tool or close to one: the run is in doubt,
--- and a caller that can isolate runs puts it among suspects at once.
+-- out to be settled. If a holder died with no model call under way, it died in a tool or close to one. The run is in doubt:
+-- a caller that can isolate runs puts it among suspects at once.
 -- Include queue, events, crashes, purchase.
 -- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or
 -- forgetting the call that the last holder began; crashes without progress going uncounted; one crash counted several times:
@@ -65,8 +65,7 @@ if is_suspect and not is_isolated then
   leave_queued()
   return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
 end
--- Changes nothing, but Redis refuses it when it is full. Without it the later writes would pass: their first never
--- allocates.
+-- A no-op write that Redis refuses when it is full; the writes below would pass, because their first never allocates.
 redis.call('HSET', record, 'status', agent.status)
 -- Events first: a key of the wrong type fails here, and the agent can still be claimed.
 tell_events(agent, events)

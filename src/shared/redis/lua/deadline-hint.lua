@@ -1,5 +1,4 @@
--- deadline-hint: makes a sweeper check this agent in `in_ms`, or at its earlier deadline. Its parent, if named, is active
--- now.
+-- deadline-hint: makes a sweeper check this agent in `in_ms`, or at its earlier deadline. `parent`, if given, is active now.
 -- Closes: (1) a sweeper that read the set before this hint moving the deadline later: each hint has a greater mark, and a
 -- move must name the mark it read. (2) A sweeper that comes between this hint and its verb: it checks again after
 -- `grace_ms`.

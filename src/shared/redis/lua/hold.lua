@@ -1,4 +1,4 @@
--- hold: a process of the parent lives: its agents do not follow the parent for `parent_lease_ms` from now.
+-- hold: renews a parent's lease for one of its processes: its agents do not follow it for `parent_lease_ms` from now.
 -- Closes: a process with a short lease shortening the lease of another process; an end that a sweeper has noted outliving
 -- the return of the parent.
 local now = now_ms()

@@ -1,5 +1,5 @@
--- repair: brings the keys around an agent in line with its record. An agent that ended or is gone loses its slot of the
--- quota, log, inbox, attachments and life key. A living one gets its slot back, and its name if no other agent has it.
+-- repair: brings the keys around an agent in line with its record. An agent that ended or is gone loses its quota slot, log,
+-- inbox, attachments and life key. A living one gets its quota slot back, and its name if no other agent has it.
 -- Closes: a repair that was decided on an older check deleting the keys of a living agent.
 local agent = read(record, 'status', 'agent_id')
 if not agent.status or agent.status == 'ended' then

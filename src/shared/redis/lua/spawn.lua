@@ -2,8 +2,8 @@
 -- Include queue.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in use
 -- starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile that
--- is no longer registered; a request key that leads to an agent which Redis has forgotten. The keys of a parent's records
--- differ only in the uid at their end.
+-- is no longer registered; a request key that leads to an agent which Redis has forgotten.
+-- The keys of a parent's records differ only in the uid at their end.
 local function record_of(its_uid) return string.sub(record, 1, -#uid - 1) .. its_uid end
 local seen = redis.call('GET', request)
 local its_uid, its_digest, its_agent_id, its_time = string.match(seen or '', '^(%S+) (%S*) (%S+) (%S+)$')

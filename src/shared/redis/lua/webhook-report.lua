@@ -1,4 +1,4 @@
--- webhook-report: notes the result of a round of pushes on the webhook with this secret; no problem clears the last one.
+-- webhook-report: notes the result of a round of pushes on the webhook with this secret; success clears the problem.
 -- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; one that was set anew
 -- carrying the problem of an older round.
 if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end

@@ -1,5 +1,5 @@
--- Writes of append and settle with a holder's entries: first `judge_commit`, which writes nothing, then `commit`. Both use
--- the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
+-- The commit of a holder's entries, shared by append and settle: first `judge_commit`, which writes nothing, then `commit`.
+-- Both use the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
 
 -- Returns the number of unread messages that the commit consumes.
 local function consumed_by_commit(agent) return math.max(0, (consume_to or 0) - num(agent.inbox_read)) end
@@ -28,8 +28,8 @@ local function judge_commit(agent, entries)
   return 'new'
 end
 
--- Stores the last text of the run, unless a message in the log has it: in a field of its own, and the uncut text under a key
--- of its own if the field had to be cut.
+-- Stores the last text of the run in a field of its own, unless a message in the log has it. If the field had to be cut, the
+-- uncut text gets a key of its own.
 local function commit_text(fields)
   if not summary and not forgets_summary then return end
   if summary then fields.summary = summary else redis.call('HDEL', record, 'summary') end

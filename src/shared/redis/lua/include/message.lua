@@ -1,5 +1,5 @@
 -- Returns the id of a stored message, or nil. It parses the message, because another producer may spell the same JSON
--- differently. If Lua cannot parse it (a lone surrogate), it finds the id by its bytes: within a string a quote is always
+-- differently. If Lua cannot parse it (a lone surrogate), it finds the id by its bytes: in a string a quote is always
 -- escaped.
 local function message_id_of(stored)
   local readable, message = pcall(cjson.decode, stored)

@@ -1108,8 +1108,8 @@ export default [
     id: "release-lease-stays",
     promise: "A hand-back gives the lease up: nobody waits for its end.",
     file: "src/shared/redis/lua/include/queue.lua",
-    find: "redis.call('HDEL', record, 'lease_until', 'claim_id')\nend\n\n-- Its next",
-    replace: "end\n\n-- Its next",
+    find: "redis.call('HDEL', record, 'lease_until', 'claim_id')\nend\n\n-- Queues the next",
+    replace: "end\n\n-- Queues the next",
     tests: [
       "test/integration/verbs/run.test.ts",
       "test/integration/verbs/claim.test.ts",

@@ -1,6 +1,6 @@
 /**
- * The agents of an installation as typed calls: each verb of the table under its name, and the reads beside them. Owns no
- * state; the records in Redis do.
+ * The agents of an installation as typed calls: each verb of the table under its name, and reads. The records in Redis have
+ * the state; this module has none.
  */
 import { AgentRecord, AgentSpecJson, PAYLOAD_VERSION, readKept } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
@@ -23,7 +23,7 @@ import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";
 
-/** Everything a worker needs to go on with an agent. */
+/** Everything a worker needs to continue an agent. */
 export interface AgentState {
   record: AgentRecord;
   /** Entry key → JSON. */
@@ -31,51 +31,52 @@ export interface AgentState {
   inbox: InboxMessage[];
 }
 
-/** What changes nothing, and keeps nothing alive. */
+/** Reads: they change nothing and extend no TTL. */
 interface AgentReads {
-  /** Record, log and unread inbox, or undefined where there is no such agent. */
+  /** Reads record, log and unread inbox; undefined if the agent does not exist. */
   load(address: AgentAddress): Promise<AgentState | undefined>;
-  /** The record alone. */
+  /** Reads the record only. */
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
-  /** The agent's allowlist of tools; undefined where it has none, or none that this version can read. */
+  /** Reads the agent's allowlist of tools; undefined if it has none, or none that this version can read. */
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
-  /** The log of an agent, or after its end its transcript; empty where neither is kept. Entry key → JSON. */
+  /** Reads the log of an agent, or after its end its transcript; empty if neither is kept. Entry key → JSON. */
   conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
-  /** The entries of it that `pick` chooses of their keys, and `within` of those by their bytes; undefined where nothing is kept. */
+  /** Reads a part of it: `pick` selects by the entry keys, then `within` by their sizes in bytes; undefined if nothing is kept. */
   conversationPart(
     address: AgentAddress,
     pick: (keys: readonly string[]) => readonly string[],
     within: (keys: readonly string[], bytes: readonly number[]) => readonly string[],
   ): Promise<ReadonlyMap<string, string> | undefined>;
-  /** Whether one of these tools has begun in the log. Reads its keys and its start marks, and of those none that is too long. */
+  /** Returns true if one of these tools has begun in the log. Reads the entry keys and those start marks that are not too long. */
   hasBegun(address: AgentAddress, tools: ReadonlySet<string>): Promise<boolean>;
   /**
-   * The job of an agent that is queued and overdue at `nowMs` (epoch ms of Redis) and needs no other check, as `overdue` would
-   * answer; undefined where that script must be asked. One HMGET, a tenth of what the script costs: a backlog consists of such agents.
+   * Reads the job of a queued agent that is overdue at `nowMs` (epoch ms of Redis) and needs no other check, as `overdue`
+   * would; undefined if the script must be asked. One HMGET costs a tenth of the script, and a backlog is made of such
+   * agents.
    */
   waitingJob(address: AgentAddress, nowMs: number): Promise<WaitingJob | undefined>;
-  /** Unread messages, oldest first. */
+  /** Reads the unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
-  /** What came with messages, by the names under which it waits; undefined where it does not. */
+  /** Reads attachments of messages by their names; undefined for a missing one. */
   attached(address: AgentAddress, names: readonly string[]): Promise<(Attached | undefined)[]>;
-  /** The uid behind an agent_id of this parent. */
+  /** Reads the uid of an agent_id of this parent. */
   uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
   /**
-   * What a spawn would meet: how many agents of the parent live, without those whose idle time is over, and whether one with this
-   * request key has been made.
+   * Reads the conditions of a spawn: the number of the parent's live agents, without those whose idle time is over, and whether
+   * this request key was used before.
    */
   occupancy(parent: ParentAddress, requestKey: string): Promise<{ live: number; isKnown: boolean }>;
-  /** What a spawn with this request key made; undefined where none is remembered. `created_at`: epoch ms. */
+  /** Reads the agent that a spawn with this request key made; undefined if none is remembered. `created_at`: epoch ms. */
   spawnedWith(parent: ParentAddress, requestKey: string): Promise<RememberedSpawn | undefined>;
-  /** The uids of the parent's live agents. */
+  /** Reads the uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
-  /** Their records; those that a newer version wrote in a form that this one cannot read are left out. */
+  /** Reads their records, without those that a newer version wrote in a form that this one cannot read. */
   liveRecords(parent: ParentAddress): Promise<AgentRecord[]>;
-  /** What the parent's runs used since the day in which `sinceMs` lies, at most `usageTtlMs` back. */
+  /** Reads the usage of the parent's runs since the day of `sinceMs`, at most `usageTtlMs` back. */
   usage(parent: ParentAddress, sinceMs: number): Promise<UsageTotals>;
-  /** What is registered for the parent, as JSON; undefined where nothing ever was. */
+  /** Reads the parent's registered profile; undefined if none was registered. */
   profile(parent: ParentAddress): Promise<StoredProfile | undefined>;
-  /** The whole text of a reply whose summary was cut. */
+  /** Reads the uncut text of a reply whose summary was cut. */
   fullText(parent: ParentAddress, replyId: string): Promise<string | undefined>;
 }
 
@@ -93,7 +94,7 @@ export interface StoredProfile {
   registered_at: number;
 }
 
-/** A spawn that a request key stands for; `digest`: of its arguments. */
+/** The spawn of a request key. `digest`: digest of its arguments. */
 export interface RememberedSpawn {
   uid: string;
   digest: string;
@@ -102,7 +103,7 @@ export interface RememberedSpawn {
 }
 
 type AgentVerb = keyof typeof AGENT_VERBS;
-/** The verbs of an agent; what each does and answers stands in the table. */
+/** The verbs of an agent; the table describes each of them and its answers. */
 export type AgentVerbs = {
   [N in AgentVerb]: (
     address: AgentAddress,
@@ -116,13 +117,13 @@ export interface AgentStore extends AgentVerbs, AgentReads {
   readonly keys: Keys;
 }
 
-/** A store on `redis`; `keys` and `timing` are the installation's. */
+/** Returns a store on `redis`; `keys` and `timing` are the installation's. */
 export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing = TIMING): AgentStore {
   const scripts = loadScripts(redis, keys, timing);
   return { timing, keys, ...verbsOf(scripts), ...readsOf(redis, keys) };
 }
 
-/** Every verb of an agent, by the names of the table. */
+/** Returns every verb of an agent, by the names of the table. */
 function verbsOf(scripts: Scripts): AgentVerbs {
   const verbs: Partial<Record<string, unknown>> = {};
   for (const name of Object.keys(AGENT_VERBS) as AgentVerb[])
@@ -131,19 +132,19 @@ function verbsOf(scripts: Scripts): AgentVerbs {
   return verbs as AgentVerbs;
 }
 
-/** What a claim handed out, read. Throws where the record or a message is malformed. */
+/** Decodes the answer of a claim. Throws if the record or a message is malformed. */
 export function stateOf(claimed: Extract<VerbAnswer<"claim">, { status: "claimed" }>): AgentState {
   const inbox = claimed.messages.map(unreadMessage);
   const record = AgentRecord.parse(Object.fromEntries(claimed.record));
   return { record: withText(record, (key) => claimed.log.get(key)), log: claimed.log, inbox };
 }
 
-/** The message that is stored as `text` at this place of the inbox. */
+/** Parses the message that is stored as `text` at this place of the inbox. */
 function unreadMessage(text: string, place: number): InboxMessage {
   return InboxMessage.parse(storedJson(text, ["inbox", place]));
 }
 
-/** `record` with the text of its run where the log says it. */
+/** Returns `record` with the text of its run, if the log has that. */
 function withText(record: AgentRecord, entryOf: (key: string) => string | undefined): AgentRecord {
   const { progress, said } = record;
   const entry = said === undefined ? undefined : entryOf(entryKey.message(said));
@@ -171,7 +172,7 @@ async function partOf(
   return undefined;
 }
 
-/** More than any start mark that a worker writes. */
+/** Longer than any start mark that a worker writes. */
 const LONGEST_MARK_BYTES = 1_024;
 const startMarks = (names: readonly string[]) =>
   names.filter((name) => name.endsWith(entryKey.startedOf("")));
@@ -198,7 +199,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     inbox: readInbox,
     async conversation(address) {
       const { log, transcript } = keys.agent(address);
-      // An agent that ends between the two reads has its log under the other name.
+      // If the agent ends between the two reads, its log has the other name.
       for (const key of [log, transcript]) {
         const found = await redis.hgetall(key);
         if (Object.keys(found).length > 0) return new Map(Object.entries(found));
@@ -233,7 +234,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   };
 }
 
-/** Any of these fields needs the script: a lease that may be over, a parent that may be gone, tools that no worker had. */
+/** Fields that need the script: a lease may be over, a parent may be gone, no worker may have the tools. */
 const NEED_THE_SCRIPT = ["lease_until", "on_parent_gone", "tools_since"] as const;
 
 async function readWaitingJob(redis: RedisClient, record: string, nowMs: number) {
@@ -245,7 +246,7 @@ async function readWaitingJob(redis: RedisClient, record: string, nowMs: number)
   if (status !== "queued" || !agent_id) return undefined;
   const more = others.splice(-NEED_THE_SCRIPT.length);
   if (more.some((field) => field !== null)) return undefined;
-  // A record without a wake is broken. What is no number here may be one to Lua: the script says what it is.
+  // A record without a wake is broken. Lua may accept a number that this check rejects: the script decides then.
   const numbers = [storedWake ?? "", ...others.map((field) => field ?? "0")];
   if (!numbers.every((field) => /^\d{1,15}$/.test(field))) return undefined;
   const [wake = 0, v = 0, deadline = 0, since = 0, maxAgeMs = 0] = numbers.map(Number);
@@ -260,7 +261,7 @@ async function readOccupancy(redis: RedisClient, ofParent: ParentKeys, requestKe
   return { live: lives.length === 0 ? 0 : await redis.exists(lives), isKnown: known > 0 };
 }
 
-/** Reads what spawn.lua has written. */
+/** Parses the value that spawn.lua writes. */
 async function readSpawn(redis: RedisClient, key: string): Promise<RememberedSpawn | undefined> {
   const [, uid, digest, agent_id, at] = /^(\S+) (\S*) (\S+) (\S+)$/.exec((await redis.get(key)) ?? "") ?? [];
   if (uid === undefined || digest === undefined || agent_id === undefined) return undefined;
@@ -286,7 +287,7 @@ async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): 
   return records.flatMap((record) => record ?? []);
 }
 
-/** A record and the text of its run, wherever that stands. */
+/** Reads a record and the text of its run, from the log or the record. */
 async function readRecord(
   redis: RedisClient,
   { record: key, log }: AgentKeys,
@@ -295,7 +296,7 @@ async function readRecord(
   const record = parse(await redis.hgetall(key));
   if (record?.said === undefined) return record;
   const entry = await redis.hget(log, entryKey.message(record.said));
-  // Where the agent ended between the two reads, its record has the text by now.
+  // If the agent ended between the two reads, its record has the text by now.
   return entry === null ? parse(await redis.hgetall(key)) : withText(record, () => entry);
 }
 

@@ -1,5 +1,5 @@
 /**
- * API keys: for which tenant a program speaks, and what it may do.
+ * API keys: the tenant that a program acts for, and its rights.
  *
  * 1. Redis holds a digest of each secret, never the secret: it is shown once, by the call that made it.
  * 2. A key belongs to one tenant. At most two keys of a name live at a time, so that a new secret can replace the old one
@@ -18,14 +18,14 @@ import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /**
- * What a key may do. `read`: look at agents, replies, events, files; `spawn`: that, and everything that changes its tenant's
- * agents; `admin`: that, and what shows the whole installation (board, metrics): for its operator alone.
+ * Rights of a key. `read`: read agents, replies, events, files. `spawn`: also everything that changes its tenant's agents.
+ * `admin`: also the pages about the whole installation (board, metrics), for its operator only.
  */
 export const Scope = z.enum(["read", "spawn", "admin"]);
 /** See {@link Scope}. */
 export type Scope = z.infer<typeof Scope>;
 
-/** What a key is called: 1 to 64 characters. */
+/** Name of a key: 1 to 64 characters. */
 export const ApiKeyName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$/, "1 to 64 characters of A-Za-z0-9 ._-");
@@ -47,10 +47,10 @@ export interface ApiKey extends Omit<StoredKey, "v" | "digest"> {
   key_id: string;
 }
 
-/** What a key is made for. */
+/** Tenant, name and scope of a new key. */
 export type ApiKeyInput = Pick<StoredKey, "tenant" | "name" | "scope">;
 
-/** A key that was just made; `token` is what a program sends, and is never shown again. */
+/** A new key; a program sends `token`, which is never shown again. */
 export interface MadeApiKey extends ApiKey {
   token: string;
 }
@@ -65,16 +65,16 @@ export interface ApiKeys {
   revoke(keyId: string): Promise<ApiKey>;
   /** All keys, revoked ones included, oldest first. */
   list(): Promise<ApiKey[]>;
-  /** The live key that `token` belongs to; undefined for every other text. */
+  /** Returns the live key that `token` belongs to; undefined for every other text. */
   find(token: string): Promise<ApiKey | undefined>;
-  /** Whether a key was ever made: then the API asks for one. */
+  /** Returns true if a key was made at any time: then the API requires one. */
   exist(): Promise<boolean>;
 }
 
 const TOKEN = /^saq_([0-9a-f]{16})_([0-9a-f]{64})$/;
 const MOST_LIVE = 2;
 
-/** The API keys of an installation. */
+/** Returns the API keys of an installation. */
 export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
   const scripts = loadScripts(redis, keys, TIMING);
   const store = keyStore(redis, keys.apiKeys);
@@ -102,7 +102,7 @@ export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
       const [, keyId, secret] = TOKEN.exec(token) ?? [];
       if (keyId === undefined || secret === undefined) return undefined;
       const stored = await store.read(keyId);
-      // Compared also where there is no such key: the time of an answer tells nothing.
+      // Compared even if there is no such key, so that the response time reveals nothing.
       const isRight = isSame(digestOf(secret), stored?.digest ?? digestOf(keyId));
       return stored && isRight && stored.revoked_at === undefined ? viewOf(keyId, stored) : undefined;
     },
@@ -110,7 +110,7 @@ export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
   };
 }
 
-/** The hash behind it. */
+/** Returns operations on the hash of all keys. */
 function keyStore(redis: RedisClient, hash: string) {
   const read = async (keyId: string) => decode(await redis.hget(hash, keyId));
   const list = async (): Promise<ApiKey[]> => {
@@ -126,8 +126,8 @@ function keyStore(redis: RedisClient, hash: string) {
     read,
     list,
     /**
-     * Makes a key, at most the `most`th of its name that lives; else rejects with `conflict`. Of callers at the same time
-     * each counts after it has written, so that too many never stay; a key that is taken back has opened nothing.
+     * Makes a key; rejects with `conflict` if its name then has more than `most` live keys. Concurrent callers each count
+     * again after the write, so there are never too many for long; a key that is deleted again was never returned.
      */
     async make(input: ApiKeyInput, most: number, sentence: string): Promise<MadeApiKey> {
       if ((await liveCount(input)) >= most) throw new SubagentError("conflict", sentence);

@@ -1,11 +1,11 @@
 /**
- * Budgets in Redis: what has been spent of each, calls under way included. Owns the state; `protocol/limits.ts` says which
- * budgets bind an agent.
+ * Budgets in Redis: the spending of each, calls under way included. Owns the state; `protocol/limits.ts` tells which budgets
+ * bind an agent.
  *
- * 1. A call counts from its reservation on, at its estimate; settling replaces the estimate by what it cost.
- * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for. Nothing else is kept of it
- *    after {@link RESERVATION_MS}; a settling that comes later changes nothing.
- * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
+ * 1. A call counts from its reservation on, at its estimate; settling replaces the estimate by the real cost.
+ * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for. Nothing else is kept of
+ *    it after {@link RESERVATION_MS}; a settling that comes later changes nothing.
+ * 3. Each budget is exact by itself, across all workers; if several bind an agent, all must grant.
  * 4. A reservation and its settling cost Redis the same however many calls are under way: all share its slot.
  */
 import { SubagentError } from "../errors.ts";
@@ -15,7 +15,7 @@ import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** One budget that binds an agent: its name, and what it allows. No window: it never refills. */
+/** One budget that binds an agent: its name and its limits. Without a window it never refills. */
 export interface BoundBudget {
   name: string;
   maxTokens?: number | undefined;
@@ -26,7 +26,7 @@ export interface BoundBudget {
 const MICRO = 1_000_000;
 const NOTHING: Amount = { tokens: 0, costUsd: 0 };
 
-/** The budgets that bind the agent at `address`. */
+/** Returns the budgets that bind the agent at `address`. */
 export function budgetsOf(
   { tenant, parentId, uid }: AgentAddress,
   { agent, parent, tenant: ofTenant }: Budgets,
@@ -39,38 +39,38 @@ export function budgetsOf(
   };
   bind(`agent/${tenant}/${parentId}/${uid}`, agent);
   bind(`parent/${tenant}/${parentId}`, parent);
-  // Slices of one window mean nothing in another: a changed window is a new book.
+  // Slices of one window have no meaning in another, so a changed window has a new key.
   bind(`tenant/${tenant}/${ofTenant?.window_ms}`, ofTenant);
   return bound;
 }
 
-/** What a call takes of a budget. */
+/** Amount that a call takes from a budget. */
 export interface Amount {
   tokens: number;
   costUsd: number;
 }
 
-/** `used`: the greatest share of a budget that is used with this call, 0 to 1 and more; `over`: the cap that has no room. */
+/** `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap that has no room. */
 export type Reservation =
   | { status: "granted"; used: number }
   | { status: "refused"; over: "max_total_tokens" | "max_cost" };
 
 /** See the module's header. */
 export interface BudgetBook {
-  /** Takes `amount` out of all `budgets` for the purchase; `isForced`: also beyond them. Repeating it changes nothing. */
+  /** Reserves `amount` in all `budgets` for the purchase; `isForced`: also beyond their caps. Repeating it changes nothing. */
   reserve(
     budgets: readonly BoundBudget[],
     purchaseId: string,
     amount: Amount,
     isForced: boolean,
   ): Promise<Reservation>;
-  /** What the purchase really took. Only the first word counts. */
+  /** Replaces the reservation by the real amount. Only the first call counts. */
   settle(budgets: readonly BoundBudget[], purchaseId: string, amount: Amount): Promise<void>;
 }
 
 const PER_MILLE = 1_000;
 
-/** The book on `redis`. */
+/** Returns the book on `redis`. */
 export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing): BudgetBook {
   const scripts = loadScripts(redis, keys, timing);
   const taken = ({ tokens, costUsd }: Amount) => ({ tokens, micro_usd: costUsd * MICRO });
@@ -97,7 +97,7 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
           }),
         ),
       );
-      // Where one cannot be asked, the others give back what they have granted.
+      // If one budget cannot be asked, the reservations in the others are returned.
       asked.catch(() => settle(budgets, purchase_id, NOTHING).catch(() => {}));
       const answers = await asked;
       const refused = answers.find((answer) => answer.status === "refused");
@@ -111,7 +111,7 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
   };
 }
 
-/** What has been spent of a budget in its window, calls under way included at their estimate. Changes nothing. */
+/** Reads the spending of a budget in its window; calls under way count at their estimate. Changes nothing. */
 export async function readSpent(
   redis: RedisClient,
   keys: Keys,
@@ -122,8 +122,8 @@ export async function readSpent(
 }
 
 /**
- * Which share of a budget is spent; infinite where it holds a number that no version writes: no call passes it then. 0 where its
- * key is of another type.
+ * Reads the used share of a budget; infinite if it holds a number that no version writes, because no call passes it then. 0
+ * if its key has the wrong type.
  */
 export async function readUsedShare(redis: RedisClient, keys: Keys, bound: BoundBudget): Promise<number> {
   try {
@@ -135,7 +135,7 @@ export async function readUsedShare(redis: RedisClient, keys: Keys, bound: Bound
   }
 }
 
-/** Which share of a budget is spent, of tokens or of money, whichever is greater; 0 where neither is capped. */
+/** Returns the used share of a budget, of tokens or of money, whichever is greater; 0 if neither is capped. */
 function usedShare({ maxTokens, maxMicroUsd }: BoundBudget, { tokens, costUsd }: Amount): number {
   const shares = [maxTokens && tokens / maxTokens, maxMicroUsd && (costUsd * MICRO) / maxMicroUsd];
   return Math.max(0, ...shares.map((share) => share ?? 0));

@@ -1,9 +1,10 @@
 /**
- * Threads of another server that wait for runs of ours: which one each thread of ours calls back, and the agents whose end
- * is still to be told.
+ * Callbacks to threads of another server: the thread that each of our threads calls back, and the agents whose end is still
+ * to be reported.
  *
- * 1. A note is deleted once the end was told, or can no longer be told: a receiver may be told twice, and is never forgotten.
- * 2. One process at a time looks through the notes; when it dies, the next one does so after {@link LOCK_MS}.
+ * 1. A note is deleted once the end was told, or can no longer be told: a receiver may be told twice, and is never
+ *    forgotten.
+ * 2. One process at a time reads the notes; if it dies, the next one takes over after {@link LOCK_MS}.
  *
  * An agent is noted before it is spawned: a process that dies in between leaves a note about no agent, which is dropped.
  */
@@ -19,21 +20,21 @@ import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** A thread without a run for so long calls back no more: longer than a run lasts and its end is tried to be told. */
+/** A thread without a run for this long loses its callback: longer than a run and the attempts to report its end can last. */
 const CALLBACK_KEPT_MS = 9 * 24 * 3_600_000;
 const LOCK_MS = 60_000;
-/** Notes that are handed out at a time. */
+/** Notes per call of `due`. */
 export const NOTES_AT_A_TIME = 100;
 
-/** An agent whose end is to be told, and how it stands: `unknown` where there is no record of it. */
+/** An agent whose end must be reported, and its status: `unknown` if it has no record. */
 export interface CallbackNote {
   agent: AgentAddress;
   status: "at_work" | "ended" | "unknown";
-  /** Since its spawn, ms; 0 where that cannot be read. */
+  /** Time since its spawn, ms; 0 if that cannot be read. */
   ageMs: number;
 }
 
-/** A note that is looked at again in so long. */
+/** A note that is checked again after `inMs`. */
 export interface PostponedNote {
   agent: AgentAddress;
   inMs: number;
@@ -41,31 +42,31 @@ export interface PostponedNote {
 
 /** See the module's header. Commands reject as the connection does. */
 export interface Callbacks {
-  /** From now on `threadId` calls back the other server's `callbackThreadId`. */
+  /** Sets the other server's `callbackThreadId` as the callback of `threadId`. */
   set(parent: ParentAddress, threadId: string, callbackThreadId: string): Promise<void>;
-  /** The thread that `threadId` calls back; keeps it for as long as one is kept. */
+  /** Reads the thread that `threadId` calls back, and renews its TTL. */
   get(parent: ParentAddress, threadId: string): Promise<string | undefined>;
-  /** Notes an agent whose end is to be told: no process looks at it for `inMs`. */
+  /** Notes an agent whose end must be reported; no process checks it for `inMs`. */
   note(agent: AgentAddress, inMs: number): Promise<void>;
-  /** Redis' time, epoch ms. */
+  /** Reads Redis' time, epoch ms. */
   nowMs(): Promise<number>;
   /**
-   * Takes or keeps the turn of the process with `token`, and reads notes that were due at `untilMs`, {@link NOTES_AT_A_TIME} at
-   * most. Empty while another process has the turn.
+   * Takes or extends the lock for the process with `token`, and reads notes that were due at `untilMs`,
+   * {@link NOTES_AT_A_TIME} at most. Empty while another process has the lock.
    */
   due(token: string, untilMs: number): Promise<CallbackNote[]>;
-  /** Looks at notes again in so long each, in one command; does not bring back those that are gone. */
+  /** Postpones notes, each by its own time, in one command; does not restore deleted ones. */
   later(notes: readonly PostponedNote[]): Promise<void>;
   forget(agents: readonly AgentAddress[]): Promise<void>;
-  /** Lets another process see to the notes. */
+  /** Releases the lock for another process. */
   giveUp(token: string): Promise<void>;
 }
 
-/** The callbacks of an installation. */
+/** Returns the callbacks of an installation. */
 export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
   const { callbacks, callbackLock: lock } = keys;
   const scripts = loadScripts(redis, keys, TIMING);
-  /** One that cannot be read now is looked at again: it keeps no other end from being told. */
+  /** Reads a note. An unreadable record counts as `at_work` and is checked again: it delays no other report. */
   const look = async (agent: AgentAddress, nowMs: number): Promise<CallbackNote> => {
     const fields = redis.hmget(keys.agent(agent).record, "status", "created_at");
     const [status = null, createdAt] = await fields.catch(() => [""]);

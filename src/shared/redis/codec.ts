@@ -1,26 +1,26 @@
-/** Codecs of the values of verbs: as text in ARGV, as a local of the script, and back in an answer. Pure. */
+/** Codecs of the values of verbs: as text in ARGV, as a local of the script, and back from an answer. Pure. */
 import { SubagentError } from "../errors.ts";
 
-/** What a script answers with: text, or a list of such. */
+/** Answer of a script: text, or a list of answers. */
 export type LuaValue = string | readonly LuaValue[];
 
-/** One value. `undefined` is sent as the empty text. */
+/** Codec of one value. `undefined` is sent as the empty text. */
 export interface Codec<T> {
-  /** The Lua expression that makes the local out of the text in `slot`. */
+  /** Returns the Lua expression that makes the local from the text in `slot`. */
   local(slot: string): string;
   encode(value: T): string;
-  /** Throws `protocol_violation` where the answer lacks the value or holds something else. */
+  /** Throws `protocol_violation` if the answer lacks the value or has something else. */
   decode(answer: LuaValue | undefined): T;
 }
 
-/** Further arguments behind the others: any number of items of the same form, one table each in Lua. */
+/** Codec of a list, sent after the other arguments: any number of items of the same form, one Lua table each. */
 export interface ListCodec<T> {
   /** The fields of an item, in order. */
   readonly fields: readonly string[];
   encode(items: readonly T[]): string[];
 }
 
-/** The value that a codec carries. */
+/** Type of a codec's value. */
 export type ValueOf<C> = C extends Codec<infer T> ? T : C extends ListCodec<infer T> ? readonly T[] : never;
 
 /** Values by name, in the order in which they are sent. */
@@ -31,17 +31,17 @@ export type Lists = readonly (readonly [name: string, codec: ListCodec<unknown>]
 
 const EMPTY_BULK = "$0\r\n\r\n";
 
-/** A word of a command as it is sent: its length in bytes, then itself. */
+/** Returns a word of a command as it is sent: its length in bytes, then the word. */
 function bulk(word: string): string {
   return word === "" ? EMPTY_BULK : `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
 }
 
-/** Words of a command as they are sent, as one flat text: it is kept, and a text put together by `+=` keeps all of its parts. */
+/** Returns words of a command as they are sent. The text is flat because it is cached: one built with `+=` keeps all its parts. */
 export function bulksOf(words: readonly string[]): string {
   return words.map(bulk).join("");
 }
 
-/** `fields`, then `lists`, each of these behind the number of its items; out of the values that are given by name. */
+/** Encodes `fields`, then `lists`, each list after the number of its items. `given` has the values by name. */
 export function encodeFields(
   fields: Fields,
   lists: Lists,
@@ -63,7 +63,7 @@ export function encodeFields(
   return { bulks, count };
 }
 
-/** What verb `name` answered: packed by name, a word, then each name before its value. */
+/** Decodes the answer of verb `name`: a word, then each name before its value. */
 export function decodeAnswer(
   name: string,
   answers: ReadonlyMap<string, Fields>,
@@ -83,7 +83,7 @@ function valueAfter(packed: readonly LuaValue[], name: string): LuaValue | undef
   return undefined;
 }
 
-/** The error of an answer that no script of this version gives. */
+/** Returns the error for an answer that no script of this version gives. */
 function violation(what: string): SubagentError {
   return new SubagentError(
     "protocol_violation",
@@ -130,7 +130,7 @@ export const real: Codec<number> = {
 
 const INFINITE = /^([+-])?inf(?:inity)?$/i;
 
-/** The number that a value in Redis spells, `inf` included; 0 for what spells none, as scripts read it. */
+/** Parses a number in Redis, `inf` included; 0 for any other text, as scripts do. */
 export function numberIn(text: string | null | undefined): number {
   const [infinite, sign] = INFINITE.exec(text ?? "") ?? [];
   if (infinite !== undefined) return sign === "-" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
@@ -160,7 +160,7 @@ export function word<const W extends readonly string[]>(...words: W): Codec<W[nu
   };
 }
 
-/** A value that may be missing: nil in Lua. Nothing that `codec` writes may be the empty text. */
+/** An optional value: nil in Lua if missing. `codec` must never encode a value as the empty text. */
 export function optional<T>(codec: Codec<T>): Codec<T | undefined> {
   return {
     local: (slot) => `given(${slot}) and ${codec.local(slot)}`,
@@ -169,7 +169,7 @@ export function optional<T>(codec: Codec<T>): Codec<T | undefined> {
   };
 }
 
-/** Words without blanks, such as names of tools; one string in Lua, with a blank before and behind each. */
+/** Words without blanks, such as names of tools; one string in Lua, with a blank before and after each. */
 export const names: Codec<readonly string[]> = {
   local: itself,
   encode: (value) => (value.length === 0 ? "" : ` ${value.join(" ")} `),
@@ -179,7 +179,7 @@ export const names: Codec<readonly string[]> = {
       .filter((name) => name !== ""),
 };
 
-/** A value as JSON without lone surrogates, which no Lua decoder reads; a string in Lua, only ever sent. */
+/** A value as JSON without lone surrogates, which no Lua decoder reads; a string in Lua, used in arguments only. */
 export function json<T>(toText: (value: T) => string): Codec<T> {
   return {
     local: itself,
@@ -190,14 +190,14 @@ export function json<T>(toText: (value: T) => string): Codec<T> {
   };
 }
 
-/** A list of texts, only ever answered. */
+/** A list of texts, used in answers only. */
 export const texts: Codec<readonly string[]> = {
   local: itself,
   encode: () => "",
   decode: (answer) => listIn(answer).map(textIn),
 };
 
-/** A flat list of names and values, only ever answered: the content of a hash. */
+/** A flat list of names and values, used in answers only: the content of a hash. */
 export const hash: Codec<ReadonlyMap<string, string>> = {
   local: itself,
   encode: () => "",
@@ -209,7 +209,7 @@ export const hash: Codec<ReadonlyMap<string, string>> = {
   },
 };
 
-/** A flat list in which each row has these values in this order, only ever answered. */
+/** A flat list of rows, each with these values in this order; used in answers only. */
 export function rows<const C extends Readonly<Record<string, Codec<unknown>>>>(
   columns: C,
 ): Codec<readonly { readonly [N in keyof C]: ValueOf<C[N]> }[]> {

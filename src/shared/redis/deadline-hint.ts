@@ -1,10 +1,10 @@
-/** A hint to the sweepers and the verb that needs it, in one flight. Loads nothing: who spawns must stay light to import. */
+/** Sends a hint to the sweepers and its verb in one flight. Imports nothing heavy: callers that spawn must load fast. */
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
 /**
- * Who sends a hint. `isAhead`: a hint that is sent first arrives first, which no cluster promises; false: the verb waits for it.
- * `inBackground`: told of work that no caller waits for and that never rejects.
+ * Sender of a hint. `isAhead`: a hint that is sent first arrives first, which a cluster does not promise; false: the verb
+ * waits. `inBackground`: gets work that no caller waits for and that never rejects.
  */
 export interface HintSender {
   logger: Logger;
@@ -14,9 +14,9 @@ export interface HintSender {
 }
 
 /**
- * Sends a hint and then its verb in one flight: over one connection the hint is there first. What the verb says counts: a hint
- * that Redis refused is sent once more behind it, and logged if that fails, too. Meanwhile the check stands that the agent's
- * old state has set.
+ * Sends a hint and then its verb in one flight: over one connection the hint arrives first. Only the verb's result counts: a
+ * hint that Redis refused is sent once more after it, and logged if that fails, too. Until then the check set by the agent's
+ * old state remains.
  */
 export async function withDeadlineHint<T>(
   hint: () => Promise<void>,

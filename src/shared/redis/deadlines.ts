@@ -1,12 +1,13 @@
 /**
- * The deadline set: when a sweeper must check which agent, or which parent with a lease. It is a hint in a slot of its own; the
+ * The deadline set: when a sweeper must check an agent, or a parent with a lease. It is a hint in a slot of its own; the
  * records decide.
  *
- * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of lease
- *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state has set. On a cluster a spawn and
- *    a claim wait for their hint. A release and a settle need not: the check of the lease that they end is set already.
- * 2. Only a sweeper makes a hint later, and only if no caller hinted at it since it was seen.
- * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
+ * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of
+ *    lease and `lookMs`. If the verb arrives later, the sweeper finds its change at the check set by the old state. On a
+ *    cluster a spawn and a claim wait for their hint. A release and a settle need not: the check of the lease that they end
+ *    is already set.
+ * 2. Only a sweeper moves a member later, and only if no caller hinted at it since the sweeper read it.
+ * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees the effect of the verb.
  */
 import {
   type AgentAddress,
@@ -22,16 +23,16 @@ import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts } from "./scripts.ts";
 
 /**
- * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
- * second check does no harm.
+ * An agent that a sweeper has taken is hidden from the others this long. It is short because the answer that names the agent
+ * may be lost, and a second check does no harm.
  */
 export const HIDDEN_MS = 1_000;
 
-/** A due agent, or a parent that held a lease; neither for a member that names none. */
+/** A due agent, or a parent that held a lease; neither if the member names none. */
 export interface Due {
   member: string;
   seenScore: number;
-  /** When it was seen: epoch ms of the server that has the deadline set. */
+  /** Time at which it was read: epoch ms of the server with the deadline set. */
   nowMs: number;
   /** Mark of the newest hint; empty when none is remembered. */
   seenGrace: string;
@@ -39,32 +40,32 @@ export interface Due {
   parent?: ParentAddress | undefined;
 }
 
-/** When a sweeper is to check again what it has seen: at `at` (epoch ms of Redis); undefined: never. */
+/** The next check of a member: `at` (epoch ms of Redis), or never if undefined. */
 export interface NextCheck {
   due: Due;
   at: number | undefined;
 }
 
-/** The pause before the next check of an agent whose job has waited for `waitedMs` since its first deadline: 20, 40, then 60 s. */
+/** Returns the pause before the next check of an agent whose job has waited `waitedMs` since its deadline: 20, 40, then 60 s. */
 export function pauseAfter(waitedMs: number, { lookMs, longestLookMs }: Timing): number {
   return Math.min(waitedMs + 2 * lookMs, longestLookMs);
 }
 
 /** See the module's header. */
 export interface DeadlineSet {
-  /** A hint reaches Redis before a verb that is sent behind it. Not on a cluster: each node has a connection of its own. */
+  /** True if a hint reaches Redis before a verb sent after it. False on a cluster: each node has its own connection. */
   readonly isAhead: boolean;
-  /** A sweeper must check the agent in `inMs` or earlier. */
+  /** Makes a sweeper check the agent in `inMs` or earlier. */
   hint(address: AgentAddress, inMs: number): Promise<void>;
-  /** A sweeper must check in `inMs` whether the parent still holds its lease. */
+  /** Makes a sweeper check in `inMs` whether the parent still holds its lease. */
   hintParent(parent: ParentAddress, inMs: number): Promise<void>;
-  /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
+  /** Takes up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
   due(limit: number, hiddenMs: number): Promise<Due[]>;
-  /** Sets the next checks, none later than the end of a hint's grace that still runs; a member hinted at since it was seen stays as it is. */
+  /** Sets the next checks, none later than the end of a running grace. A member hinted at since it was read stays unchanged. */
   move(checks: readonly NextCheck[]): Promise<void>;
 }
 
-/** The deadline set on `redis`. */
+/** Returns the deadline set on `redis`. */
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
   return {

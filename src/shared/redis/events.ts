@@ -1,7 +1,7 @@
 /**
- * The events of a parent's agents: numbered lines that the verbs write, readable from a number on for a bounded time, and
- * told on a channel while a subscriber listens. The channel is a hint; a reader that was away reads the lines. Text deltas
- * are live only: their worker publishes them itself.
+ * The events of a parent's agents: numbered lines that the verbs write, readable from any number on for a limited time, and
+ * published on a channel while a subscriber listens. The channel is a hint; a reader that was disconnected reads the lines.
+ * Text deltas are live only: their worker publishes them itself.
  */
 import { z } from "zod";
 import { isoTime } from "../protocol/agent.ts";
@@ -11,7 +11,7 @@ import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
 
-/** Publishes one event; never rejects: an event is a hint. */
+/** Publishes one event; never rejects, because an event is a hint. */
 export type PublishEvent = (parent: ParentAddress, event: ProgressEvent) => void;
 
 /** One line of events that a verb wrote in one step. */
@@ -24,17 +24,17 @@ export interface EventLine {
   events: ProgressEvent[];
 }
 
-/** A subscriber's wish for events is forgotten this long after it was last said. */
+/** A subscriber's request for events expires this long after its last renewal. */
 const WATCHING_MS = 10_000;
 
 /** A line: its number, the run, and the events in the spelling of {@link eventMembers}. */
 const Line = z.object({ n: z.string(), r: z.int(), e: z.array(z.unknown()) });
-/** A line as it is told on the channel; `p`: the number before it in the parent's history, `"0"`: there was none. */
+/** A line as it is published on the channel. `p`: the number before it in the parent's history, `"0"`: there was none. */
 const Told = Line.extend({ p: z.string(), agent_id: z.string(), name: z.string() });
 /** A line as it is stored: number, run and events, separated by commas. */
 const STORED_LINE = /^(\S+) (\d+) (.*)$/s;
 
-/** A publisher on `redis`; nothing is sent while the connection is down. */
+/** Returns a publisher on `redis`; it sends nothing while the connection is down. */
 export function eventPublisher(redis: RedisClient, keys: Keys): PublishEvent {
   return (parent, event) => {
     if (redis.status !== "ready") return;
@@ -42,17 +42,17 @@ export function eventPublisher(redis: RedisClient, keys: Keys): PublishEvent {
   };
 }
 
-/** Asks the verbs to publish the parent's events for the next ten seconds; a subscriber says it again well before. */
+/** Asks the verbs to publish the parent's events for the next ten seconds; a subscriber renews this well before. */
 export async function renewWatching(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<void> {
   await redis.set(keys.parent(parent).watching, "1", "PX", WATCHING_MS);
 }
 
-/** What a message of the channel carries: a line, which says what number stood before its own, or an event that is live only. */
+/** Content of a channel message: a line with the number before its own, or an event that is live only. */
 export type ChannelMessage =
   | { number: string; previous: string; events: ProgressEvent[] }
   | { number: undefined; events: ProgressEvent[] };
 
-/** The content of a message of the channel; no events for what this version does not know. */
+/** Parses a channel message; returns no events if this version does not know it. */
 export function parseMessage(message: string): ChannelMessage {
   const json = jsonIn(message);
   const told = Told.safeParse(json);
@@ -62,39 +62,39 @@ export function parseMessage(message: string): ChannelMessage {
   return { number: undefined, events: single.success ? [single.data] : [] };
 }
 
-/** Timelines of which is remembered how far they were read. */
+/** Most timelines in a {@link TimelineOffsets}. */
 const MOST_OFFSETS = 1_000;
 
-/** Where a page of the history begins and how far it goes. */
+/** Begin and length of a page of the history. */
 export interface PageRequest {
-  /** The number behind which it begins; `"0"`: with the oldest. */
+  /** The number after which it begins; `"0"`: with the oldest. */
   after: string;
-  /** Most numbers that are read. */
+  /** Most numbers to read. */
   count: number;
-  /** The same for all pages of a reader; at most {@link MOST_OFFSETS} are kept in it. */
+  /** Shared by all pages of a reader; has at most {@link MOST_OFFSETS} entries. */
   offsets?: TimelineOffsets;
 }
 
 /**
- * Of each timeline, how many of its lines have been read, those that were read last behind the others: the next page reads on
- * from there instead of all of it. A hint: timelines are cut at their begin, so what is found there is held against the numbers.
+ * Timeline → the number of its lines that have been read, the newest use last: the next page continues there and does not
+ * read all of it. A hint: timelines are cut at their beginning, so the lines found are compared with the numbers.
  */
 export type TimelineOffsets = Map<string, number>;
 
 /** A page of a parent's history. */
 export interface EventPage {
-  /** The lines that are kept, oldest first. */
+  /** The lines that still exist, oldest first. */
   lines: EventLine[];
   /**
-   * The last number that was read; undefined where none was. The next page begins behind it: a number may outlive its line, when
-   * the timeline has expired, was cut or has gone to make room.
+   * The last number that was read, or undefined; the next page begins after it. A number may outlive its line, if the
+   * timeline has expired, was cut or was deleted to make room.
    */
   last: string | undefined;
-  /** Whether there may be more behind it. */
+  /** True if more may follow. */
   isFull: boolean;
 }
 
-/** A page of the lines of a parent's agents. */
+/** Reads a page of the lines of a parent's agents. */
 export async function readEvents(
   redis: RedisClient,
   keys: Keys,
@@ -124,8 +124,8 @@ export async function readEvents(
 }
 
 /**
- * The stored lines of `timeline` from the first to the last of `numbers`, which are its own and without a gap. Reads so many lines
- * from its offset on, and the one in front of them, which shows that they begin there; the whole timeline where they do not.
+ * Reads the stored lines of `timeline` from the first to the last of `numbers`, which are its own and have no gap. Reads
+ * that many lines from its offset on, and the line before as a check of the offset; if the check fails, the whole timeline.
  */
 async function storedLines(
   redis: RedisClient,
@@ -154,7 +154,7 @@ function lineNumber(storedLine: string): string {
   return storedLine.slice(0, storedLine.indexOf(" "));
 }
 
-/** The number of the newest line of a parent's agents; `"0"` where there is none. */
+/** Reads the number of the newest line of a parent's agents; `"0"` if there is none. */
 export async function newestEventNumber(
   redis: RedisClient,
   keys: Keys,
@@ -164,12 +164,12 @@ export async function newestEventNumber(
   return newest?.[0] ?? "0";
 }
 
-/** Every line about one agent that is kept, oldest first; as long as its record. */
+/** Reads every line about one agent, oldest first; they are kept as long as its record. */
 export function readTimeline(redis: RedisClient, keys: Keys, address: AgentAddress): Promise<EventLine[]> {
   return linesOf(redis, keys, address, redis.lrange(keys.agent(address).timeline, 0, -1));
 }
 
-/** The lines about one agent, of those that are `stored`; those that this version cannot read are left out. */
+/** Parses the `stored` lines about one agent; skips those that this version cannot read. */
 async function linesOf(
   redis: RedisClient,
   keys: Keys,
@@ -190,7 +190,7 @@ async function linesOf(
   });
 }
 
-/** The events of a line, with what all of them share; those that this version does not know are left out. */
+/** Returns the events of a line, each with the members that all share; skips those that this version does not know. */
 function eventsOf(
   { r: run, e: events }: z.infer<typeof Line>,
   { agent_id, name }: { agent_id: string; name: string },

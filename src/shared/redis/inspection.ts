@@ -1,6 +1,6 @@
 /**
- * Looks at agents from outside, as an operator does: changes nothing but by `repair`, whose guard is the record itself.
- * Owns no state. Its neighbours: `survey.ts` finds the agents, the sweeper does what is due.
+ * Inspects agents from outside, as an operator does. Only `repair` changes anything, and the record itself guards it. Owns
+ * no state. Its neighbours: `survey.ts` finds the agents, the sweeper does due work.
  */
 import { SubagentError } from "../errors.ts";
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
@@ -13,7 +13,7 @@ import { isWrongType, unlessMistyped } from "./key-types.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { WakeQueue } from "./wake-queue.ts";
 
-/** What came of looking at many agents. */
+/** Result of inspecting many agents. */
 export interface Inspected {
   snapshots: AgentSnapshot[];
   unreadable: UnreadableAgent[];
@@ -22,18 +22,18 @@ export interface Inspected {
 /** See the module's header. */
 export interface AgentInspection {
   /**
-   * Looks at each of `agents`; those overdue by more than `graceMs` are asked for the job of their wake. What one agent's keys
-   * hold keeps no other from being looked at.
+   * Inspects each of `agents`; for those overdue by more than `graceMs` it also checks the job of their wake. Bad keys of
+   * one agent do not stop the inspection of the others.
    */
   inspect(agents: readonly AgentAddress[], graceMs: number): Promise<Inspected>;
   /** Brings the keys around an agent in line with its record. Idempotent. */
   repair(agent: AgentAddress): Promise<VerbAnswer<"repair">>;
 }
 
-/** So many agents are looked at side by side: Redis serves others in between. */
+/** Agents that are inspected in parallel: Redis serves other clients in between. */
 const BATCH = 200;
 
-/** An inspection over `redis`. */
+/** Returns an inspection over `redis`. */
 export function createAgentInspection(
   redis: RedisClient,
   keys: Keys,
@@ -68,14 +68,14 @@ export function createAgentInspection(
   };
 }
 
-/** What is wrong with the one agent that was asked for; undefined where Redis, or the way to it, is in trouble. */
+/** Returns the problem of the inspected agent; undefined if Redis or the connection has a problem. */
 function problemIn(error: unknown): string | undefined {
   if (isWrongType(error)) return "a key of it is of another type";
   const isValue = error instanceof SubagentError && error.code === "protocol_violation";
   return isValue ? "its record has a number that no version writes" : undefined;
 }
 
-/** Whether something else has written into the record: a newer version alone may have other states. */
+/** Returns true if another program has written the record: only a newer version may have other states. */
 function hasUnknownStatus({ record }: AgentSnapshot): boolean {
   return (
     record !== undefined &&
@@ -116,92 +116,92 @@ function snapshotOf(address: AgentAddress, seen: VerbAnswer<"inspect">): AgentSn
   };
 }
 
-// What can be seen of one agent of any parent, and what follows from that alone. Pure.
+// Snapshots of single agents of any parent, and conclusions from one snapshot alone. Pure.
 
-/** The keys of one slot at one moment (Redis' time), and the agent's place in the deadline set a little later. */
+/** An agent's keys in one slot at one moment (Redis' time), and its entry in the deadline set a little later. */
 export interface AgentSnapshot {
   address: AgentAddress;
   nowMs: number;
-  /** Undefined where there is no record. */
+  /** Undefined if the agent has no record. */
   record: RecordSnapshot | undefined;
-  /** TTL of the life key as Redis tells it: -2 no key, -1 no TTL. */
+  /** TTL of the life key as Redis answers it: -2 no key, -1 no TTL. */
   lifeMs: number;
-  /** Entries of the log, unread messages, lines of a timeline and attachments that have no record. */
+  /** Numbers of log entries and unread messages; of timeline lines and attachments only if there is no record. */
   log: number;
   inbox: number;
   timeline: number;
   attachments: number;
-  /** Whether it takes a place of its parent's quota. */
+  /** True if it counts against its parent's quota. */
   isCounted: boolean;
-  /** When a sweeper will check it, epoch ms; undefined when the deadline set does not have it. */
+  /** Time at which a sweeper will check it, epoch ms; undefined if the deadline set does not have it. */
   nextCheckMs: number | undefined;
-  /** Whether a job for its newest wake waits or is at work; known of overdue agents only. */
+  /** True if a job for its newest wake waits or is active; set for overdue agents only. */
   isWakeAlive?: boolean;
 }
 
-/** The fields of a record that say where its agent stands; times are epoch ms, 0 where there is none. */
+/** Fields of a record that describe its agent's state; times are epoch ms, 0 for none. */
 export interface RecordSnapshot {
   version: number;
   agentId: string;
-  /** As it stands there: a newer version may have further ones. */
+  /** As stored: a newer version may have other states. */
   status: string;
   deadline: number;
   leaseUntil: number;
-  /** When an unanswered message ends it. */
+  /** Time at which an unanswered message ends it. */
   tooOldAt: number;
   wake: number;
   /** Id of the worker that ran it last; empty before the first run. */
   worker: string;
-  /** Workers in a row that crashed with it before it advanced. */
+  /** Number of workers in a row that crashed with it before it advanced. */
   crashes: number;
   /** How often in a row its run has broken off in its worker, or lost its lease, before it advanced. */
   breaks: number;
-  /** Whether its agent_id leads to it. */
+  /** True if its agent_id leads to it in the registry. */
   isNamed: boolean;
 }
 
-/** An agent that could not be looked at: a key of it is of another type, or its record says what no version writes. */
+/** An agent that could not be inspected: a key has the wrong type, or its record has a value that no version writes. */
 export interface UnreadableAgent {
   address: AgentAddress;
   problem: string;
 }
 
-/** Whether there is a record that has not ended. */
+/** Returns true if the agent has a record and has not ended. */
 export function isLive(snapshot: AgentSnapshot): snapshot is AgentSnapshot & { record: RecordSnapshot } {
   return snapshot.record !== undefined && snapshot.record.status !== "ended";
 }
 
-/** How long ago a sweeper should have checked a live agent, ms; 0 or less: in time. */
+/** Returns how long ago a sweeper should have checked a live agent, ms; 0 or less: in time. */
 export function overdueMs({ record, nowMs, lifeMs, nextCheckMs = 0 }: AgentSnapshot): number {
   if (!record || record.status === "ended") return 0;
   const deadline = deadlineOf(record, lifeMs, nowMs);
-  // A place that is only hidden was taken by a sweeper, which has set no next check yet.
+  // A sweeper took a member that is only hidden, and has set no next check yet.
   const isSet = nextCheckMs > nowMs + HIDDEN_MS;
   const since = [nowMs - (isQueued(record) && isSet ? Math.max(deadline, nextCheckMs) : deadline)];
   if (record.status !== "idle" && record.tooOldAt > 0) since.push(nowMs - record.tooOldAt);
   return Math.max(...since);
 }
 
-/** Whether its oldest message has gone unanswered for longer than it may, by `graceMs`. */
+/** Returns true if its oldest message is unanswered longer than allowed, by more than `graceMs`. */
 export function isTooOld({ record, nowMs }: AgentSnapshot, graceMs: number): boolean {
   if (!record || record.status === "idle" || record.status === "ended" || record.tooOldAt === 0) return false;
   return record.tooOldAt + graceMs < nowMs;
 }
 
-/** Whether it waits for a worker to claim it. Until then its record keeps its first deadline: the deadline set has the next check. */
+/** Returns true if it waits for a claim. Meanwhile its record keeps its first deadline; the deadline set has the next check. */
 function isQueued({ status, leaseUntil }: RecordSnapshot): boolean {
   return status === "queued" || (status === "running" && leaseUntil === 0);
 }
 
-/** When a sweeper must check: an idle agent at the end of its life key, a running one at that of its lease. */
+/** Returns the time of its check: for an idle agent the end of its life key, for a running one the end of its lease. */
 export function deadlineOf(record: RecordSnapshot, lifeMs: number, nowMs: number): number {
   if (record.status === "idle" && lifeMs > 0) return Math.max(record.deadline, nowMs + lifeMs);
   return record.status === "running" ? Math.max(record.deadline, record.leaseUntil) : record.deadline;
 }
 
-// Asks Redis about many things a batch at a time, so that others are served in between.
+// Batched work: Redis serves other clients between two batches.
 
-/** `work` on every item, at most `size` side by side; the results stand in the order of the items. */
+/** Runs `work` on every item, at most `size` in parallel; returns the results in the order of the items. */
 export async function inBatches<Item, Result>(
   items: readonly Item[],
   size: number,

@@ -1,27 +1,27 @@
 /**
- * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
- * table in `verbs.ts`, whose head says what holds for all.
+ * Verbs of an installation, called without an agent's address: deadline set, fair order, locks, webhook slots, provider
+ * limiter, budgets. A part of the table in `verbs.ts`, whose header has the common rules.
  */
 import { flag, int, list, optional, real, rows, text, texts, word } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
-/** The verbs of an installation. */
+/** Verbs of an installation. */
 export const INSTALLATION_VERBS = {
-  /** A sweeper must check the agent in `in_ms`, or earlier if that stands already. Comes before the verb that needs it. */
+  /** Makes a sweeper check the agent in `in_ms`, or earlier if its deadline is earlier. Sent before the verb that needs it. */
   "deadline-hint": {
     keys: ["deadlines", "hint_grace", "parents", "tenant_parents"],
     context: ["grace_ms", "usage_ttl_ms"],
-    args: { member: text, /** That was active now. */ parent: optional(text), in_ms: int },
+    args: { member: text, /** The parent that is active now. */ parent: optional(text), in_ms: int },
     answers: { hinted: { at: int } },
   },
-  /** The agents that are due; they come due again after `hidden_ms` unless moved or removed. */
+  /** Returns the agents that are due; they are due again after `hidden_ms` unless moved or removed. */
   "deadline-due": {
     keys: ["deadlines", "hint_grace"],
     context: [],
     args: { limit: int, hidden_ms: int },
-    answers: { due: { /** All have it now. */ score: int, members: rows({ member: text, grace: text }) } },
+    answers: { due: { /** Their new score. */ score: int, members: rows({ member: text, grace: text }) } },
   },
-  /** The time of the next check of each member, or none (`at` empty), unless it was hinted at since it was seen. */
+  /** Sets the time of each member's next check, or none (`at` empty), unless a hint came since the caller read the member. */
   "deadline-move": {
     keys: ["deadlines", "hint_grace"],
     context: [],
@@ -29,14 +29,14 @@ export const INSTALLATION_VERBS = {
     lists: { moves: list("member", "seen_score", "seen_grace", "at") },
     answers: { moved: {} },
   },
-  /** Gives a wake that was just added its place in the line, by tenant, then parent. `gone`: a worker has it, or it has one. */
+  /** Moves a new wake to its place in line: by tenant, then parent. `gone`: a worker has it, or it has a place already. */
   "fair-rank": {
     keys: ["ranked_wakes", "wake_job", "fair_period", "fair_tenant"],
     context: [],
     args: { job_id: text, fair_parent: text },
     answers: { ranked: { place: int }, gone: {} },
   },
-  /** Writes down that an operator paused the installation, unless that stands already; also while memory is full. */
+  /** Notes that an operator paused the installation, unless a pause is in force; works also when memory is full. */
   pause: {
     keys: ["paused"],
     context: [],
@@ -50,14 +50,14 @@ export const INSTALLATION_VERBS = {
     args: { key_id: text, /** The key as JSON, with `revoked_at`. */ revoked: text },
     answers: { revoked: {} },
   },
-  /** Takes a lock for `ms`, or keeps it; `taken`: another token holds it. */
+  /** Takes a lock for `ms`, or extends it; `taken`: another token holds it. */
   "lock-hold": {
     keys: ["lock"],
     context: [],
     args: { token: text, ms: int },
     answers: { held: {}, taken: {} },
   },
-  /** Gives a lock up, if `token` holds it. */
+  /** Releases a lock if `token` holds it. */
   "lock-release": {
     keys: ["lock"],
     context: [],
@@ -65,8 +65,9 @@ export const INSTALLATION_VERBS = {
     answers: { released: {} },
   },
   /**
-   * Takes the slot to push for a parent, for `ms`; `later`: another process has it and will look once more, or a receiver that
-   * did not answer has its pause. `retry_in_ms`: until what the receiver refused is tried again; this slot is for what has come since.
+   * Takes the slot to push for a parent, for `ms`. `later`: another process has it and will check once more, or the pause
+   * after a receiver's silence is not over. `retry_in_ms`: time until refused entries are retried; until then the slot is
+   * for newer ones.
    */
   "webhook-begin": {
     keys: ["webhooks_due", "webhook_holders"],
@@ -75,8 +76,8 @@ export const INSTALLATION_VERBS = {
     answers: { begun: { retry_in_ms: optional(int) }, later: {} },
   },
   /**
-   * Keeps the slots of a process for `ms`; `lost` are those that passed to another, or were taken back. Then takes up to `limit`
-   * slots whose time has come. `next_ms`: until the time of the next one.
+   * Extends the slots of a process for `ms`; `lost` are those that it no longer has. Then takes up to `limit` slots that are
+   * due. `next_ms`: time until the next one is due.
    */
   "webhook-due": {
     keys: ["webhooks_due", "webhook_holders"],
@@ -86,8 +87,8 @@ export const INSTALLATION_VERBS = {
     answers: { due: { lost: texts, taken: texts, next_ms: optional(int) } },
   },
   /**
-   * Gives a slot up, if `token` still has it: for good, or until a retry in `in_ms`. `refused`: the receiver lives, and what comes
-   * does not wait for the retry. `again`: the next slot is due at once, for another process heard of a reply.
+   * Releases a slot if `token` still has it: for good, or until a retry in `in_ms`. `refused`: the receiver lives, and newer
+   * entries do not wait for the retry. `again`: another process heard of a reply, so the next slot is due at once.
    */
   "webhook-end": {
     keys: ["webhooks_due", "webhook_holders"],
@@ -95,7 +96,7 @@ export const INSTALLATION_VERBS = {
     args: { member: text, token: text, in_ms: optional(int), refused: flag },
     answers: { ended: {}, again: {}, lost: {} },
   },
-  /** May this run call its provider now, and if not, when does it ask again? */
+  /** Tells whether this run may call its provider now, and if not, when it must ask again. */
   "limiter-acquire": {
     keys: ["paused", "limiter", "holders", "waiting"],
     context: [],
@@ -104,7 +105,7 @@ export const INSTALLATION_VERBS = {
       /** The call has begun and keeps its slot. */
       under_way: flag,
       slot_ms: int,
-      /** How long a closed limiter may keep a run from asking; one whose slots are taken; between two appointments. */
+      /** Longest wait at a closed limiter; wait when all slots are taken; interval between two appointments. */
       ask_ms: int,
       no_slot_ms: int,
       spacing_ms: int,
@@ -112,7 +113,7 @@ export const INSTALLATION_VERBS = {
     },
     answers: { open: { at: int, slot: flag }, wait: { wait_ms: int, reason: text }, paused: {} },
   },
-  /** A call is over; what it met slows, closes or opens the limiter for every worker. */
+  /** Reports the outcome of a call, which slows, closes or opens the limiter for every worker. */
   "limiter-release": {
     keys: ["limiter", "holders", "waiting", "limiters"],
     context: [],
@@ -134,7 +135,7 @@ export const INSTALLATION_VERBS = {
     },
     answers: { left: {}, first: {}, known: {} },
   },
-  /** Takes what a call may cost out of the budget `name`. `used_permille`: how much of it is used then. */
+  /** Reserves the estimated cost of a call in the budget `name`. `used_permille`: how much of it is used then. */
   "budget-reserve": {
     keys: ["budget", "reservation"],
     context: ["registry_ttl_ms", "reservation_ms"],
@@ -145,19 +146,19 @@ export const INSTALLATION_VERBS = {
       max_micro_usd: optional(int),
       /** Absent: the budget never refills. */
       window_ms: optional(int),
-      /** Granted in any case: the final call of a run, which reports what it has. */
+      /** Granted in any case: this is the final call of a run, which reports what it has. */
       forced: flag,
     },
     answers: { granted: { used_permille: int }, refused: { over: word("max_total_tokens", "max_cost") } },
   },
-  /** What the call took after all. */
+  /** Replaces the reservation by the real usage of the call. */
   "budget-settle": {
     keys: ["budget", "reservation"],
     context: [],
     args: { tokens: int, micro_usd: int },
     answers: { settled: {}, same: {} },
   },
-  /** What has been spent of the budget in its window. */
+  /** Returns the tokens and the money spent from the budget in its window. */
   "budget-usage": {
     keys: ["budget"],
     context: [],

@@ -1,6 +1,6 @@
 /**
- * An installation as one process sees it: every part of the protocol, composed over one connection, which stays
- * its owner's.
+ * An installation as one process sees it: every part of the protocol, composed over one connection,
+ * which the caller owns.
  */
 import type { Logger } from "../logger.ts";
 import { type Keys, keysUnder } from "../protocol/keys.ts";
@@ -28,7 +28,7 @@ export interface Installation {
   readonly pause: SteppedPause;
 }
 
-/** How an installation is set up; every process of one uses the same prefix and timing. */
+/** Setup of an installation; all its processes use the same prefix and timing. */
 export interface InstallationOptions {
   /** Prefix of all keys, default `saq`. */
   prefix?: string | undefined;
@@ -36,7 +36,7 @@ export interface InstallationOptions {
   logger?: Logger | undefined;
 }
 
-/** The installation on `redis`. `wakes.stop()` and `intakeQueue.stop()` are the caller's to call. */
+/** Returns the installation on `redis`. The caller must call `wakes.stop()` and `intakeQueue.stop()`. */
 export function openInstallation(
   redis: RedisClient,
   { prefix, timing = TIMING, logger }: InstallationOptions = {},

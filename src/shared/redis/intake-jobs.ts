@@ -1,12 +1,12 @@
 /**
- * The intake queue from the side that takes: tasks that any of BullMQ's clients adds as jobs, and those of schedules.
+ * The consumer side of the intake queue: takes tasks that BullMQ clients add as jobs, and those of schedules.
  *
- * Owns: the BullMQ worker that takes the jobs. Its neighbour `service/intake` says what becomes of one.
+ * Owns: the BullMQ worker that takes the jobs. Its neighbour `service/intake` decides how a job ends.
  *
  * 1. A job of a process that dies, or stops, is taken by another and finds its agent by its request key.
- * 2. A job that waits for its reply holds no place, neither here nor of a run: BullMQ is told that it was moved, and its lock is
- *    renewed here. However many wait, others begin.
- * 3. What is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
+ * 2. A job that waits for its reply takes no slot, neither here nor of a run: this module tells BullMQ that the job was
+ *    moved, and renews its lock itself. However many wait, others begin.
+ * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
  */
 import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../clock.ts";
@@ -23,47 +23,47 @@ import { INTAKE_DONE_KEPT } from "./intake-queue.ts";
 /** Jobs that one process begins at once. */
 const CONCURRENCY = 100;
 const LOCK_MS = 10_000;
-/** A lock that comes here may be as old as half of {@link LOCK_MS}. */
+/** A lock may already be half of {@link LOCK_MS} old when its job begins to wait. */
 const RENEW_MS = LOCK_MS / 4;
-/** Locks that one script renews: Redis does nothing else meanwhile. */
+/** Locks that one script renews; Redis is blocked meanwhile. */
 const RENEWED_AT_A_TIME = 500;
-/** Longest text of a job's data: a sender may spell two bytes of UTF-8 in six characters. */
+/** Longest text of a job's data: a sender may encode two bytes of UTF-8 as six characters. */
 const DATA_MAX_CHARS = 3 * INTAKE_MAX_BYTES;
-/** What is too deep to be taken, but not deeper than this, is read: its parent can be told. */
+/** Data that is too deep to be accepted, but no deeper than this, is parsed, so that its parent can be told. */
 const READ_MAX_DEPTH = 1_000;
 const STALLED_CHECK_MS = 5_000;
-/** BullMQ must never fail a job by itself: it may have a sub-agent at work. */
+/** BullMQ must never fail a job by itself: the job's sub-agent may be running. */
 const NEVER = 1_000_000;
 const IDLE_LOOK_S = 1;
 
-/** What becomes of a job. */
+/** Outcome of a job. */
 export type JobEnd =
   | { status: "done"; value: unknown }
   | { status: "refused"; error: SubagentError }
-  /** `untilMs` comes back with the job. */
+  /** `untilMs` is stored in the job. */
   | { status: "later"; delayMs: number; untilMs?: number | undefined }
   /** Another process takes it. */
   | { status: "left" };
 
-/** A job whose reply has come; `taken` is called when it stands in the job. */
+/** A job whose reply has come; `taken` is called when the job has stored it. */
 export interface RepliedJob {
   status: "replied";
   value: unknown;
   taken: () => void;
 }
 
-/** What becomes of a job at once. `waits`: for its reply; `end` never rejects. */
+/** First outcome of a job. `waits`: it waits for its reply; `end` never rejects. */
 export type JobStep = JobEnd | { status: "waits"; end: Promise<JobEnd | RepliedJob> };
 
-/** A job as it came: anything may stand in its data. */
+/** A job as received; its data is unchecked. */
 export interface IntakeJob {
   id: string;
   data: unknown;
-  /** Why the data was not read. */
+  /** Reason why the data was not parsed. */
   unread?: string;
-  /** When it was to be taken at the earliest. */
+  /** Earliest time at which it was to be taken. */
   dueAtMs: number;
-  /** Until when it is worth a try, epoch ms; absent until an end said so. */
+  /** Time until which it is retried, epoch ms; absent until an outcome has set it. */
   untilMs?: number;
 }
 
@@ -71,11 +71,11 @@ export interface IntakeJob {
 export interface IntakeJobs {
   /** Begins to take jobs; waits for Redis. */
   start(): Promise<void>;
-  /** Takes no more; what `take` still does is to be ended by its owner. Resolves when all jobs are off our hands. */
+  /** Takes no more jobs; the caller ends running calls of `take`. Resolves when this process holds no job. */
   stop(): Promise<void>;
 }
 
-/** What an intake queue works with; `take` never rejects. `places`: jobs begun at once, default {@link CONCURRENCY}. */
+/** Dependencies of an intake queue; `take` never rejects. `places`: jobs begun in parallel, default {@link CONCURRENCY}. */
 export interface IntakeJobsParts {
   take(job: IntakeJob): Promise<JobStep>;
   clock: Clock;
@@ -83,7 +83,7 @@ export interface IntakeJobsParts {
   places?: number;
 }
 
-/** The worker of the intake queue on `redis`, not started. */
+/** Returns the worker of the intake queue on `redis`, not started. */
 export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobsParts): IntakeJobs {
   const { take, clock, logger } = parts;
   let isStopping = false;
@@ -97,7 +97,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
     if (step.status !== "waits") return endJob(job, step, clock, token);
     const ended = waiting.hold(job, token, step.end);
     if (isStopping) await ended;
-    // BullMQ leaves a job alone that says so, and takes another in its place.
+    // After this error BullMQ leaves the job alone, and takes another in its place.
     throw new DelayedError();
   };
   const worker = openWorker(redis, keys, perform, parts);
@@ -110,7 +110,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
       await worker.waitUntilReady();
     },
     async stop() {
-      // Closing waits for the jobs in hand, and can be forced only before it has begun to wait.
+      // Closing waits for active jobs, and can be forced only before it has begun to wait.
       const isAway = redis.status !== "ready";
       isStopping = true;
       if (!isAway) {
@@ -138,7 +138,7 @@ class WaitingJobs {
     this.#logger = logger;
   }
 
-  /** Keeps the job's lock until `end`, and ends it then; resolves when that is done. */
+  /** Renews the job's lock until `end`, then ends the job; resolves when that is done. */
   hold(job: Job, token: string, end: Promise<JobEnd | RepliedJob>): Promise<void> {
     const ended = this.#end(job, token, end);
     this.#jobs.set(job, { token, ended });
@@ -150,7 +150,7 @@ class WaitingJobs {
     await Promise.all([...this.#jobs.values()].map(({ ended }) => ended));
   }
 
-  /** Renews no more. */
+  /** Stops renewing. */
   stop(): void {
     this.#stopped.abort();
   }
@@ -159,7 +159,7 @@ class WaitingJobs {
     try {
       await endWaiting(job, await end, this.#clock, token);
     } catch (error) {
-      // Its lock runs out, and the next process finds the same reply.
+      // Its lock expires, and the next process finds the same reply.
       const problem = messageOf(error);
       this.#logger.warn({ job: job.id, problem }, "An intake job was not ended; it is taken again");
     } finally {
@@ -174,7 +174,7 @@ class WaitingJobs {
       for (let from = 0; from < held.length; from += RENEWED_AT_A_TIME) {
         const some = held.slice(from, from + RENEWED_AT_A_TIME);
         const [ids, tokens] = [some.map(({ id }) => id), some.map(({ token }) => token)];
-        // One that was not renewed is taken again.
+        // A job whose lock was not renewed is taken again.
         await this.#worker.extendJobLocks(ids, tokens, LOCK_MS).catch(() => []);
       }
       await this.#clock.sleep(RENEW_MS, this.#stopped.signal);
@@ -183,12 +183,12 @@ class WaitingJobs {
   }
 }
 
-/** BullMQ's progress of a job is zero until one is noted. */
+/** BullMQ's progress of a job is zero until one is set. */
 function isTime(progress: unknown): progress is number {
   return typeof progress === "number" && progress > 0;
 }
 
-/** The job's return value, or what BullMQ wants to have thrown where it has none. */
+/** Ends an active job: returns its value, or throws the error that BullMQ expects. */
 async function endJob(job: Job, end: JobEnd, clock: Clock, token: string): Promise<unknown> {
   switch (end.status) {
     case "done":
@@ -204,7 +204,7 @@ async function endJob(job: Job, end: JobEnd, clock: Clock, token: string): Promi
   }
 }
 
-/** Ends a job of which BullMQ was told that it was moved. */
+/** Ends a job that waited, which BullMQ believes moved. */
 async function endWaiting(job: Job, end: JobEnd | RepliedJob, clock: Clock, token: string): Promise<void> {
   switch (end.status) {
     case "replied":
@@ -228,18 +228,18 @@ function failureOf({ error }: JobEnd & { status: "refused" }): UnrecoverableErro
 }
 
 async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, token: string) {
-  // Not noted, it is tried longer; thrown, it would fail the job.
+  // If this fails, the job is only retried longer; an error would fail the job.
   if (end.untilMs !== undefined && end.untilMs !== job.progress)
     await job.updateProgress(end.untilMs).catch(() => {});
   await job.moveToDelayed(clock.now() + end.delayMs, token);
 }
 
 /**
- * BullMQ reads a job's texts as JSON before anybody sees it: what is no JSON would be taken again and again, and what is too long
- * or too deep would take the thread and its memory.
+ * BullMQ worker that checks a job's data before BullMQ parses it. Otherwise a job with invalid JSON would be taken again and
+ * again. Data that is too long or too deep would block the thread and fill its memory.
  */
 class IntakeWorker extends Worker {
-  /** Why the data of a job was not read. */
+  /** Reason why the data of a job was not parsed. */
   readonly unread = new WeakMap<Job, string>();
 
   protected override createJob(json: Parameters<Worker["createJob"]>[0], id: string): Job {

@@ -1,6 +1,6 @@
 /**
- * The intake queue from the side that adds: tasks that wait for their time, and those of schedules. Any of BullMQ's clients
- * adds to it as well. Its neighbour `intake-jobs.ts` takes them. BullMQ is loaded with the first use.
+ * The producer side of the intake queue: tasks that wait for their time, and those of schedules. Other BullMQ clients add to
+ * it as well. Its neighbour `intake-jobs.ts` takes them. BullMQ is loaded at the first use.
  */
 import type { Queue } from "bullmq";
 import type { Keys } from "../protocol/keys.ts";
@@ -9,35 +9,35 @@ import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { DELAYED_SCORE, EVENTS_KEPT, openBullQueue } from "./wake-queue.ts";
 
-/** Jobs that are over and stay visible, at most. */
+/** Most finished jobs that stay visible. */
 export const INTAKE_DONE_KEPT = 10_000;
 
-/** When a schedule comes due: by a cron pattern in a time zone, or every so many ms from `startDate` (epoch ms). */
+/** Recurrence of a schedule: a cron pattern in a time zone, or an interval `every` in ms from `startDate` (epoch ms). */
 export type Recurrence = { pattern: string; tz?: string } | { every: number; startDate: number };
 
-/** The queue from the side that adds. */
+/** The producer side of the queue. */
 export interface IntakeQueue {
-  /** Adds a job, to be taken not before `delayMs`; does nothing where one of this id is known. */
+  /** Adds a job that is taken after `delayMs`; does nothing if its id is known. */
   add(id: string, wish: object, delayMs?: number): Promise<void>;
-  /** Takes a job away that no process has taken. */
+  /** Removes a job that no process has taken. */
   remove(id: string): Promise<void>;
-  /** `waiting` until the job has ended; `unknown`: it was never added, or ended long ago. */
+  /** Reads the state of a job: `waiting` until it has ended; `unknown`: it was never added, or ended long ago. */
   stateOf(id: string): Promise<"waiting" | "over" | "unknown">;
-  /** Rejects with what the reader of cron patterns throws where it cannot read this one; `nowMs`: epoch ms. */
+  /** Rejects with the error of the cron parser if it cannot parse this pattern; `nowMs`: epoch ms. */
   check(rhythm: Recurrence, nowMs: number): Promise<void>;
-  /** A job each time the schedule comes due, from now on; what came due while no process took jobs becomes one. */
+  /** Adds a job each time the schedule is due, from now on; times missed while no process took jobs become one job. */
   repeat(id: string, rhythm: Recurrence, wish: object): Promise<void>;
-  /** No more jobs of that schedule; idempotent. */
+  /** Ends the jobs of that schedule; idempotent. */
   endRepeat(id: string): Promise<void>;
-  /** When the schedule comes due next, epoch ms. */
+  /** Reads when the schedule is due next, epoch ms. */
   nextAt(id: string): Promise<number | undefined>;
-  /** How many jobs a process that takes them would find now: those whose time has come, by Redis' clock. */
+  /** Counts the jobs that a consumer would find now: those whose time has come, by Redis' clock. */
   due(): Promise<number>;
-  /** Forgets the queue; the connection stays its owner's. */
+  /** Closes the queue, but not the connection. */
   stop(): Promise<void>;
 }
 
-/** The intake queue on `redis`; made at the first use, when Redis is there. */
+/** Returns the intake queue on `redis`; BullMQ's queue is made at the first use. */
 export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
   let queue: Promise<TaskJobs> | undefined;
   const opened = () => {

@@ -1,13 +1,14 @@
 /**
- * The intake stream: what programs without this library have handed in and no worker has handed over yet.
+ * The intake stream: entries of programs without this library that no worker has processed yet.
  *
- * Owns: a group of consumers, one a process. Its neighbour `service/intake` says what becomes of an entry.
+ * Owns: a group of consumers, one per process. Its neighbour `service/intake` decides how an entry ends.
  *
- * 1. An entry leaves the stream when it is done, never before: what a dead process had read is claimed by another.
- * 2. An entry that was delivered {@link INTAKE_DELIVERIES} times without an outcome is delivered no more, and is not read again:
- *    reading it may be what ends its readers. It stays in the stream for the operator, and is named in `intakeRefused`.
+ * 1. An entry leaves the stream when it is done, never before: entries that a dead process had read are claimed by another.
+ * 2. An entry that was delivered {@link INTAKE_DELIVERIES} times without an outcome is delivered no more, and is not read
+ *    again: reading it may be what ends its readers. It stays in the stream for the operator, and is named in
+ *    `intakeRefused`.
  *
- * `read` blocks its connection, so that one is its caller's own; everything else goes over the other.
+ * `read` blocks its connection, so the caller gives it one of its own; everything else uses the other.
  */
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
@@ -17,11 +18,11 @@ import type { RedisClient } from "./connection/connection.ts";
 const GROUP = "workers";
 /** Entries read at once. */
 const BATCH = 32;
-/** `read` waits so long for an entry; one that was lost on the way is claimed. */
+/** `read` waits this long for an entry. An entry whose answer was lost is claimed. */
 const BLOCK_MS = 1_000;
-/** An entry that its reader has left for so long is claimed by another. */
+/** Another process claims an entry that its reader has had for this long. */
 const CLAIM_AFTER_MS = 5_000;
-/** A reader without entries that has not asked for so long is forgotten. */
+/** A reader without entries is deleted if it has asked for nothing for this long. */
 const FORGET_AFTER_MS = 3_600_000;
 const REFUSED_KEPT = 1_000;
 
@@ -29,7 +30,7 @@ const REFUSED_KEPT = 1_000;
 export const INTAKE_DELIVERIES = 5;
 const NO_OUTCOME = `delivered ${INTAKE_DELIVERIES} times without an outcome; it stays in the stream, read it with XRANGE`;
 
-/** One entry as it stands in the stream: its id, its fields and values in turn, and how often it was delivered, with this time. */
+/** One entry of the stream: its id, alternating fields and values, and the number of its deliveries, this one included. */
 export interface IntakeEntry {
   id: string;
   flat: readonly string[];
@@ -38,21 +39,21 @@ export interface IntakeEntry {
 
 /** See the module's header. */
 export interface IntakeStream {
-  /** New entries; waits a second for the first. Rejects when the connection is closed. */
+  /** Reads new entries; waits a second for the first. Rejects when the connection is closed. */
   read(): Promise<IntakeEntry[]>;
-  /** Entries that another reader, or an earlier `read`, has left behind; also forgets readers that are gone. */
+  /** Claims entries that another reader, or an earlier `read`, has left behind; also deletes readers that are gone. */
   claim(): Promise<IntakeEntry[]>;
-  /** Takes an entry out. Idempotent. */
+  /** Removes an entry. Idempotent. */
   done(id: string): Promise<void>;
-  /** Leaves an entry for a later `claim`, as if it had not been delivered: what is in its way will pass. */
+  /** Leaves an entry for a later `claim`, as if it had not been delivered: its obstacle will pass. */
   keep(id: string): Promise<void>;
-  /** Notes an entry that names no parent to tell, with the reason, for the operator. */
+  /** Notes an entry without a parent that could be told, with the reason, for the operator. */
   setAside(id: string, reason: string): Promise<void>;
-  /** Leaves the group, unless entries are in hand: those are claimed by others. */
+  /** Leaves the group, unless this process holds entries: other processes claim those. */
   leave(): Promise<void>;
 }
 
-/** The stream on `redis`, read over `blocking` as `consumer`, a name that no other process has. */
+/** Returns the stream on `redis`, read over `blocking` as `consumer`, a name that no other process has. */
 export function createIntakeStream(
   redis: RedisClient,
   blocking: RedisClient,
@@ -71,13 +72,13 @@ export function createIntakeStream(
   return {
     async read() {
       const answer = await inGroup(() => readNew(blocking, intake, consumer));
-      // One stream was asked: its name, then its entries.
+      // The answer has one stream: its name, then its entries.
       const stream: unknown = Array.isArray(answer) ? answer[0] : undefined;
       return entriesIn(Array.isArray(stream) ? stream[1] : undefined, new Map());
     },
     async claim() {
       const found = await inGroup(() => pendingIn(redis, intake, claimedTo));
-      // Those that wait for something come again after all others.
+      // Entries that wait for something are claimed again after all others.
       claimedTo = found.length < BATCH ? undefined : found.at(-1)?.id;
       const spent = found.filter(({ deliveries }) => deliveries >= INTAKE_DELIVERIES);
       for (const id of await claimed(spent, "JUSTID").then(idsIn)) {
@@ -108,7 +109,7 @@ function readNew(blocking: RedisClient, intake: string, consumer: string): Promi
   return blocking.xreadgroup(...as, "STREAMS", intake, ">");
 }
 
-/** Makes the group where it is missing: at the first use, and after a Redis that forgot it. */
+/** Runs `work`; creates the group if it is missing: at the first use, and after Redis has lost it. */
 async function withGroup<T>(redis: RedisClient, intake: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -148,7 +149,7 @@ interface Pending {
   deliveries: number;
 }
 
-/** Entries behind `after` that a reader has had for too long, and how often each was delivered. */
+/** Reads entries after `after` that a reader has had for too long, and how often each was delivered. */
 async function pendingIn(redis: RedisClient, intake: string, after?: string): Promise<Pending[]> {
   const from = after === undefined ? "-" : `(${after}`;
   const found = await redis.xpending(intake, GROUP, "IDLE", CLAIM_AFTER_MS, from, "+", BATCH);
@@ -158,10 +159,10 @@ async function pendingIn(redis: RedisClient, intake: string, after?: string): Pr
   });
 }
 
-/** `before`: how often an entry was delivered before this time, where it was. */
+/** Parses entries. `before`: the number of earlier deliveries of an entry, if any. */
 function entriesIn(found: unknown, before: ReadonlyMap<string, number>): IntakeEntry[] {
   if (!Array.isArray(found)) return [];
-  // An entry that was taken out while it was being claimed comes without fields.
+  // An entry that was removed while it was being claimed has no fields.
   return found.flatMap((each: unknown) => {
     if (!Array.isArray(each) || !Array.isArray(each[1])) return [];
     const id = String(each[0]);

@@ -1,10 +1,10 @@
 /**
- * Which type each key of an installation has, by its name; and what a read does about a key that has another one, which another
- * program made. Pure.
+ * The type of each key of an installation, by its name, and the handling of keys of the wrong type, which another program
+ * made. Pure.
  */
 import type { AgentKeys, Keys, ParentKeys } from "../protocol/keys.ts";
 
-/** The type of every key of a parent and of an agent, by the part of its name. Channels have none. */
+/** Types of the keys of a parent and of an agent, by the part of their name. Channels have none. */
 const PARENT_TYPES = {
   registry: "hash",
   live: "hash",
@@ -34,7 +34,7 @@ const AGENT_TYPES = {
 } satisfies Record<keyof AgentKeys, string>;
 const PART = /^\{[^{}]+\}:(?:(agent):[^:]+(?::([a-z]+).*)?|([a-z]+).*)$/s;
 
-/** Every key that the whole installation shares, by its type; a name that ends in `:` is the beginning of several. */
+/** Returns the keys that the whole installation shares, by type; a name that ends in `:` is a prefix of several. */
 function sharedKeys(keys: Keys): Readonly<Record<string, readonly string[]>> {
   return {
     string: [keys.paused, keys.callbackLock, keys.fairPeriod, keys.worker(""), keys.reservation("")],
@@ -48,7 +48,7 @@ function sharedKeys(keys: Keys): Readonly<Record<string, readonly string[]>> {
   };
 }
 
-/** The type of the keys that BullMQ keeps of a queue, by the last part of the name. */
+/** Types of BullMQ's keys of a queue, by the last part of the name. */
 const QUEUE_TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     wait: "list",
@@ -66,10 +66,10 @@ const QUEUE_TYPES: ReadonlyMap<string, string> = new Map(
     pc: "string",
   }),
 );
-/** How the jobs of wakes are called; the jobs of the intake queue may have any name. */
+/** Names of the jobs of wakes; jobs of the intake queue may have any name. */
 const WAKE_JOB = /^sa-[0-9a-f]+\.\d+$/;
 
-/** Answers which type the key of a name must have; undefined for keys that are not ours, or of which we do not know it. */
+/** Returns a function from a key to the type that it must have; undefined for keys that are not ours, or whose type is unknown. */
 export function createKeyTypes(prefix: string, keys: Keys): (key: string) => string | undefined {
   const shared = Object.entries(sharedKeys(keys)).flatMap(([type, names]) =>
     names.map((name) => [name, type] as const),
@@ -93,12 +93,12 @@ function typeOfParentKey(name: string): string | undefined {
   return new Map(Object.entries(agent ? AGENT_TYPES : PARENT_TYPES)).get(agent ? ofAgent : ofParent);
 }
 
-/** Whether Redis refused a command because a key is of another type. */
+/** Returns true if Redis refused a command because a key has the wrong type. */
 export function isWrongType(error: unknown): boolean {
   return error instanceof Error && error.message.includes("WRONGTYPE");
 }
 
-/** What `read` brings; `instead` where a key that it reads is of another type. */
+/** Resolves to the result of `read`, or to `instead` if a key that it reads has the wrong type. */
 export async function unlessMistyped<T>(read: Promise<T>, instead: T): Promise<T> {
   try {
     return await read;

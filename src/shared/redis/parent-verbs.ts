@@ -1,6 +1,7 @@
 /**
- * The verbs of a parent, called with any address of it, and of its reply channel and its counters, called with that of the agent
- * that an entry or a cost is of: a part of the table in `verbs.ts`, whose head says what holds for all.
+ * Verbs of a parent, its reply channel and its counters: a part of the table in `verbs.ts`, whose header has the common
+ * rules. A verb of the parent is called with any of its addresses; one of a channel entry or a cost, with the address of its
+ * agent.
  */
 
 import type { Usage } from "../protocol/content.ts";
@@ -8,7 +9,7 @@ import { NOTHING_DONE, progressJson, type RunProgress } from "../protocol/reply.
 import { flag, int, json, optional, text, texts } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
-/** What one call used and cost. */
+/** Usage and cost of one call. */
 export interface Bought {
   usage: Usage;
   cost_usd: number;
@@ -16,31 +17,31 @@ export interface Bought {
 
 const bought = json<Bought>((spent) => progressJson({ ...NOTHING_DONE, ...spent }));
 
-/** The verbs of a parent, its channel and its counters. */
+/** Verbs of a parent, its channel and its counters. */
 export const PARENT_VERBS = {
   /**
-   * Books a call that was bought and could not be committed, or that Redis has forgotten: into the parent's counters, once
-   * a purchase id, also for an agent that has ended. `same`: it was booked; `committed`: log or transcript have its entry;
-   * `unknown`: nothing tells whether it is in the counters.
+   * Adds a call that was bought but not committed, or that Redis has forgotten, to the parent's counters: once per purchase
+   * id, also for an agent that has ended. `same`: it was booked before. `committed`: the log or the transcript has its
+   * entry. `unknown`: no data tells whether the counters include it.
    */
   charge: {
     keys: ["record", "usage", "log", "transcript"],
     context: ["usage_ttl_ms", "stored_counts"],
     args: {
       purchase_id: text,
-      /** What it used and cost, as a progress. */
+      /** Usage and cost of the call, in the form of a progress. */
       bought,
       entry_key: optional(text),
-      /** One of those that were to be committed. */
+      /** An entry that was to be committed with it. */
       entry: optional(text),
-      /** How one begins that was committed. */
+      /** The beginning of an entry that was committed. */
       head: optional(text),
     },
     answers: { charged: {}, same: {}, committed: {}, unknown: {} },
   },
   /**
-   * Writes down what the parent's agents inherit. `registered`: it differs from what stood there, and its version is one
-   * more; `same`: it stands there already. The agents that live keep what they were spawned with.
+   * Stores the profile that the parent's agents inherit. `registered`: it differs from the stored one, the version goes up
+   * by one. `same`: it is stored already. Living agents keep the profile that they were spawned with.
    */
   register: {
     keys: ["profile"],
@@ -54,7 +55,7 @@ export const PARENT_VERBS = {
       same: { profile_version: int, registered_at: int },
     },
   },
-  /** Writes a schedule down; `known`: one that stands there, else `gone`. `full`: the parent has no room for a new one. */
+  /** Stores a schedule. With `known` it must exist already, else `gone`. `full`: the parent has no room for a new one. */
   schedule: {
     keys: ["schedules"],
     context: ["max_schedules"],
@@ -62,8 +63,8 @@ export const PARENT_VERBS = {
     answers: { stored: {}, full: {}, gone: {} },
   },
   /**
-   * Notes how a round of pushing ended: with a `problem`, or as it should. `other`: the webhook that has this `secret` was removed
-   * or set anew, and nothing was noted.
+   * Notes the result of a round of pushes: a `problem`, or none. `other`: the webhook with this `secret` was removed or set
+   * anew, and nothing was noted.
    */
   "webhook-report": {
     keys: ["webhook"],
@@ -78,7 +79,7 @@ export const PARENT_VERBS = {
     },
     answers: { noted: {}, other: {} },
   },
-  /** A process of the parent lives: its agents follow it no earlier than `parent_lease_ms` from now. */
+  /** Renews the lease of a parent: its agents do not follow it for `parent_lease_ms` from now. */
   hold: {
     keys: ["parent_lease"],
     context: ["request_ttl_ms"],
@@ -86,8 +87,8 @@ export const PARENT_VERBS = {
     answers: { held: { at: int } },
   },
   /**
-   * What a sweeper that checks the parent has to do. `held`: check again at `at`; `gone`: ask `overdue` about each of these
-   * live agents, and check again; `no_agents`: none lives, forget the parent.
+   * Tells a sweeper what to do about the parent. `held`: check again at `at`. `gone`: ask `overdue` about each of these live
+   * agents, and check again. `no_agents`: none lives, forget the parent.
    */
   orphans: {
     keys: ["parent_lease", "live"],
@@ -96,8 +97,8 @@ export const PARENT_VERBS = {
     answers: { held: { at: int }, gone: { uids: texts, at: int }, no_agents: {} },
   },
   /**
-   * Tells a parent that a wish from the intake was refused: the reply of an agent that never was, whose `uid` is the
-   * caller's. `request_key` names the wish; `same`: it was told before.
+   * Tells a parent that an intake request was refused: writes the reply of an agent that was never made; the caller chooses
+   * its `uid`. `request_key` names the intake request. `same`: the parent was told before.
    */
   refuse: {
     keys: ["request", "replies", "webhook"],
@@ -106,14 +107,14 @@ export const PARENT_VERBS = {
       reply_id: text,
       agent_id: text,
       name: text,
-      /** How the sender named the wish. */
+      /** The sender's name for the intake request. */
       wish: optional(text),
       progress: json<RunProgress>(progressJson),
       summary: text,
     },
     answers: { refused: {}, same: {} },
   },
-  /** Takes a reply out of the channel. `first` for the reader that did; `token` names this ack, so that it may be repeated. */
+  /** Removes a reply from the channel. `first`: this ack removed it. `token` identifies the ack, so that it can be repeated. */
   ack: {
     keys: ["replies", "ack", "record", "text", "timeline", "timelines", "history", "transcript", "request"],
     context: ["uid", "request_ttl_ms", "kept_ms", "kept_fields"],

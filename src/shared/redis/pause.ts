@@ -1,12 +1,12 @@
 /**
- * The pause of an installation: an operator's "stop spending now". The pause is one key. Every worker
- * reads it once a second, and before a call when it knows nothing newer. The wake queue is paused as well, so that no
- * worker takes a run meanwhile.
+ * The pause of an installation: an operator's "stop spending now". The pause is one key. Every worker reads it once a
+ * second, and also before a call if its last read is too old. The wake queue is paused as well, so that no worker takes a
+ * run meanwhile.
  *
- * 1. Whatever fails half-way leaves the key set, or the installation running: never a queue that stands still for a
- *    reason that no process can read. The same call again finishes it.
- *    While Redis has no memory left, the key alone is set: nothing is claimed then, and no call begins afterwards either.
- * 2. Spawns, messages and destroys go on; nothing is lost by waiting, but a message's `max_age` is not put off.
+ * 1. A failure half-way leaves the key set, or the installation running: never a queue that stands still for a reason that
+ *    no process can read. The same call again finishes it. While Redis has no memory left, only the key is set: no run is
+ *    claimed then, and no call begins afterwards either.
+ * 2. Spawns, messages and destroys continue; nothing is lost by waiting, but a message's `max_age` is not extended.
  */
 import { z } from "zod";
 import { type Clock, systemClock } from "../clock.ts";
@@ -20,16 +20,16 @@ import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 import { createWakeQueue } from "./wake-queue.ts";
 
-/** A worker believes for so long what it has read of pause and limits: no call begins on older knowledge. */
+/** A worker trusts its last read of pause and limits this long: no call begins on older knowledge. */
 export const PAUSE_KNOWN_MS = 1_500;
 
-/** Why: 1 to 500 characters for people. */
+/** Reason of a pause: 1 to 500 characters, for people. */
 export const PauseReason = z.string().min(1).max(500);
 
-/** What stands in Redis while an installation is paused; `at` is ISO 8601. */
+/** Value of the key while an installation is paused; `at` is ISO 8601. */
 const PauseNote = z.object({ v: z.literal(1), at: z.string(), reason: PauseReason.optional() });
 
-/** Since when an installation is paused, and what the operator said. */
+/** Start of a pause and the operator's reason. */
 export interface PauseState {
   /** ISO 8601. */
   at: string;
@@ -43,24 +43,24 @@ export interface Pause {
    * begun before it resolves may still end.
    */
   pause(reason?: string): Promise<PauseState>;
-  /** Goes on; resolves to what stood, undefined when the installation was not paused. */
+  /** Resumes; resolves to the pause that it ended, undefined if the installation was not paused. */
   resume(): Promise<PauseState | undefined>;
-  /** What stands; undefined while the installation is not paused. */
+  /** Reads the pause in force; undefined while the installation is not paused. */
   state(): Promise<PauseState | undefined>;
 }
 
-/** A pause in its two steps, for a caller whose call has less time than both take. */
+/** A pause in its two steps, for a caller that has no time for both. */
 export interface SteppedPause extends Pause {
   /** As `pause`, but calls may still begin until {@link SteppedPause.known}. */
   begin(reason?: string): Promise<PauseState>;
-  /** Resolves when every worker knows what was written before, or asks before it calls. */
+  /** Resolves when every worker knows the state written before, or asks before it calls. */
   known(): Promise<void>;
 }
 
-/** The pause of the installation that `keys` name. */
+/** Returns the pause of the installation that `keys` name. */
 export function createPause(redis: RedisClient, keys: Keys, clock: Clock = systemClock): SteppedPause {
   const scripts = loadScripts(redis, keys, TIMING);
-  // A key of another type holds calls back as well: scripts ask only whether it is there.
+  // A key of the wrong type also stops calls: scripts check only that it exists.
   const state = async () => decode(await unlessMistyped(redis.get(keys.paused), ""));
   const queue = async (work: "pause" | "resume") => {
     const wakes = createWakeQueue(redis, keys);
@@ -92,14 +92,14 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
       const stood = await state();
       await queue("resume");
       await redis.del(keys.paused);
-      // Of a pause that came in between, the key is taken: its queue must not stay behind.
+      // If a pause came in between, its key is deleted now: its queue must not stay paused.
       await queue("resume");
       return stood;
     },
   };
 }
 
-/** A note that this version cannot read pauses all the same. */
+/** Parses a note; one that this version cannot read also pauses. */
 function decode(text: string | null): PauseState | undefined {
   if (text === null) return undefined;
   try {

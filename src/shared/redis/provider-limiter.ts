@@ -1,14 +1,14 @@
 /**
- * The limiter before a provider: what one run learns there (429, 529, a refused credential) holds for all workers.
- * Owns the limiters' state in Redis, which expires by itself. Its neighbours: `worker/run/provider-limit.ts` decides what a run
- * does about an answer, `pause.ts` owns the pause that is asked in the same step.
+ * The limiter before a provider: a refusal that one run meets (429, 529, a refused credential) limits all workers. Owns the
+ * limiters' state in Redis, which expires by itself. Its neighbours: `worker/run/provider-limit.ts` decides how a run reacts
+ * to an answer, `pause.ts` owns the pause that is checked in the same step.
  *
  * 1. A healthy limiter has no state: asking writes nothing, and no worker reports the end of a call.
- * 2. A place is a lease, never a count: the place of a dead worker frees itself.
- * 3. After it was closed, a limiter first lets one call through. Each success adds one, up to half of what was in flight when it
- *    was last closed; from there each round adds one.
- * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `limiterAskMs` plus their
- *    place in the line: the limiter may have opened by then, or another limiter may be theirs.
+ * 2. A slot is a lease, never a count: the slot of a dead worker frees itself.
+ * 3. After it was closed, a limiter first lets one call through. Each success adds one, up to half of the calls in flight
+ *    when it was last closed; from there each round adds one.
+ * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `limiterAskMs` plus
+ *    their place in the line. The limiter may have opened by then, or another limiter may be theirs.
  */
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
@@ -18,57 +18,57 @@ import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** What a call met: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
+/** Outcome of a call: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
 export type LimiterOutcome = "ok" | "limited" | "denied" | "neutral";
 
-/** A call that may begin; `holdsSlot`: the limiter is slowed, the place must be kept and given back. */
+/** A call that may begin. `holdsSlot`: the limiter is slowed, and the call must renew and release its slot. */
 export interface Admission {
   status: "open";
-  /** When it was let in, epoch ms of Redis. */
+  /** Time of its admission, epoch ms of Redis. */
   enteredAt: number;
   holdsSlot: boolean;
 }
 
-/** The answer to a run that asks. `wait`: ask again after `waitMs`; `reason` is what closed or slowed the limiter. */
+/** The answer to a run that asks. `wait`: ask again after `waitMs`; `reason` is the cause of the limit. */
 export type LimiterAnswer =
   | Admission
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
 
-/** How a call ended. */
+/** The end of a call. */
 export interface LimiterRelease {
   outcome: LimiterOutcome;
-  /** What it met, for people: `rate_limited`, `authentication`, … */
+  /** Its result, for people: `rate_limited`, `authentication`, … */
   reason: string;
-  /** How long the provider asked to wait, ms; honoured up to a day. */
+  /** Wait that the provider asked for, ms; honoured up to a day. */
   retryAfterMs?: number;
 }
 
 /** A limiter that is not healthy, for readiness and doctor. */
 export interface LimiterState {
   name: string;
-  /** `slowed`: places are limited; `closed`: no call is let through; `denied`: the credential is refused. */
+  /** `slowed`: slots are limited; `closed`: no call is let through; `denied`: the credential is refused. */
   state: "slowed" | "closed" | "denied";
-  /** When calls are let through again, ISO 8601; absent when they are now. */
+  /** Time at which calls are let through again, ISO 8601; absent if they are now. */
   until?: string;
   reason: string;
-  /** Calls let through side by side, once it is open. */
+  /** Calls let through in parallel, once it is open. */
   limit?: number;
-  /** Calls that hold a place now. */
+  /** Calls that hold a slot now. */
   holders: number;
-  /** Runs that were told to come back. */
+  /** Runs that must ask again later. */
   waiting: number;
 }
 
 /** See the module's header. `run` is the uid of the agent: a run makes one call at a time. */
 export interface ProviderLimiter {
-  /** Asks whether `run` may call now; writes nothing while the limiter `name` is healthy. */
+  /** Asks if `run` may call now; writes nothing while the limiter `name` is healthy. */
   acquire(name: string, run: string): Promise<LimiterAnswer>;
-  /** Keeps the place of a call under way for another `leaseMs`. */
+  /** Extends the slot of a call under way by another `leaseMs`. */
   keep(name: string, run: string): Promise<void>;
   /**
-   * Says how a call ended. Needed when it held a place, and whenever it was `limited` or `denied`. `first`: no worker knew
-   * that the credential is refused; `known`: the limiter was closed for it already, this call says nothing about the run.
+   * Reports the end of a call. Required if it held a slot, or was `limited` or `denied`. `first`: no worker knew that the
+   * credential is refused. `known`: the limiter was closed for it already, so this run is not to blame.
    */
   release(
     name: string,
@@ -76,11 +76,11 @@ export interface ProviderLimiter {
     admission: Admission,
     how: LimiterRelease,
   ): Promise<"left" | "first" | "known">;
-  /** Every limiter that is not healthy, by name. */
+  /** Lists every limiter that is not healthy, by name. */
   list(): Promise<LimiterState[]>;
 }
 
-/** A limiter whose places are taken is asked again after this long. More than a worker's slot is held for. */
+/** A run that finds all slots taken asks again after this long: longer than a worker holds its slot for a wait. */
 const NO_PLACE_MS = 2_500;
 /** Interval at which waiting calls probe the provider, divided by their number. */
 const SPACING_MS = 200;
@@ -91,7 +91,7 @@ const LATEST_MS = 8_640_000_000_000_000;
 /** Names outlive every limiter. */
 const NAMES_TTL_MS = 2 * LONGEST_RETRY_AFTER_MS;
 
-/** The limiters on `redis`; `random` is a number in [0, 1). */
+/** Returns the limiters on `redis`; `random` returns a number in [0, 1). */
 export function createProviderLimiter(
   redis: RedisClient,
   keys: Keys,
@@ -153,7 +153,7 @@ function leaveArgs({ outcome, reason, retryAfterMs }: LimiterRelease, timing: Ti
   };
 }
 
-/** A limiter whose values no script wrote is told as `limiter-acquire` reads them: it may be closed for ever. */
+/** Reads a limiter, also one with values that no script wrote, as `limiter-acquire` does: it may be closed for ever. */
 async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<LimiterState | undefined> {
   const [now, fields, leases, waits] = await Promise.all([
     redisNowMs(redis),

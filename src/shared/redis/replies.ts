@@ -1,6 +1,6 @@
 /**
- * The durable reply channel of a parent: a stream of what is not acked yet. What this version cannot read is handed over
- * as unreadable: it blocks no reader, and stays in the channel for a reader that can.
+ * The durable reply channel of a parent: a stream of unacked entries. An entry that this version cannot read is returned as
+ * unreadable: it blocks no reader, and stays in the channel for a reader that can.
  */
 import { z } from "zod";
 import type { Logger } from "../logger.ts";
@@ -12,7 +12,7 @@ import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** One entry and where it stands in the stream. */
+/** One entry and its position in the stream. */
 export interface StreamEntry {
   /** Stream id; later entries have greater ones. */
   id: string;
@@ -20,33 +20,33 @@ export interface StreamEntry {
   entry: ChannelEntry;
 }
 
-/** An entry of a newer version, or one that is none: to be passed over. */
+/** An entry of a newer version, or a malformed one; readers skip it. */
 export interface UnreadableEntry {
   id: string;
   uid: string;
   entry: { kind: "unreadable"; reply_id: string };
 }
 
-/** What stands in the stream. */
+/** An item of the stream. */
 export type StreamItem = StreamEntry | UnreadableEntry;
 
-/** Whether this version can read an item. */
+/** Returns true if this version can read an item. */
 export function isReadable(item: StreamItem): item is StreamEntry {
   return item.entry.kind !== "unreadable";
 }
 
 /** See the module's header. */
 export interface ReplyStream {
-  /** Up to `count` unacked items behind `after` (`"0"` = from the oldest). */
+  /** Returns up to `count` unacked items after `after` (`"0"` = from the oldest). */
   read(parent: ParentAddress, after: string, count: number): Promise<StreamItem[]>;
-  /** Removes an entry; true for the first ack. `token` names this ack, so that a repeated one answers alike. */
+  /** Removes an entry; true for the first ack. `token` identifies this ack, so that a repeated one gets the same answer. */
   ack(parent: ParentAddress, entry: StreamItem, token: string): Promise<boolean>;
 }
 
-/** So many unreadable entries are remembered as reported. */
+/** Number of unreadable entries that are remembered as reported. */
 const REPORTED_MAX = 1_000;
 
-/** The reply stream on `redis`; `logger` hears of what cannot be read, of each entry once. */
+/** Returns the reply stream on `redis`; `logger` gets a warning about unreadable entries, once for each. */
 export function createReplyStream(
   redis: RedisClient,
   keys: Keys,
@@ -95,7 +95,7 @@ function decode(id: string, flat: string[]): StreamItem {
   return { id, uid, entry: { kind: "unreadable", reply_id } };
 }
 
-/** The entry that a ring of the doorbell carries; undefined for a ring of another version. */
+/** Returns the entry in a message of the doorbell; undefined for a message of another version. */
 export function itemOfRing(message: string): StreamItem | undefined {
   const ring = Ring.safeParse(jsonIn(message));
   return ring.success ? decode(...ring.data) : undefined;
@@ -103,7 +103,7 @@ export function itemOfRing(message: string): StreamItem | undefined {
 
 const Ring = z.tuple([z.string(), z.array(z.string())]);
 
-/** Throws for fields that this version does not understand. */
+/** Throws if this version does not understand the fields. */
 function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
   const {
     at,
@@ -131,19 +131,19 @@ function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
   });
 }
 
-/** The request key of the task that an entry ends, which is the id of its first message, read or not; "" where there is none. */
+/** Returns the request key of the task that an entry ends: the id of its first message, read or not; "" if there is none. */
 function requestKeyOf(entry: StreamItem["entry"]): string {
   return "message_ids" in entry ? (entry.message_ids[0] ?? entry.undelivered?.[0] ?? "") : "";
 }
 
-/** The ids in a text that separates them by blanks. */
+/** Returns the ids of a text that separates them by blanks. */
 function wordsOf(text: string): string[] {
   return text.split(" ").filter((word) => word !== "");
 }
 
 /**
- * The reply of the run that an agent's record stands at, as its channel had it, acked or not; undefined before the run's
- * end, and where an earlier version wrote the record.
+ * Returns the reply of the newest run in an agent's record, as its channel had it, acked or not; undefined before the run's
+ * end, and for a record that an earlier version wrote.
  */
 export function keptReply(record: AgentRecord): (StreamEntry & { entry: Reply }) | undefined {
   const { uid, reply: kept, progress, parent_id, agent_id, name, run } = record;
@@ -163,7 +163,7 @@ function isoOf(epochMs: string | undefined): string {
   return isoTime(Number(epochMs));
 }
 
-/** The pairs of a flat list, as Redis answers with fields and values or members and scores; a last one alone is left out. */
+/** Yields the pairs of a flat list, as Redis answers fields and values, or members and scores; skips a single last item. */
 export function* pairs(flat: readonly string[]): Generator<readonly [string, string]> {
   for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? "", flat[i + 1] ?? ""];
 }

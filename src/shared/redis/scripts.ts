@@ -1,11 +1,11 @@
 /**
- * Runs the verbs of the table: assembles each script (rules that several share, locals by name, its own file), sends it with
- * its keys and arguments, and decodes the answer. Scripts are idempotent: a worker's ioredis sends one again when its answer was lost.
- * The bytes of a command are put together here, once: ioredis flattens, checks and measures every argument of a command of
- * its own, which costs more than all the rest of a commit.
+ * Runs the verbs of the table: assembles each script (the shared rules, locals by name, its own file), sends it with its
+ * keys and arguments, and decodes the answer. Scripts are idempotent: a worker's ioredis re-sends one whose answer was lost.
+ * This module builds the bytes of a command itself: ioredis would flatten, check and measure every argument, which costs
+ * more than all the rest of a commit.
  *
  * 1. A connection gets the source with the first call of a script, and its digest from then on.
- * 2. A server that has forgotten the script (restarted, flushed, a new master) is sent the call once more, with the source.
+ * 2. If a server has forgotten the script (restarted, flushed, a new master), the call is sent once more, with the source.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -28,7 +28,7 @@ import {
 import { VERBS } from "./verbs.ts";
 
 type Table = typeof VERBS;
-/** The name of a verb. */
+/** Name of a verb. */
 export type VerbName = keyof Table;
 
 type Optional<C> = { [K in keyof C]: undefined extends ValueOf<C[K]> ? K : never }[keyof C];
@@ -41,11 +41,11 @@ type Parameters<V extends Verb> = Pick<
   (typeof KEY_PARAMETER)[V["keys"][number] & keyof typeof KEY_PARAMETER]
 >;
 
-/** What the caller of a verb gives: its arguments, its lists, and the words that name a key of it. */
+/** Input of a verb: its arguments, its lists, and the values that name its keys. */
 export type VerbInput<N extends VerbName> = Values<Table[N]["args"]> &
   ListsOf<Table[N]> &
   Parameters<Table[N]>;
-/** What a verb answers: its word as `status`, and the values that come with it. */
+/** Answer of a verb: its word as `status`, and the values that come with it. */
 export type VerbAnswer<N extends VerbName> = {
   [W in keyof Table[N]["answers"] & string]: { status: W } & Values<Table[N]["answers"][W]>;
 }[keyof Table[N]["answers"] & string];
@@ -54,7 +54,7 @@ export type VerbAnswer<N extends VerbName> = {
 export interface Scripts {
   /**
    * Runs verb `name` on the agent at `address`; undefined for a verb of the installation. Rejects with the connection's own
-   * error when Redis cannot be asked, with `protocol_violation` when the answer is none of the verb's.
+   * error if Redis cannot be asked, with `protocol_violation` if the verb has no such answer.
    */
   run<N extends VerbName>(
     name: N,
@@ -63,12 +63,12 @@ export interface Scripts {
   ): Promise<VerbAnswer<N>>;
 }
 
-/** Stands where a verb of the installation needs no address. */
+/** Placeholder address for a verb of the installation. */
 const NO_AGENT: AgentAddress = { tenant: "", parentId: "", uid: "" };
 const LUA_DIR = new URL("./lua/", import.meta.url);
 const lua = (file: string) => readFileSync(new URL(`${file}.lua`, LUA_DIR), "utf8");
 
-/** The source of a script as Redis gets it. A line `-- Include a, b.` of its header names the shared rules it uses. */
+/** Returns the source of a script as Redis gets it. A line `-- Include a, b.` in its header names the shared rules it uses. */
 export function luaSource(name: VerbName): string {
   const own = lua(name);
   const included = /^-- Include ([a-z, ]+)\.$/m.exec(own)?.[1]?.split(", ") ?? [];
@@ -76,7 +76,7 @@ export function luaSource(name: VerbName): string {
   return [lua("include/base"), localsOf(VERBS[name]), ...rules, own].join("\n");
 }
 
-/** Keys, context and arguments as locals of their names. */
+/** Returns Lua lines that define keys, context and arguments as locals of their names. */
 function localsOf({ keys, context, args, lists = {} }: Verb): string {
   const scalars = [
     ...context.map(
@@ -96,10 +96,10 @@ function localsOf({ keys, context, args, lists = {} }: Verb): string {
 
 let known: ReadonlyMap<VerbName, Script> | undefined;
 
-/** The verbs over `redis`. */
+/** Returns the verbs over `redis`. */
 export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scripts {
   const scripts = knownScripts();
-  // A run calls one verb time and again: what its last call began with is kept, and no more.
+  // A run calls the same verb many times: the opening of its last call is cached, and only that.
   const openings = new WeakMap<AgentAddress, Opening>();
   return {
     async run(name, at, input) {
@@ -118,17 +118,17 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
   };
 }
 
-/** All scripts, read once in a process: each knows by itself over which sockets it was sent. */
+/** Returns all scripts, read once per process; each records over which sockets it was sent. */
 function knownScripts(): ReadonlyMap<VerbName, Script> {
   known ??= new Map((Object.keys(VERBS) as VerbName[]).map((name) => [name, new Script(luaSource(name))]));
   return known;
 }
 
-/** A verb as it is sent and read: what its calls have in common is looked up once. */
+/** A verb prepared for sending and reading: the parts that all its calls share are computed once. */
 interface Form {
   readonly keys: readonly KeyName[];
   readonly context: Verb["context"];
-  /** The values of the caller that name a key. */
+  /** Names of the caller's values that name a key. */
   readonly parameters: readonly (keyof KeyParameters)[];
   readonly args: Fields;
   readonly lists: Lists;
@@ -155,15 +155,13 @@ const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [na
   Form
 >;
 
-/** What a call begins with: number of keys, keys and context, as they are sent. */
+/** The beginning of a call as it is sent: number of keys, keys and context. */
 interface Opening {
-  /** Of this verb. */
   readonly form: Form;
   readonly bulks: string;
   readonly count: number;
-  /** The first of the keys. */
   readonly key: string;
-  /** The caller's value that named a key. */
+  /** The caller's value that names a key. */
   readonly for: string | undefined;
 }
 
@@ -174,7 +172,7 @@ function openingOf(form: Form, context: VerbContext, given: Partial<KeyParameter
   return { form, bulks, count: words.length + 1, key, for: valueIn(form, given) };
 }
 
-/** Whether a call of that verb, on the same agent, begins with this; never where two values name keys. */
+/** Returns true if another call of this verb on the same agent begins alike; always false if two values name keys. */
 function beginsWith(opening: Opening, form: Form, given: Partial<KeyParameters>): boolean {
   return opening.form === form && form.parameters.length < 2 && opening.for === valueIn(form, given);
 }
@@ -183,7 +181,7 @@ function valueIn({ parameters: [name] }: Form, given: Partial<KeyParameters>): s
   return name && `${given[name]}`;
 }
 
-/** A script by its source. */
+/** A script, made from its source. */
 export class Script {
   readonly digest: string;
   readonly #byDigest: string;
@@ -198,8 +196,8 @@ export class Script {
   }
 
   /**
-   * Calls it. `bulks`: the number of keys, the keys and the arguments, `count` words in all; `key`: one of the keys, by which
-   * a cluster finds the node. Rejects as ioredis does.
+   * Calls the script. `bulks`: the number of keys, the keys and the arguments, `count` words in all. `key`: one of the keys,
+   * by which a cluster finds the node. Rejects as ioredis does.
    */
   async call(redis: RedisClient, bulks: string, count: number, key: string): Promise<unknown> {
     const call = new ScriptCommand(this, bulks, count, key);
@@ -212,7 +210,7 @@ export class Script {
     }
   }
 
-  /** The first words of a call over `socket`. */
+  /** Returns the first words of a call over `socket`. */
   openingFor(socket: object): string {
     if (this.#known.has(socket)) return this.#byDigest;
     this.#known.add(socket);
@@ -220,16 +218,16 @@ export class Script {
   }
 }
 
-/** Sent over another socket after a reconnect or a redirection, it is put together anew for that one. */
+/** The command of one call. After a reconnect or a redirection it is built again for the new socket. */
 class ScriptCommand extends Command {
-  /** Over which it was sent last. */
+  /** The socket over which it was sent last. */
   socket: object | undefined;
   readonly #script: Script;
   readonly #bulks: string;
   readonly #count: number;
 
   constructor(script: Script, bulks: string, count: number, key: string) {
-    // These arguments are never sent: of them ioredis learns the slot of a cluster, and what an error is about.
+    // These arguments are never sent: ioredis derives the cluster slot and the subject of an error from them.
     super("evalsha", [script.digest, "1", key], UTF8);
     this.#script = script;
     this.#bulks = bulks;
@@ -244,5 +242,5 @@ class ScriptCommand extends Command {
 }
 
 const UTF8 = { replyEncoding: "utf8" } as const;
-/** The command's name and the script. */
+/** Words before `bulks`: the command's name and the script. */
 const WORDS_BEFORE = 2;

@@ -1,6 +1,7 @@
 /**
- * What an installation holds besides its agents: its keys, unacked replies, workers, wakes. Reads only, and without
- * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never thrown.
+ * Reads the state of an installation besides its agents: keys, unacked replies, workers, wakes. It only reads, and without
+ * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never
+ * thrown.
  */
 import {
   type AgentAddress,
@@ -22,7 +23,7 @@ import { redisNowMs } from "./redis-time.ts";
 import { pairs } from "./replies.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
 
-/** A reply channel with entries that are unacked for a while. */
+/** A reply channel with entries that have been unacked for a while. */
 export interface OldReplies {
   parent: ParentAddress;
   /** All unacked entries, young ones included. */
@@ -31,7 +32,7 @@ export interface OldReplies {
   oldestMs: number;
 }
 
-/** A live worker, and when Redis got its announcement (Redis' time, epoch ms). */
+/** A live worker, and the time at which Redis got its announcement (Redis' time, epoch ms). */
 export interface WorkerSnapshot {
   worker: WorkerAnnouncement;
   announcedAtMs: number;
@@ -42,7 +43,7 @@ export interface WakesSnapshot {
   waiting: number;
   active: number;
   delayed: number;
-  /** Whether the queue itself is paused. */
+  /** True if the queue itself is paused. */
   isPaused: boolean;
   /** Id of the job that will be taken next. */
   next: string | undefined;
@@ -50,7 +51,7 @@ export interface WakesSnapshot {
 
 const BATCH = 200;
 
-/** The channels of `parents` whose oldest entry is older than `ageMs`. */
+/** Reads the channels of `parents` whose oldest entry is older than `ageMs`. */
 export async function readOldReplies(
   redis: RedisClient,
   keys: Keys,
@@ -67,13 +68,13 @@ export async function readOldReplies(
   return found.flat();
 }
 
-/** Intake entries of which no parent was told: how many are noted, and the ids of the newest. */
+/** Refused intake entries that no parent was told about: their number, and the ids of the newest. */
 export interface RefusedEntries {
   count: number;
   newest: string[];
 }
 
-/** What the intake has set aside; the newest `most` are named. */
+/** Reads the entries that the intake has set aside; returns the ids of the newest `most`. */
 export async function readRefusedEntries(
   redis: RedisClient,
   { intakeRefused }: Keys,
@@ -85,8 +86,8 @@ export async function readRefusedEntries(
 }
 
 /**
- * The age of the oldest unacked reply of the `most` parents that have been active longest ago, ms; 0 without one. Parents
- * whose replies have expired are passed over.
+ * Reads the age of the oldest unacked reply of the `most` parents that were active longest ago, ms; 0 if there is none.
+ * Skips parents whose replies have expired.
  */
 export async function readOldestReplyMs(
   redis: RedisClient,
@@ -101,7 +102,7 @@ export async function readOldestReplyMs(
   return old.reduce((oldest, { oldestMs }) => Math.max(oldest, oldestMs), 0);
 }
 
-/** How long ago the earliest deadline came that no sweeper has checked yet, ms; 0 when none is late. */
+/** Reads how long ago the earliest deadline that no sweeper has checked was due, ms; 0 if none is late. */
 export async function readSweeperLagMs(redis: RedisClient, keys: Keys): Promise<number> {
   const [nowMs, earliest] = await Promise.all([
     redisNowMs(redis),
@@ -111,7 +112,7 @@ export async function readSweeperLagMs(redis: RedisClient, keys: Keys): Promise<
   return dueMs === undefined ? 0 : Math.max(0, nowMs - numberIn(dueMs));
 }
 
-/** Every parent that was active since `sinceMs` (epoch ms), the last active first, with that time. A hint, as the deadlines are. */
+/** Reads every parent that was active since `sinceMs` (epoch ms), with its last activity, the newest first. A hint. */
 export async function readParents(
   redis: RedisClient,
   keys: Keys,
@@ -124,7 +125,7 @@ export async function readParents(
   });
 }
 
-/** Entries `from` to `to` (both included, from 0) of a tenant's index, the last active parent first. */
+/** Reads entries `from` to `to` (both included, from 0) of a tenant's index, the last active parent first. */
 export async function readTenantParents(
   redis: RedisClient,
   keys: Keys,
@@ -137,23 +138,23 @@ export async function readTenantParents(
   });
 }
 
-/** The provider limits; none where a key of theirs has another type. */
+/** Reads the provider limits; none if a key of them has the wrong type. */
 export function readLimiters(redis: RedisClient, keys: Keys): Promise<LimiterState[]> {
   return unlessMistyped(createProviderLimiter(redis, keys).list(), []);
 }
 
-/** The live workers, by id; announcements of a newer version that cannot be read are left out. */
+/** Reads the live workers, by id; skips unreadable announcements of a newer version. */
 export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSnapshot[]> {
   const ids = (await unlessMistyped(redis.smembers(keys.workers), [])).sort();
   const look = async (id: string): Promise<WorkerSnapshot[]> => {
     const key = keys.worker(id);
-    // Not in a transaction: a Redis that has no memory left refuses every command in one.
+    // Not in a transaction, because a Redis without free memory refuses every command in one.
     const [beforeMs, text, leftMs] = await Promise.all([
       redis.pttl(key),
       unlessMistyped(redis.get(key), null),
       redis.pttl(key),
     ]);
-    // Announced anew in between: which of the two was read is not known.
+    // The worker announced itself in between, so it is unknown which announcement was read.
     if (leftMs > beforeMs) return look(id);
     const nowMs = await redisNowMs(redis);
     const worker = announcementIn(text);
@@ -162,7 +163,7 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
   return (await inBatches(ids, BATCH, look)).flat();
 }
 
-/** The wake queue as it stands. Of the next job only its id is read: what it holds may be no JSON. */
+/** Reads the wake queue. Of the next job it reads only the id: the job's data may be no JSON. */
 export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSnapshot> {
   const none: Record<string, number> = {};
   const [counts, isPaused, [next]] = await Promise.all([
@@ -182,13 +183,13 @@ function announcementIn(text: string | null): WorkerAnnouncement | undefined {
   }
 }
 
-// The keys of an installation, walked through in pages. A key that appears or goes meanwhile may or may not be seen.
+// A walk through the keys of an installation, in pages. It may miss a key that is made or deleted meanwhile.
 
-/** How far a survey may go. */
+/** Limits of a survey. */
 export interface SurveyBounds {
-  /** Keys of the whole Redis that are walked through. */
+  /** Most keys of the whole Redis to walk through. */
   keys: number;
-  /** Agents that are named; those that are live or left keys behind come first. */
+  /** Most agents to return; those that are live or left keys behind come first. */
   agents: number;
 }
 
@@ -200,7 +201,7 @@ export interface MistypedKey {
   expected: string;
 }
 
-/** What there is. */
+/** Result of a survey. */
 export interface KeySurvey {
   agents: AgentAddress[];
   /** Parents that have a reply channel. */
@@ -208,7 +209,7 @@ export interface KeySurvey {
   /** Members of the deadline set that name no agent, and when the sweeper checks them, epoch ms. */
   strangers: { member: string; nextCheckMs: number }[];
   mistyped: MistypedKey[];
-  /** Which bounds were reached; empty: everything was seen. */
+  /** The limits that were reached; empty: the survey is complete. */
   reached: (keyof SurveyBounds)[];
 }
 
@@ -256,7 +257,7 @@ export async function surveyKeys(
   return { agents: agents.slice(0, bounds.agents), channels: owners, strangers, mistyped, reached };
 }
 
-/** Walks through the keys that match, on every server; false when it stopped after so many keys of any kind. */
+/** Walks through the keys that match, on every server; false if it stopped after `mostKeys` keys of any kind. */
 async function walkKeys(
   redis: RedisClient,
   glob: string,

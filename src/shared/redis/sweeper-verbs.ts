@@ -1,16 +1,16 @@
 /**
- * The verbs with which a sweeper looks after an agent, and with which `doctor` examines one and repairs what stands around it: a
- * part of the table in `verbs.ts`, whose head says what holds for all.
+ * Verbs of a sweeper, which checks an agent, and of `doctor`, which examines one and repairs the keys around it. A part of
+ * the table in `verbs.ts`, whose header has the common rules.
  */
 import { flag, int, names, optional, text } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
-/** The verbs of a sweeper and of `doctor`. */
+/** Verbs of a sweeper and of `doctor`. */
 export const SWEEPER_VERBS = {
   /**
-   * What a sweeper has to do about this agent; changes nothing. `parent_gone`: settle it; `unwatched`: its parent is gone and
-   * its run is to report what it has; `lease_over`: requeue it; `queued`: requeue it unless its job waits to be taken, as it has for
-   * `waited_ms` since its first deadline.
+   * Tells a sweeper what to do about this agent; changes nothing. `parent_gone`: settle it. `unwatched`: its parent is gone,
+   * and its run must report what it has. `lease_over`: requeue it. `queued`: requeue it unless its job waits for a worker;
+   * `waited_ms` is the time since its first deadline.
    */
   overdue: {
     keys: ["record", "life", "parent_lease"],
@@ -21,7 +21,7 @@ export const SWEEPER_VERBS = {
       idle_over: {},
       max_age_over: {},
       answer_due: {},
-      /** No worker that took its wake had them. */
+      /** No worker that took its wake had these tools. */
       tools_missing: { needs_tools: optional(names), wake: int, agent_id: text, waited_ms: int },
       parent_gone: {},
       unwatched: { agent_id: text },
@@ -31,14 +31,14 @@ export const SWEEPER_VERBS = {
       unknown: {},
     },
   },
-  /** Replaces a wake that no worker will take; after a hint to the deadline set. Add the job of the new one. */
+  /** Replaces a wake that no worker will take; call it after a hint to the deadline set. Add the job of the new wake. */
   requeue: {
     keys: ["record"],
     context: ["look_ms"],
     args: { expected_wake: int },
     answers: { wake: { wake: int }, not_due: {} },
   },
-  /** What stands in one slot about one agent, at one moment; changes nothing. Times are epoch ms, 0: none. */
+  /** Reads the state of one agent from one cluster slot, at one moment; changes nothing. Times are epoch ms, 0: none. */
   inspect: {
     keys: ["record", "log", "inbox", "attachments", "life", "timeline", "live", "registry"],
     context: ["uid"],
@@ -51,13 +51,13 @@ export const SWEEPER_VERBS = {
         agent_status: text,
         deadline: int,
         lease_until: int,
-        /** When an unanswered message ends it. */
+        /** The time at which an unanswered message ends it. */
         too_old_at: int,
         wake: int,
         worker: text,
         crashes: int,
         breaks: int,
-        /** As PTTL answers. */
+        /** Remaining ms, as PTTL answers. */
         life_ms: int,
         log: int,
         inbox: int,
@@ -67,7 +67,7 @@ export const SWEEPER_VERBS = {
       gone: { now: int, life_ms: int, log: int, inbox: int, attachments: int, timeline: int, counted: flag },
     },
   },
-  /** Brings what stands around an agent in line with its record; takes nothing from an agent that lives. */
+  /** Brings the keys around an agent in line with its record; deletes nothing of a living agent. */
   repair: {
     keys: ["record", "log", "inbox", "attachments", "life", "timeline", "live", "registry"],
     context: ["uid", "registry_ttl_ms"],

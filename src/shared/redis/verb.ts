@@ -1,6 +1,6 @@
 /**
- * What a verb is made of: its form in the tables of verbs, and what its script is handed without the caller naming it: keys,
- * settings, channels and parts of the address, each by the name that Lua has for it. Pure.
+ * The form of a verb in the tables of verbs, and the values that every script gets without the caller naming them: keys,
+ * settings, channels and parts of the address. Lua uses the same names. Pure.
  */
 
 import { KEPT_FIELDS, PAYLOAD_VERSION } from "../protocol/agent.ts";
@@ -21,18 +21,18 @@ import type { Codec, ListCodec } from "./codec.ts";
 
 /** One verb. */
 export interface Verb {
-  /** Handed as KEYS, found by name; in Lua under the same name. */
+  /** Keys, passed as KEYS. Lua has each under the same name. */
   readonly keys: readonly KeyName[];
-  /** Settings, channels and parts of the address: handed as arguments, found by name. */
+  /** Settings, channels and parts of the address, passed as arguments. Lua has each under the same name. */
   readonly context: readonly ContextName[];
   readonly args: Readonly<Record<string, Codec<unknown>>>;
-  /** Arguments of any number, behind the others. */
+  /** Lists of any length, passed after the other arguments. */
   readonly lists?: Readonly<Record<string, ListCodec<unknown>>>;
-  /** First word of the answer → what it carries. */
+  /** First word of the answer → the values that follow it. */
   readonly answers: Readonly<Record<string, Readonly<Record<string, Codec<unknown>>>>>;
 }
 
-/** Where a verb works. */
+/** The keys, settings and address that a verb uses. */
 export interface VerbContext {
   readonly keys: Keys;
   readonly timing: Timing;
@@ -46,7 +46,7 @@ export function contextAt(keys: Keys, timing: Timing, address: AgentAddress): Ve
   return { keys, timing, address, agent: keys.agent(address), parent: keys.parent(address) };
 }
 
-/** Keys whose name contains a value of the caller's input → the name of that value. */
+/** Keys whose name contains a value from the caller's input → the name of that value. */
 export const KEY_PARAMETER = {
   request: "request_key",
   message: "message_id",
@@ -65,20 +65,19 @@ export const KEY_PARAMETER = {
   lock: "lock",
 } as const;
 
-/** Those values: `run` is the number of the run whose text it is, absent where there is none. */
+/** The values of {@link KEY_PARAMETER}. `run` is the number of the run whose text the key holds; absent if there is none. */
 export interface KeyParameters {
   request_key: string;
   message_id: string;
   reply_id: string;
   run?: number | undefined;
-  /** The uid of the agent whose conversation goes on in a new one. */
+  /** The uid of the agent whose conversation a new agent continues. */
   resumes?: string | undefined;
   name: string;
-  /** The purchase of the call that the budget `name` reserves for. */
+  /** The purchase for which a call reserves from the budget `name`. */
   purchase_id: string;
   job_id: string;
   tenant: string;
-  /** The key of the lock. */
   lock: string;
 }
 
@@ -130,7 +129,7 @@ const KEYS = {
   webhook_holders: ({ keys }) => keys.webhookHolders,
 } as const satisfies Readonly<Record<string, Find>>;
 
-/** The name of a key. */
+/** Name of a key. */
 export type KeyName = keyof typeof KEYS;
 
 const CONTEXT = {
@@ -166,7 +165,7 @@ const CONTEXT = {
   event_ttl_ms: ({ timing }) => timing.eventTtlMs,
 } as const satisfies Readonly<Record<string, (context: VerbContext) => string | number>>;
 
-/** The name of a setting, a channel or a part of the address. */
+/** Name of a setting, a channel or a part of the address. */
 export type ContextName = keyof typeof CONTEXT;
 
 const WORDS: ReadonlySet<string> = new Set([
@@ -181,12 +180,12 @@ const WORDS: ReadonlySet<string> = new Set([
   "stored_counts",
 ]);
 
-/** Whether Lua has `name` as a number. */
+/** Returns true if Lua has `name` as a number. */
 export function isNumber(name: ContextName): boolean {
   return !WORDS.has(name);
 }
 
-/** What a verb is handed: its keys, then its context. `given` has the caller's values for those of {@link KEY_PARAMETER}. */
+/** Returns the words that a verb gets: its keys, then its context. `given` has the caller's values for {@link KEY_PARAMETER}. */
 export function wordsOf(
   verb: { readonly keys: readonly KeyName[]; readonly context: readonly ContextName[] },
   context: VerbContext,

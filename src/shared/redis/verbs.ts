@@ -1,16 +1,15 @@
 /**
- * The table of verbs: for each script its keys, what it is told by name, its arguments and its answers, each with a codec.
- * The Lua locals, the typed calls of {@link scripts.ts} and the tables of `docs/protocol.md` follow from it; the race
- * that a script closes stands in the header of the script. Every verb may run twice: the second run changes nothing and answers
- * compatibly.
+ * The table of verbs: for each script its keys, context, arguments and answers, each value with a codec. The Lua locals, the
+ * typed calls of {@link scripts.ts} and the tables of `docs/protocol.md` follow from it. The header of each script names the
+ * race that it closes. Every verb may run twice: the second run changes nothing and gives a compatible answer.
  *
- * What holds for several verbs:
+ * Rules for several verbs:
  * - `epoch` is the fence: a write with the epoch of another holder answers `stale` and changes nothing.
- * - `known` is the number of log entries the holder knows of (0: of none). A log with fewer has lost some in a failover: the
- *   answer is `stale`, and the holder hands the run back.
+ * - `known` is the number of log entries that the holder knows (0: none). A log with fewer has lost entries in a failover:
+ *   the answer is `stale`, and the holder hands the run back.
  * - `running_ms` is the running time of the run so far.
  * - `events` are finished JSON objects of {@link ProgressEvent} without `v`, `agent_id`, `name` and `run`, separated by
- *   commas; absent: none. They become one line of the agent's timeline and one number of the parent's history.
+ *   commas; absent: none. They become one line of the agent's timeline and one number in the parent's history.
  * - `inbox` is the number of unread messages, `finish` whether the parent wants an end, `watched` whether a subscriber
  *   listens to the events (then text deltas are worth publishing).
  * - `wake` is the number of the wake whose job the caller adds; adding one twice is harmless.
@@ -30,31 +29,31 @@ const news = { inbox: int, finish: flag, watched: flag };
 
 /** The last text of the run. */
 const TEXT = {
-  /** Cut to its bound; absent: as it was. Not needed for the text of the message that the progress names as `said`. */
+  /** The text, cut to its limit; absent: unchanged. Not needed for the text of the message that the progress names as `said`. */
   summary: optional(text),
-  /** The text that `summary` had to cut. Read only with a summary. */
+  /** The uncut text, if `summary` was cut. Read only with a summary. */
   whole_text: optional(text),
-  /** The record has a summary that is the last text no more. */
+  /** The summary in the record is no longer the last text: delete it. */
   forgets_summary: optional(flag),
 } as const;
 
-/** What every write to the log carries: entries, the messages they consume, and what the run has come to. */
+/** Arguments of every write to the log: the entries, the messages that they consume, and the state of the run. */
 const COMMIT = {
   epoch: int,
   known: int,
   running_ms: int,
-  /** Absolute inbox cursor after this commit; the id of the message before it (another there is `stale`), and all ids. */
+  /** Absolute inbox cursor after this commit; id of the message before it (another id there is `stale`); all consumed ids. */
   consume_to: optional(int),
   consume_last: optional(text),
   consume_ids: optional(names),
-  /** Names of what came with them, which is deleted. */
+  /** Names of the attachments of these messages, to be deleted. */
   consume_attached: optional(names),
-  /** Counters of the run, absolute; absent: as they were. */
+  /** Counters of the run, as totals; absent: unchanged. */
   progress: optional(progress),
-  /** {@link RecordFields} `log_bytes`, with these entries; absent: as it was. */
+  /** {@link RecordFields} `log_bytes`, including these entries; absent: unchanged. */
   log_bytes: optional(int),
   ...TEXT,
-  /** {@link RecordFields} `begun`, where another purchase is to begin. */
+  /** {@link RecordFields} `begun`, if another purchase is about to begin. */
   begun: optional(text),
   events: optional(text),
 } as const;
@@ -73,17 +72,17 @@ const COMMIT_KEYS = [
 ] as const;
 const COMMIT_CONTEXT = ["tenant", "reply_ttl_ms", "doorbell", "webhook_doorbell", "events_channel"] as const;
 const INBOX_BOUNDS = ["max_messages", "max_bytes", "max_attached", "max_log_bytes"] as const;
-/** Log entries: key and JSON, each written once. */
+/** Log entries: key and JSON. Each is written once. */
 const ENTRIES = list("key", "value");
 
-/** The verbs of an agent, called with its address. */
+/** Verbs of an agent, called with its address. */
 export const AGENT_VERBS = {
   /**
-   * Registers an agent; with `message` its first run is queued in the same step (run 1, wake 1), else it is idle.
-   * `same`: the request key has spawned `uid` before, nothing was done; with status `queued` add the job of the wake again.
-   * `conflict`: the key was used with other arguments, or the uid is in use. `no_transcript`: that of `resumes` is not kept.
-   * `other_profile`: spawn again under the profile of the answer. `quota`: settle the agents in `overdue`, whose idle time is
-   * over, and spawn again.
+   * Registers an agent. With `message` the same step queues its first run (run 1, wake 1); without one the agent is idle.
+   * `same`: this request key spawned `uid` before, nothing changed; if the status is `queued`, add the job of the wake
+   * again. `conflict`: the key was used with other arguments, or the uid is in use. `no_transcript`: the transcript of
+   * `resumes` is gone. `other_profile`: spawn again under the profile of the answer. `quota`: settle the agents in
+   * `overdue`, whose idle time is over, and spawn again.
    */
   spawn: {
     keys: [
@@ -115,30 +114,30 @@ export const AGENT_VERBS = {
       name: text,
       /** {@link AgentSpec} as JSON. */
       spec: text,
-      /** Covers the caller's arguments. */
+      /** Digest of the caller's arguments. */
       digest: text,
       idle_ms: int,
-      /** Names of its allowlist that no worker has by itself; a worker without one of them does not claim it. */
+      /** Tools of its allowlist that no worker has built in. A worker that lacks one of them does not claim the agent. */
       needs_tools: optional(names),
       /** The first {@link InboxMessage}, as JSON. */
       message: optional(text),
-      /** {@link Attached} that comes with it, or else with the first message, as JSON, and the name under which it waits. */
+      /** {@link Attached} of this spawn, or of its first message, as JSON, and its name in the attachments until it is read. */
       attached: optional(text),
       attached_to: optional(text),
-      /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
+      /** How the agent reacts when the parent's lease has lapsed; absent: not at all. */
       on_parent_gone: optional(word("finish", "destroy")),
-      /** The caller named the request key: it is remembered a day longer than the task can last, and once acked as long as the record. */
+      /** The caller named the request key: it lasts a day longer than the task can, and once acked as long as the record. */
       promised: optional(flag),
-      /** Version of the registered profile that `spec` was made under; absent: of none. */
+      /** Version of the registered profile that `spec` was made under; absent: no profile. */
       profile_version: optional(int),
-      /** How long its transcript is kept after the ack; absent: not. */
+      /** How long its transcript is kept after the ack, in ms; absent: not kept. */
       transcript_ms: optional(int),
-      /** Number of its first run where it goes on from the transcript of `resumes`, else absent: 1. */
+      /** Number of its first run if it continues the transcript of `resumes`; absent: 1. */
       first_run: optional(int),
     },
     answers: {
       spawned: { agent_id: text, created_at: int, run: int, wake: int },
-      /** Status, run and wake only where `uid` is the caller's own. */
+      /** Status, run and wake are present only if `uid` is the caller's own. */
       same: {
         uid: text,
         agent_id: text,
@@ -154,9 +153,9 @@ export const AGENT_VERBS = {
     },
   },
   /**
-   * Puts a message into the inbox. `queued`: a run begins, add the job; `delivered`: a run that is queued or going on
-   * will read it; `same`: it was accepted before (with status `queued`: add the job again). `log_full`: with this message and those
-   * that wait the log would have no room for a turn.
+   * Puts a message into the inbox. `queued`: a run begins, add the job. `delivered`: a queued or running run will read it.
+   * `same`: it was accepted before (if the status is `queued`, add the job again). `log_full`: with this message and the
+   * unread ones the log would have no room for a turn.
    */
   send: {
     keys: ["record", "inbox", "attachments", "life", "message", "registry"],
@@ -165,7 +164,7 @@ export const AGENT_VERBS = {
       /** {@link InboxMessage} as JSON. */
       payload: text,
       digest: text,
-      /** {@link Attached} that comes with it, as JSON, and the name under which it waits. */
+      /** {@link Attached} of this message as JSON, and its name in the attachments until it is read. */
       attached: optional(text),
       attached_to: optional(text),
     },
@@ -181,11 +180,11 @@ export const AGENT_VERBS = {
     },
   },
   /**
-   * Takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder. The answer carries
-   * all that a run needs: no read before or after. `crashed`: the run crashed in isolation; settle it `worker_lost` and
-   * read nothing but its record. `suspect`: two workers in a row crashed with it; claim it with `isolation`.
-   * `missing_tools`: this worker lacks `tools`; `newer`: a newer version wrote the record; leave both to another worker.
-   * `held`: claimed by another, or not yet due.
+   * Takes a queued agent, or a running one whose lease has expired; the epoch fences every earlier holder. The answer has
+   * everything that a run needs, so no other read is necessary. `crashed`: the run crashed in isolation; settle it
+   * `worker_lost` and read only its record. `suspect`: two workers in a row crashed with it; claim it with `isolation`.
+   * `missing_tools`: this worker lacks `tools`. `newer`: a newer version wrote the record. Leave both to another worker.
+   * `held`: another worker holds the agent, or the agent is not yet due.
    */
   claim: {
     keys: ["record", "log", "inbox", "timeline", "history", "watching"],
@@ -194,11 +193,12 @@ export const AGENT_VERBS = {
       claim_id: text,
       worker: text,
       /**
-       * What may crash with the run: other suspects of the caller's process (`group`), this run only, in a process of suspects
-       * (`own_process`), or in a worker that begins no other before this one advances (`own_worker`). Absent: a worker's runs.
+       * Runs that may crash with this one. `group`: other suspects of the caller's process. `own_process`: none, in a
+       * process of suspects. `own_worker`: none, in a worker that begins no other run before this one advances. Absent: a
+       * worker's runs.
        */
       isolation: optional(word("group", "own_process", "own_worker")),
-      can_isolate: optional(flag), // A process of suspects has room: a run whose last holder died in a tool is a suspect.
+      can_isolate: optional(flag), // A process of suspects has room, so a run whose last holder died in a tool counts as a suspect.
       /** Names of the caller's custom tools. */
       offered_tools: optional(names),
       /** {@link RecordFields} `begun`, after this claim. */
@@ -216,7 +216,7 @@ export const AGENT_VERBS = {
         log: hash,
         messages: texts,
         watched: flag,
-        /** Purchase that an earlier holder began and neither committed nor gave up: its name without the uid. */
+        /** Purchase that an earlier holder began and neither committed nor gave up; its name without the uid. */
         lost_call: optional(text),
       },
       crashed: { epoch: int, run: int, running_ms: int, attempts: int, breaks: int, record: hash },
@@ -228,7 +228,7 @@ export const AGENT_VERBS = {
       unknown: {},
     },
   },
-  /** Keeps the lease, which counts from the moment the call was sent. */
+  /** Extends the lease, which counts from the moment the call was sent. */
   renew: {
     keys: ["record", "inbox", "watching"],
     context: ["lease_ms"],
@@ -236,47 +236,48 @@ export const AGENT_VERBS = {
     answers: { ok: news, stale: {} },
   },
   /**
-   * Commits log entries, all or none, with what belongs to them. `same`: all of them stand already; `conflict`: others do:
-   * read the log and go on from them. `stale` also for an inbox that has another message before the cursor.
+   * Commits log entries and the data that belongs to them, all or nothing. `same`: the log already has all of them.
+   * `conflict`: it has other entries; read the log and continue from it. `stale` also if the inbox has another message
+   * before the cursor.
    */
   append: {
     keys: COMMIT_KEYS,
     context: COMMIT_CONTEXT,
     args: {
       ...COMMIT,
-      /** The run has come further: no attempts and no crashes are held against it any more. */
+      /** The run has advanced: its earlier attempts and crashes no longer count. */
       advances: optional(flag),
       /** An interim message for the parent: its id and text. */
       interim_id: optional(text),
       interim: optional(text),
-      /** The purchase that the record names as begun will not begin. */
+      /** The purchase that the record names in `begun` will not begin. */
       no_purchase: optional(flag),
     },
     lists: { entries: ENTRIES },
     answers: { appended: news, same: news, conflict: {}, stale: {} },
   },
-  /** The holder hands the agent back, to be claimed not before `delay_ms` from now; add the job with that delay. */
+  /** The holder hands the agent back; no claim before `delay_ms` from now. Add the job with that delay. */
   release: {
     keys: ["record", "timeline", "history", "watching"],
     context: ["look_ms", "events_channel"],
     args: {
       epoch: int,
       delay_ms: int,
-      /** `breaks`: how often in a row the run has broken off in its worker. Each absent, or with `crashed`: as it was. */
+      /** `breaks`: how often in a row the run has broken off in its worker. Each absent, or with `crashed`: unchanged. */
       running_ms: optional(int),
       attempts: optional(int),
       breaks: optional(int),
-      /** Its provider fails or limits it: {@link ProviderWait} as JSON. */
+      /** The run's provider fails or limits it: {@link ProviderWait} as JSON. */
       provider_wait: optional(text),
-      /** The holder's process has crashed: its worker, which saw it, speaks for it. */
+      /** The holder's process has crashed; its worker, which saw the crash, makes this call. */
       crashed: optional(flag),
       events: optional(text),
     },
     answers: { released: { wake: int }, stale: {} },
   },
   /**
-   * The form of `release` that goes to `waiting`: marks of the calls, one channel entry a question, the new status and a
-   * run that has advanced, in one step. `finishing`: the parent wants an end, nothing was asked.
+   * A `release` to `waiting`: in one step it writes the marks of the calls, one channel entry per question, the new status
+   * and the progress of the run. `finishing`: the parent wants an end, nothing was asked.
    */
   ask: {
     keys: COMMIT_KEYS,
@@ -285,22 +286,23 @@ export const AGENT_VERBS = {
       epoch: int,
       known: int,
       running_ms: int,
-      /** How long the questions wait. */
+      /** How long the questions wait for an answer. */
       answer_ms: int,
       progress: optional(progress),
-      /** {@link RecordFields} `log_bytes`, with the marks. */
+      /** {@link RecordFields} `log_bytes`, including the marks. */
       log_bytes: optional(int),
       ...TEXT,
       events: optional(text),
     },
-    /** `started`: the mark of the call, JSON; `default_answer`: or `""`. */
+    /** `started`: the start mark of the tool call, as JSON. `default_answer`: `""` for none. */
     lists: { questions: list("question_id", "started", "text", "default_answer") },
     answers: { asked: { deadline: int }, finishing: {}, stale: {} },
   },
   /**
-   * Writes the answer to an open question into the log, once: `waiting`, others are open; `queued`, that was the last, add
-   * the job; `same`, this very answer stands (with status `queued`: add the job again); `answered`, another one does. A
-   * sweeper's answer is the default, `not_due` before the deadline. `log_full`: the log has no room for the parent's.
+   * Writes the answer to an open question into the log, once. `waiting`: others are open. `queued`: it was the last, add the
+   * job. `same`: this answer was already written (if the status is `queued`, add the job again). `answered`: another one
+   * was. The sweeper writes the default; `not_due` before the deadline. `log_full`: the log has no room for the parent's
+   * answer.
    */
   answer: {
     keys: ["record", "log"],
@@ -323,9 +325,10 @@ export const AGENT_VERBS = {
     },
   },
   /**
-   * The only way out: ends a run (its worker, with the fence) or an agent (parent or sweeper, by authority). The first one
-   * wins; `same` says who was first. A worker's last entries ride along and are committed also by `more`: an unread message
-   * keeps a natural end going. `not_due`: the sweeper came too early. `settled` or `same` with status `queued`: add the job.
+   * The only way out: ends a run (by its worker, fenced) or an agent (by parent or sweeper, with authority). The first
+   * caller wins; `same` tells who that was. The last entries of a worker are committed with it, also if the answer is
+   * `more`: an unread message keeps a natural end going. `not_due`: the sweeper came too early. `settled` or `same` with
+   * status `queued`: add the job.
    */
   settle: {
     keys: [...COMMIT_KEYS, "life", "live", "registry", "usage", "parent_lease", "transcript"],
@@ -342,7 +345,7 @@ export const AGENT_VERBS = {
     ],
     args: {
       ...COMMIT,
-      /** Of a worker; an authority has none. */
+      /** From a worker only; parent and sweeper send none. */
       epoch: optional(int),
       known: optional(int),
       running_ms: optional(int),
@@ -351,7 +354,7 @@ export const AGENT_VERBS = {
       ended_reason: optional(endedReason),
       status: word(...ReplyStatus.options),
       stop_reason: word(...StopReason.options),
-      /** A natural end: an unread message keeps the run going. */
+      /** The run ended by itself: an unread message keeps it going. */
       natural: optional(flag),
       /** Idle time of an agent that stays; absent: ten minutes. */
       idle_ms: optional(int),
@@ -367,12 +370,12 @@ export const AGENT_VERBS = {
       unknown: {},
     },
   },
-  /** Asks for a graceful end. An agent that waits for an answer is queued without one; `wake`: of a run that is queued. */
+  /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: of a run that is queued. */
   finish: {
     keys: ["record", "parent_lease"],
     context: ["look_ms"],
     args: {
-      /** Of a sweeper, for an agent whose parent is gone; `not_due`: it came back. */ orphaned:
+      /** From a sweeper, for an agent whose parent is gone; `not_due`: it came back. */ orphaned:
         optional(flag),
     },
     answers: {

@@ -1,7 +1,6 @@
 /**
- * The queue of wakes: ids only. Adding a wake that is still known is harmless; a lost one is
- * replaced by a sweeper. The queue is made at the first use, when Redis is there, and BullMQ is loaded then: who only looks
- * at agents starts without it.
+ * The queue of wakes: ids only. Adding a wake that is still known is harmless; a lost one is replaced by a sweeper. BullMQ
+ * is loaded, and its queue made, at the first use: a program that only reads agents starts without it.
  */
 import type { Queue, QueueOptions } from "bullmq";
 import { messageOf } from "../errors.ts";
@@ -15,18 +14,18 @@ import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** The longest rest of a wake that a worker hands back because it cannot do anything for its agent. */
+/** Longest delay of a wake that a worker returned because it can do nothing for its agent. */
 export const LONGEST_REST_MS = 10_000;
-/** BullMQ's score of a delayed job is its time in epoch ms, times this. */
+/** Factor of BullMQ's scores: the score of a delayed job is its time in epoch ms, times this. */
 export const DELAYED_SCORE = 0x1000;
-/** The last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
+/** Last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
 const UNRANKED = 2_097_151;
-/** Events of its own that BullMQ keeps of a queue. */
+/** Number of its own events that BullMQ keeps per queue. */
 export const EVENTS_KEPT = 200;
-/** Jobs of wakes that were taken, and of those whose run failed, that stay visible at most; each is about a kilobyte. */
+/** Most finished jobs of wakes that stay visible, and most failed ones; each is about a kilobyte. */
 const DONE_KEPT = 100;
 const FAILED_KEPT = 1_000;
-/** What becomes of a wake's job, as BullMQ has it. The worker says so when a job is over: in each job it would be stored anew. */
+/** BullMQ's options for finished jobs of wakes. The worker sets them when a job ends: each added job would store them. */
 export const WAKES_KEPT = {
   removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000, count: DONE_KEPT },
   removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: FAILED_KEPT },
@@ -35,28 +34,28 @@ export const WAKES_KEPT = {
 /** See the module's header. */
 export interface WakeQueue {
   /**
-   * Adds the job of a wake. Without `delayMs` a run begins, and waits in the line that tenants and parents share; with it a
-   * run goes on, not before that, and ahead of those that begin. Never rejects: a wake that could not be added is logged and
-   * replaced by a sweeper.
+   * Adds the job of a wake. Without `delayMs` a run begins, and waits in the line that tenants and parents share. With it a
+   * run continues, after that delay and ahead of those that begin. Never rejects: a wake that could not be added is logged
+   * and replaced by a sweeper.
    */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /**
-   * Whether the job of a wake waits to be taken now, or was handed back by a worker, also while it rests after that. A delayed
-   * job does not count, nor one that was taken: a worker that takes a wake claims its agent at once, or is dead, stopped, or
-   * never learned that it has taken it.
+   * Returns true if the job of a wake waits for a worker now, or a worker returned it, also during the delay after that. A
+   * delayed job does not count. Nor does a taken one: its worker claims the agent at once, or is dead, stopped, or never
+   * learned that it has taken it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
-  /** Its jobs by state: `waiting`, `active`, `delayed`. */
+  /** Counts its jobs by state: `waiting`, `active`, `delayed`. */
   counts(): Promise<Record<string, number>>;
-  /** No worker takes a wake until {@link WakeQueue.resume}; also those that start later. Idempotent. */
+  /** Pauses the queue: no worker, new ones included, takes a wake until {@link WakeQueue.resume}. Idempotent. */
   pause(): Promise<void>;
-  /** Wakes are taken again, at once. Idempotent. */
+  /** Resumes the queue: workers take wakes at once. Idempotent. */
   resume(): Promise<void>;
-  /** Forgets the queue; the connection stays its owner's. */
+  /** Closes the queue, but not the connection. */
   stop(): Promise<void>;
 }
 
-/** The wake queue on `redis`. */
+/** Returns the wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
   let queue: Promise<WakeJobs> | undefined;
   const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => {
@@ -64,7 +63,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     return work(await queue);
   };
   const scripts = loadScripts(redis, keys, TIMING);
-  /** One trip that no caller waits for: a wake without a place in the line is the last one in it. */
+  /** One request that no caller waits for: a wake without a place in the line is the last one in it. */
   const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
     scripts.run("fair-rank", undefined, { tenant, fair_parent, job_id }).catch(() => {});
   };
@@ -80,12 +79,12 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       }
     },
     async isAlive(wake) {
-      // Four fields, whatever waits: the state that the queue would tell is looked up in the whole wait list.
+      // Four fields, however long the line is: BullMQ's own state query searches the whole wait list.
       const id = wakeJobId(wake);
       const job = await redis.hmget(keys.wakeJob(id), "name", "processedOn", "finishedOn", "delay");
       const [name, processedOn, finishedOn, delay] = job;
       if (name == null || finishedOn != null) return false;
-      // BullMQ puts the delay of a job that it moves into the line to zero.
+      // BullMQ sets the delay of a job that it moves into the line to zero.
       if (processedOn == null) return Number(delay) === 0;
       return isHandedBack(redis, keys, id);
     },
@@ -99,7 +98,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
   };
 }
 
-/** Whether a wake that a worker took stands in the line again, or rests for a moment, and is one that this version can follow. */
+/** Returns true if a taken wake is in the line again, or rests for a moment, and this version can parse it. */
 async function isHandedBack(redis: RedisClient, keys: Keys, id: string): Promise<boolean> {
   const [data, rank, delayedUntil, nowMs] = await Promise.all([
     redis.hget(keys.wakeJob(id), "data"),
@@ -117,7 +116,7 @@ function isSoon(delayedUntil: string | null, nowMs: number): boolean {
 
 type WakeJobs = Queue<Wake, unknown, string>;
 
-/** When the job of a wake may be taken: from its place in the line, or after the delay of a run that goes on. */
+/** Returns BullMQ's options for a wake: the last place in the line, or the delay of a run that continues. */
 function whenOf(delayMs: number | undefined): { priority?: number; delay?: number } {
   if (delayMs === undefined) return { priority: UNRANKED };
   return delayMs > 0 ? { delay: Math.ceil(delayMs) } : {};
@@ -137,7 +136,7 @@ function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
   });
 }
 
-/** A queue of BullMQ, which is loaded with the first one. The caller closes it; the connection stays its owner's. */
+/** Opens a BullMQ queue; the first call loads BullMQ. The caller closes the queue and owns the connection. */
 export async function openBullQueue<Data>(
   redis: RedisClient,
   { bullPrefix: prefix }: Keys,
@@ -158,7 +157,7 @@ export async function openBullQueue<Data>(
 /** The wake queue as the board, `doctor` and the metrics of the API read it. */
 export type ReadableWakeQueue = Queue;
 
-/** The wake queue for reading: writes nothing by itself. The caller closes it; the connection stays its owner's. */
+/** Opens the wake queue for reading: it writes nothing by itself. The caller closes it and owns the connection. */
 export function openWakeQueueForReading(redis: RedisClient, keys: Keys): Promise<ReadableWakeQueue> {
   return openBullQueue(redis, keys, keys.wakeQueue, { skipMetasUpdate: true });
 }

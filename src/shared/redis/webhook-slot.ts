@@ -1,8 +1,8 @@
 /**
- * Which process pushes to the webhook of a parent, and how that went.
+ * The slots to push to the webhooks of parents, and the outcomes of the pushes: one process at a time pushes for a parent.
  *
- * A slot to push is a place in a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent of
- * which there is nothing to push has no place.
+ * A slot is a member of a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent without
+ * entries to push has none.
  */
 import {
   addressOfParent,
@@ -17,8 +17,8 @@ import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { StoredWebhook } from "./webhooks.ts";
 
 /**
- * How a round of pushing ended: `gone` when the receiver said that it is gone for good, `refused` when it answered, but took
- * not all. The next round begins behind the entry `after`.
+ * Outcome of a round of pushes: `gone` if the receiver said that it is gone for good, `refused` if it answered, but accepted
+ * not all. The next round begins after the entry `after`.
  */
 export type RoundOutcome =
   | { status: "ok" }
@@ -32,36 +32,36 @@ export type RoundOutcome =
 
 /** See the module's header. Commands reject as the connection does. */
 export interface WebhookSlots {
-  /** Parents that have entries to push, among about `count` of those with a webhook; and where the walk goes on, `"0"` at its end. */
+  /** Returns parents with entries to push, among about `count` of those with a webhook, and the next cursor, `"0"` at the end. */
   page(cursor: string, count: number): Promise<{ cursor: string; parents: ParentAddress[] }>;
-  /** Notes how a round of `webhook` ended. */
+  /** Notes the outcome of a round of `webhook`. */
   note(parent: ParentAddress, webhook: StoredWebhook, outcome: RoundOutcome): Promise<void>;
-  /** Takes the slot to push; undefined: another process has it, or a receiver that did not answer has its pause. */
+  /** Takes the slot to push; undefined: another process has it, or the pause after a receiver's silence is not over. */
   begin(parent: ParentAddress, lease: PushLease): Promise<BegunSlot | undefined>;
-  /** Keeps the slots `kept`, and takes up to `limit` whose time has come; members as of {@link parentMember}. */
+  /** Extends the slots `kept`, and takes up to `limit` slots that are due; members as of {@link parentMember}. */
   due(lease: PushLease, kept: readonly string[], limit: number): Promise<VerbAnswer<"webhook-due">>;
-  /** Gives the slot up, until a retry where there is to be one; true: this process should begin the next one. */
+  /** Releases the slot, for good or until `retry`; true: this process should begin the next one. */
   end(parent: ParentAddress, token: string, retry: PushRetry | undefined): Promise<boolean>;
 }
 
-/** A slot; `retryInMs`: until what the receiver refused is tried again. Before that, only what has come since is pushed. */
+/** A slot. `retryInMs`: time until refused entries are retried; until then only newer entries are pushed. */
 export interface BegunSlot {
   retryInMs: number | undefined;
 }
 
-/** When a round begins by itself; `isRefused`: the receiver lives, so what comes before is pushed at once. */
+/** Time of a retry. `isRefused`: the receiver lives, so newer entries are pushed at once. */
 export interface PushRetry {
   inMs: number;
   isRefused: boolean;
 }
 
-/** Who takes a slot, and for how long. */
+/** Holder and duration of a slot. */
 export interface PushLease {
   token: string;
   ms: number;
 }
 
-/** The slots to push of an installation. */
+/** Returns the slots to push of an installation. */
 export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots {
   const scripts = loadScripts(redis, keys, TIMING);
   return {
@@ -76,7 +76,7 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
       const isGone = met?.status === "gone";
       const note = { problem: met?.problem, failures: met?.failures, after: met?.after, disabled: isGone };
       const { status } = await scripts.run("webhook-report", addressOfParent(parent), { secret, ...note });
-      // Nothing is pushed before it is set again.
+      // Nothing is pushed until the webhook is set again.
       if (isGone && status === "noted") await redis.srem(keys.webhooks, parentMember(parent));
     },
     async begin(parent, lease) {

@@ -1,5 +1,5 @@
 /**
- * The webhook of a parent: the URL to which its replies are pushed, and what became of the last attempts. Loads no client.
+ * The webhook of a parent: the URL to which its replies are pushed, and the outcome of the last attempts. Imports no client.
  *
  * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last.
  */
@@ -18,16 +18,16 @@ const Stored = z.object({
   url: z.string(),
   secret: z.string(),
   created_at: z.string(),
-  /** Rounds in a row that failed, since one in which an entry was taken. */
+  /** Failed rounds in a row since the receiver last accepted an entry. */
   failures: z.coerce.number().int().min(0).default(0),
-  /** Behind which entry the next round begins. */
+  /** Entry after which the next round begins. */
   after: z.string().default(OLDEST),
   last_problem: z.string().optional(),
-  /** There once the receiver said that it is gone for good. */
+  /** Set after the receiver said that it is gone for good. */
   disabled: z.literal("1").optional(),
 });
 
-/** A webhook as the process that pushes sees it. */
+/** A webhook as the pushing process sees it. */
 export type StoredWebhook = z.infer<typeof Stored>;
 
 /**
@@ -39,11 +39,11 @@ export interface WebhookView {
   status: "active" | "failing" | "disabled";
   /** ISO 8601, Redis' clock. */
   created_at: string;
-  /** What went wrong last, while it is failing or disabled. */
+  /** Last problem, while it is failing or disabled. */
   last_problem?: string;
 }
 
-/** A webhook that was just set; `secret` signs its requests and is not shown again. */
+/** A new webhook; `secret` signs its requests and is not shown again. */
 export interface WebhookReceipt extends WebhookView {
   secret: string;
 }
@@ -53,23 +53,23 @@ export interface Webhooks {
   /** Sets the URL, with a new secret. */
   set(parent: ParentAddress, url: string): Promise<WebhookReceipt>;
   get(parent: ParentAddress): Promise<StoredWebhook | undefined>;
-  /** True when there was one. */
+  /** Removes it; true if there was one. */
   remove(parent: ParentAddress): Promise<boolean>;
-  /** Tells the processes that push that there is something to push. */
+  /** Tells the pushing processes about new entries. */
   ring(parent: ParentAddress): Promise<void>;
 }
 
-/** The webhooks of an installation. */
+/** Returns the webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
   const heldAs = (member: string) => [member, `${member}/again`, `${member}/retry`] as const;
-  /** The process that pushes loses its slot, and the parent is due at once: no retry is waited for. */
+  /** Takes the slot from the pushing process and makes the parent due at once, without waiting for a retry. */
   const beginSlot = async (member: string) => {
     const held = redis.multi().hdel(keys.webhookHolders, ...heldAs(member));
     await held.zadd(keys.webhooksDue, 0, member).exec();
   };
   /**
-   * The process that pushes loses its slot for good. No transaction, which a Redis that has no memory left refuses: the parent is
-   * due no more before it has no holder.
+   * Takes the slot from the pushing process for good. No transaction, because a Redis without free memory refuses it: so the
+   * parent is removed from the due set before its holder is.
    */
   const endSlot = async (member: string) => {
     await redis.zrem(keys.webhooksDue, member);
@@ -82,7 +82,7 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       const { webhook } = keys.parent(parent);
       await redis.sadd(keys.webhooks, parentMember(parent));
       await redis.multi().del(webhook).hset(webhook, { v: "1", url, secret, created_at }).exec();
-      // What is in the channel is pushed at once.
+      // Entries that are in the channel are pushed at once.
       await beginSlot(parentMember(parent));
       await redis.publish(keys.webhookDoorbell, parentMember(parent));
       return { url, status: "active", created_at, secret };

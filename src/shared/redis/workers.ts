@@ -1,6 +1,6 @@
 /**
- * Which workers are alive and what they can do: announcements that expire. A hint for people and for spawn receipts;
- * nothing waits for it.
+ * The live workers and their abilities: announcements that expire. A hint for people and for spawn receipts; nothing waits
+ * for it.
  */
 import type { Keys } from "../protocol/keys.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
@@ -8,15 +8,15 @@ import type { RedisClient } from "./connection/connection.ts";
 
 /** See the module's header. */
 export interface WorkerDirectory {
-  /** Says that a worker lives; say it again well before {@link WORKER_TTL_MS} is over. */
+  /** Announces that a worker lives; repeat it well before {@link WORKER_TTL_MS} is over. */
   announce(worker: Omit<WorkerAnnouncement, "v">): Promise<void>;
-  /** Takes a worker out at once; one that just dies is forgotten after {@link WORKER_TTL_MS}. */
+  /** Removes a worker at once; one that just dies is removed after {@link WORKER_TTL_MS}. */
   withdraw(workerId: string): Promise<void>;
-  /** The live workers, by id. Announcements of a newer version that cannot be read are left out. */
+  /** Lists the live workers by id. Skips unreadable announcements of a newer version. */
   list(): Promise<WorkerAnnouncement[]>;
 }
 
-/** The directory on `redis`. */
+/** Returns the directory on `redis`. */
 export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDirectory {
   return {
     async announce(worker) {
@@ -28,14 +28,14 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
       ]);
     },
     async withdraw(workerId) {
-      // No transaction, which a Redis that has no memory left refuses.
+      // No transaction, because a Redis without free memory refuses it.
       await Promise.all([redis.del(keys.worker(workerId)), redis.srem(keys.workers, workerId)]);
     },
     async list() {
       const ids = (await redis.smembers(keys.workers)).sort();
       if (ids.length === 0) return [];
       const texts = await redis.mget(ids.map((id) => keys.worker(id)));
-      // A worker whose announcement just expired and that announces again now is back with its next announcement.
+      // If a worker announces again right after its announcement expired, its next announcement restores it here.
       const gone = ids.filter((_, i) => texts[i] === null);
       if (gone.length > 0) await redis.srem(keys.workers, ...gone);
       return texts.flatMap((text) => decode(text));

@@ -1,4 +1,4 @@
-/** Performs `call_model`: buys one message of the conversation and adds it to what is committed next. */
+/** Performs `call_model`: buys one message of the conversation and adds it to the next commit. */
 import { ContentBlock, isToolUse, textOf, totalTokens } from "../../shared/protocol/content.ts";
 import { paceFor } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
@@ -21,7 +21,7 @@ import { type CallPermit, limiterNameOf } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 import { tellTextOf } from "./text-feed.ts";
 
-/** Makes the call of `step`, when the provider's limit lets it through. */
+/** Makes the call of `step` if the provider's limit lets it through. */
 export async function callModel(
   context: RunContext,
   session: Session,
@@ -29,7 +29,7 @@ export async function callModel(
 ): Promise<RunOutcome | "lost" | undefined> {
   if (session.equipment.unpriced !== undefined) return endUnpriced(context, session, step);
   session.tellTurnStarted(step.turn);
-  // What was bought or done must never be bought or done again. A watcher sees the run begin before its first call ends.
+  // Commit first: nothing bought or done may be repeated; and a watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
   const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
@@ -66,8 +66,8 @@ export async function callModel(
 }
 
 /**
- * Lets the run through to the first model of its chain that may be called now; each failure in a row begins one model
- * further. Where none may, what the first of them says.
+ * Enters the limit of the first model of the chain that may be called now; each failure in a row starts one model further.
+ * If none may, returns the first one's answer.
  */
 async function enterChain({ provider, model }: RunContext, session: Session): Promise<CallPermit> {
   const { lease, equipment, attempts } = session;
@@ -84,7 +84,7 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
 
 type OpenPermit = Extract<CallPermit, { status: "open" }>;
 
-/** Takes the call out of the budgets, now that the provider lets it through. Where it may not begin, the permit is given back. */
+/** Reserves the call in the budgets, now that the provider lets it through. If it may not begin, releases the permit. */
 async function reserveOrLeave(
   context: RunContext,
   session: Session,
@@ -102,13 +102,13 @@ async function reserveOrLeave(
   return mayBegin;
 }
 
-/** The running time at which the call is cut off, so that what follows still fits. */
+/** Returns the running time at which the call is cut off, ms, so that the steps after it still have time. */
 function untilMs({ rules }: Session, { finalCall, asksOutput }: CallStep): number {
-  // A repair of the output, too, may be asked for when ordinary time is over: cut off at once, it would be asked for again.
+  // A request to repair the output may also come after ordinary time is over: cut off at once, it would be repeated.
   return finalCall || asksOutput ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
 }
 
-/** `isCutOff`: this side ended the call before the provider was done. */
+/** Makes the call. `isCutOff`: this side ended it before the provider was done. */
 async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const { model, clock, abandoned } = context;
   const { lease, equipment } = session;
@@ -144,15 +144,15 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   forget();
   text?.close();
   const outcome = hasBegun ? withUsage(ended, session, request) : ended;
-  // What the provider had begun to answer it has ended itself, whatever it says that it cost.
+  // If the failure has a usage, the provider ended the answer that it had begun.
   const isCutOff = ended.status === "aborted" || (ended.status === "failed" && ended.usage === undefined);
   return { outcome, isCutOff };
 }
 
-/** A gateway that ends connections which stand silent does so after 30 s or more. */
+/** A gateway that ends silent connections does so after 30 s or more. */
 const SHORTEST_SILENCE_MS = 20_000;
 
-/** Whether the connection may have been cut off for its silence: an answer that comes piece by piece is let through. */
+/** Returns true if the connection may have been cut off for its silence: a streamed answer is let through. */
 function maySilenceBeTheCause(ended: CallOutcome, durationMs: number): boolean {
   const isCutOff = ended.status === "failed" && CUT_OFF_KINDS.has(ended.failure.kind);
   return isCutOff && durationMs >= SHORTEST_SILENCE_MS;
@@ -177,7 +177,7 @@ function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequ
   };
 }
 
-/** A final call, one that must bring the output, and a summary may use no tool. */
+/** Forbids tools in a final call, in a call for the output and in a summary. */
 function toolChoiceOf(
   { finalCall, asksOutput, compactBefore }: CallStep,
   { tools }: Session["equipment"],
@@ -185,13 +185,13 @@ function toolChoiceOf(
   return (finalCall || asksOutput || compactBefore !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }
 
-/** An answer, what it cost and how long it took. */
+/** An answer with its cost and duration. */
 interface PricedAnswer extends ModelAnswer, Pick<CallStep, "turn" | "finalCall"> {
   costUsd: number;
   durationMs: number;
 }
 
-/** What the call brought, and what it cost. */
+/** Adds the answer of the call, and its cost. */
 function addModelAnswer(
   context: RunContext,
   session: Session,
@@ -221,17 +221,17 @@ function addModelAnswer(
   session.equipment.observer.answered(priced);
 }
 
-/** The answer, and with it the results of its calls that cannot be performed. */
+/** Adds the answer, and results for those of its calls that cannot be performed. */
 function addAnswer(session: Session, { message }: CallStep, answer: PricedAnswer): void {
   session.add([newAnswer(message, answer, answer.durationMs)]);
   for (const [id, sentence] of answer.refusedCalls)
     session.add([newResult(message, id, sentence, { isError: true, isRefused: true })]);
 }
 
-/** Ends with which the text of an answer is a summary, if not always a whole one. */
+/** Stop reasons after which the text of an answer is a summary, possibly a cut one. */
 const SUMMARY_ENDS: ReadonlySet<string> = new Set(["end_turn", "stop_sequence", "max_tokens"]);
 
-/** The summary, where the answer is one that makes the conversation shorter; else it was paid for in vain. */
+/** Adds the summary if it makes the conversation shorter; otherwise adds a call that was paid for in vain. */
 function addSummary(
   session: Session,
   { message, turn }: CallStep,
@@ -256,9 +256,9 @@ function addSummary(
 const BLOCK_DEPTH = 128;
 
 /**
- * The answer without the secrets of this process, wherever its model has read them: neither the log holds them nor what
- * follows from it, and no tool is given them. Thinking is signed and comes back whole or not at all: where a block of it
- * holds a secret, all of it is left out.
+ * Returns the answer without the secrets of this process that its model may have read: so the log, all that follows from it
+ * and the tools never get them. Thinking is signed and must go back whole or not at all: if a block of it has a secret, all
+ * of it is left out.
  */
 export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
   const { stopReason, model, refusal } = answer;
@@ -267,7 +267,7 @@ export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
     model: withoutSecrets(model),
     refusal: refusal && withoutSecrets(refusal),
   };
-  // Text by text: JSON would spell once more what already is JSON within JSON.
+  // Each text by itself: in the JSON of the whole, JSON within a text would be escaped once more.
   const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));
   if (answer.content.every((block, i) => block === shown[i])) {
     const isNamedSo = named.stopReason === stopReason && named.model === model && named.refusal === refusal;

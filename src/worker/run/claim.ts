@@ -1,4 +1,4 @@
-/** Takes the agent that a wake names: beside others, or in isolation where two workers crashed with its run. */
+/** Claims the agent that a wake names: beside others, or in isolation if two workers crashed with its run. */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
@@ -8,14 +8,14 @@ import type { RunSlot } from "../run-slots.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
 import type { LeaseGrant } from "./lease.ts";
 
-/** Delay before a declined wake is queued again; doubles, because all workers may lack what it needs. */
+/** Delay before a declined wake is queued again; doubles, because all workers may lack the tools it needs. */
 const FIRST_REST_MS = 200;
-/** Then it is dropped; a sweeper that can do more for the agent wakes it again. */
+/** Most rounds of a wake; then it is dropped, and a sweeper that can do more for the agent wakes it again. */
 const MOST_ROUNDS = 100;
-/** A wake may be so much too early: a delay ends by the clock of one worker, and began by another's. */
+/** Longest wait for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
 const EARLY_MS = 2_000;
 
-/** What a process of suspects may hold beside a run: other suspects, or nothing. */
+/** Company of a run in a process of suspects: other suspects (`group`), or none (`own_process`). */
 export type SuspectIsolation = "group" | "own_process";
 
 /** A wake as the pool took it. */
@@ -24,22 +24,21 @@ export interface TakenWake {
   wake: number;
   /** How often its job has been taken, this time included. */
   timesTaken: number;
-  /** In a process of suspects: whether others may be in it. */
+  /** Set in a process of suspects. */
   isolation?: SuspectIsolation | undefined;
 }
 
-/** An agent that is this worker's. */
+/** An agent that this worker has claimed. */
 export interface ClaimedRun extends LeaseGrant {
   status: "claimed";
   /** Failures since the run last advanced. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
-  /** Number of the run. */
   run: number;
   /**
-   * All that a run needs; of one that crashed in isolation only the record: it may only be settled. Let go of once the run is opened:
-   * the session has what it says.
+   * All data that a run needs; for one that crashed in isolation only the record, because it may only be settled. Cleared
+   * when the run is opened: then the session has the data.
    */
   claimAnswer: Extract<ClaimAnswer, { status: "claimed" | "crashed" }> | undefined;
 }
@@ -47,20 +46,20 @@ export interface ClaimedRun extends LeaseGrant {
 type ClaimAnswer = VerbAnswer<"claim">;
 type Suspect = Extract<ClaimAnswer, { status: "suspect" }>;
 
-/** A wake that began no run here. */
+/** Outcome of a wake that began no run here. */
 type NoRun = Extract<RunOutcome, { status: "passed" | "returned" }>;
 
-/** How a claim is made. */
+/** Options of a claim. */
 interface ClaimOptions {
-  /** `own_worker`: nothing else is active in this process. */
+  /** `own_worker`: no other run is active in this process. */
   isolation?: SuspectIsolation | "own_worker" | undefined;
-  /** A process of suspects has a place for it. */
+  /** A process of suspects has room for the run. */
   canIsolate: boolean;
-  /** The custom tools that this worker says it has. */
+  /** The custom tools that this worker offers. */
   tools: readonly string[];
 }
 
-/** Claims the agent, or says why this process does not run it. */
+/** Claims the agent, or returns why this process does not run it. */
 export async function claimRun(
   context: RunContext,
   taken: TakenWake,
@@ -99,9 +98,9 @@ async function claimBesideOrIsolated(
 }
 
 /**
- * The wake goes back into the queue: undelayed, until it has been taken as often as there are live workers, then after a
- * rest. Of idle workers the one that has waited longest takes it, so that it visits them all within a round; a delayed one
- * would be taken by the worker that happens to look when it is due, the same one time and again.
+ * Returns the wake to the queue: undelayed, until it has been taken as often as there are live workers, then after a delay.
+ * The idle worker that has waited longest takes it, so it visits all of them within a round. A delayed one goes to the
+ * worker that happens to check when it is due, often the same one.
  */
 export async function returnWake(
   { random, workers }: Pick<RunContext, "random" | "workers">,
@@ -144,7 +143,7 @@ async function claim(
   }
 }
 
-/** Claims; a second time when the agent may be claimed in a moment, for this wake is used up and the sweeper's comes later. */
+/** Claims; waits and claims again if the agent is free soon, because this wake is used up and the sweeper's comes later. */
 async function claimInTime(
   context: RunContext,
   address: AgentAddress,
@@ -156,7 +155,7 @@ async function claimInTime(
     let claimedAtMs = clock.monotonicMs();
     const claimId = newRequestKey();
     const terms = { worker: workerId, isolation, can_isolate: canIsolate, offered_tools: tools };
-    // The hint is there before the claim makes the deadline the end of its lease.
+    // The hint arrives before the claim sets the deadline to the end of its lease.
     const answer = await withDeadlineHint(
       () => deadlines.hint(address, store.timing.leaseMs),
       () => {
@@ -171,7 +170,7 @@ async function claimInTime(
   }
 }
 
-/** A newer wake of the agent is out: this one need not wait for anything. */
+/** Returns true if the agent has a newer wake: then this one need not wait for anything. */
 function isReplaced(answer: { wake: number }, wake: number): boolean {
   return answer.wake > wake;
 }

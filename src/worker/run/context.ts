@@ -1,4 +1,4 @@
-/** Types of `run/`: {@link RunContext}, what its process gives a run; {@link Equipment} of one run; {@link RunOutcome}, how this process is done with it. */
+/** Types of `run/`: {@link RunContext}, means of a process; {@link Equipment} of a run; {@link RunOutcome}, its end here. */
 import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
@@ -22,20 +22,19 @@ import type { PreparedSpec, SpecCache } from "./spec-cache.ts";
 import type { TextFeeds } from "./text-feed.ts";
 import type { Trace } from "./trace.ts";
 
-/** What a worker process lends to each of its runs. */
+/** Means that a worker process shares among its runs. */
 export interface RunContext {
   workerId: string;
   store: AgentStore;
   deadlines: DeadlineSet;
   wakes: WakeQueue;
-  /** Who else is there. */
   workers: WorkerDirectory;
   publish: PublishEvent;
   model: Model;
-  /** What all workers know of the model's provider. */
+  /** The shared limit of the model's provider. */
   provider: ProviderLimit;
   budgets: BudgetBook;
-  /** What agents of the same specification share. */
+  /** Parts that agents of the same specification share. */
   specs: SpecCache;
   checkOutput: CheckOutput;
   /** Names of its custom tools, and of the MCP servers whose tools are known. */
@@ -45,54 +44,54 @@ export interface RunContext {
   /** Host directory of all workspaces. */
   workspaceRoot: string;
   prices: PriceOverrides;
-  /** Whether every conversation is written down beside its workspace. */
+  /** True if every conversation is written to a file beside its workspace. */
   traced: boolean;
-  /** Whether the provider is sent the `traceparent` of each call. */
+  /** True if the provider gets the `traceparent` of each call. */
   sendsTraceparent: boolean;
-  /** What operators see of the runs. */
+  /** Reports the runs to operators. */
   observer: Observer;
   clock: Clock;
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   random: () => number;
   logger: Logger;
-  /** Aborts when the process wants to stop: after the step at hand, runs are released. */
+  /** Aborts when the process wants to stop: runs are released after their current step. */
   draining: AbortSignal;
-  /** Aborts when the process cannot wait any longer: the step at hand is cut off. */
+  /** Aborts when the process cannot wait any longer: current steps are cut off. */
   abandoned: AbortSignal;
-  /** Leases of the runs going on in this process: hints find them here. */
+  /** Leases of the runs in this process; hints find the runs here. */
   leases: LeaseKeeper;
   /** Time limits of tool calls. */
   toolTimers: CoarseTimers;
-  /** Text that streams in, on its way to those who watch. */
+  /** Text of running model calls, to be published to subscribers. */
   texts: TextFeeds;
-  /** Who may be active in this process. */
+  /** Admits runs to this process. */
   slots: RunSlots;
-  /** Whether suspects run in this process, or in one of their own that it starts; `crowded`: which has no place free. */
+  /** Place of suspects: in this process, or in a separate one that it starts. `crowded`: a separate one, and none has room. */
   suspects: "here" | "elsewhere" | "crowded";
-  /** Told of every run that this process holds, before anything of it is read. */
+  /** Called for every run that this process holds, before any of its data is read. */
   onHeld?: (held: LeaseGrant) => void;
 }
 
 /**
- * What a run works with: its agent's kind and what is its own. `models` loses those that the provider does not know,
- * `outputFormat` is emptied when it refuses that: for this run, not for the kind.
+ * Equipment of a run: the parts of its agent's specification and its own. `models` loses those that the provider does not
+ * know, `outputFormat` becomes "" if the provider refuses it: for this run, not for the specification.
  */
 export interface Equipment extends PreparedSpec {
   workspace: RunWorkspace;
   /** Its slot among the runs of this process. */
   slot: RunSlot;
   trace: Trace | undefined;
-  /** What the worker's hooks say of this agent; absent: it has none. */
+  /** The worker's hooks for this agent; absent: none. */
   hooks?: AgentHooks | undefined;
   observer: RunObserver;
-  /** Whether answers are asked for piece by piece also while no parent watches: one that came at once may have been cut off. */
+  /** True if answers are streamed even if no parent watches: a connection may have been cut off for its silence. */
   isStreamed: boolean;
 }
 
 /**
- * How this process' part in a run ended. `passed`: there was none, and the wake has done its service; `returned`: there was
- * none, and the wake goes back into the queue, for another process; `isolate`: there was none, and the run needs a process
- * of suspects, or of its own after `isolatedCrashes` in such.
+ * Outcome of this process' part in a run. `passed`: it had none, and the wake is done. `returned`: it had none, and the wake
+ * goes back into the queue, for another process. `isolate`: it had none, and the run needs a process of suspects, or one of
+ * its own after `isolatedCrashes` in such.
  */
 export type RunOutcome =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }

@@ -1,12 +1,12 @@
 /**
- * What the calls of a run cost. The provider's own word counts where there is one. Where this side cut a call off before that,
- * or what the provider began to answer says nothing of what the prompt came to, that is estimated: a limit that counts tokens
- * holds with every provider. A call that was refused costs nothing. What no commit can take along any more is booked with
- * `charge`, once, under the id by which Redis knows the call; so is what Redis has forgotten again in a failover.
+ * The cost of a run's calls. The provider's own usage counts if it reports one. If this side cut a call off before that, or
+ * the provider reports no prompt tokens, the usage is estimated: so a limit on tokens holds with every provider. A refused
+ * call costs nothing. Costs that no commit can carry any more are booked with `charge`, once, under the id by which Redis
+ * knows the call; so are costs that Redis has forgotten in a failover.
  *
- * Budgets that bind the run are reserved when the provider lets a call through, and settled behind it: a call that waits for its
- * provider takes nothing from others. A run without budgets makes no trip for them. Redis owns what is spent
- * (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
+ * Budgets that bind the run are reserved when the provider lets a call through, and settled after it: a call that waits for
+ * its provider takes nothing from others. A run without budgets makes no request for them. Redis owns the spending
+ * (`shared/redis/budget.ts`); `loop/caps.ts` decides how a run ends whose budget has none left.
  */
 import { messageOf } from "../../shared/errors.ts";
 import {
@@ -25,26 +25,26 @@ import type { RunContext } from "./context.ts";
 import { summedUpBy } from "./purchase.ts";
 import type { Session } from "./session.ts";
 
-/** What booking a cost needs of a run's context. */
+/** Parts of a run's context that booking a cost needs. */
 type Booking = Pick<RunContext, "store" | "logger">;
 
-/** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
+/** Wait for the answer of a destroyed run, ms: if it comes, its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
-/** Bytes of JSON that make a token, about. */
+/** Bytes of JSON per token, about. */
 const BYTES_PER_TOKEN = 4;
-/** Tokens that an image counts for: its bytes say nothing of them, and providers make large ones smaller. */
+/** Tokens per image: its bytes do not show them, and providers scale large images down. */
 const TOKENS_PER_IMAGE = 5_000;
-/** How an image stands in a request, up to its bytes. No JSON string holds that: its quotes would be escaped there. */
+/** Beginning of an image in a request, up to its bytes. No JSON string contains it, because its quotes would be escaped there. */
 const IMAGE = /\{"type":"image","source":\{"type":"base64","media_type":"image\/[a-z]{1,8}","data":"/g;
 const IMAGE_END = '"}}';
 
-/** USD for the usage of the call made now, or made last, by the price of the model that was asked; 0 where that is unknown. */
+/** Returns the USD for the usage of the current or last call, by the price of the requested model; 0 if that is unknown. */
 export function costOf({ prices }: RunContext, { model }: Session, usage: Usage): number {
   const price = priceOf(model, prices);
   return price ? costUsd(usage, price) : 0;
 }
 
-/** USD for the usage of one call of this run by the dearest model of its chain that may still answer. */
+/** Returns the USD for the usage of one call by the dearest model of the run's chain. */
 function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Usage): number {
   const costs = equipment.models.map((model) => {
     const price = priceOf(model, prices);
@@ -54,8 +54,8 @@ function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Us
 }
 
 /**
- * `outcome` with an estimate where a call was bought and its provider did not say what the prompt came to: this side cut it off, it
- * broke off after it had begun to be answered, or its answer is without a bill. A call that was refused is not bought.
+ * Returns `outcome`, with an estimate if a bought call has no report of the prompt's tokens. Either this side cut it off, or
+ * it broke off after the answer had begun, or its answer has no usage. A refused call is not bought.
  */
 export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
   if (outcome.status === "answer") return withBill(outcome, session, request);
@@ -65,7 +65,7 @@ export function withUsage(outcome: CallOutcome, session: Session, request: Model
   return isBought ? { ...outcome, usage: { ...promptOf(session, request), output_tokens } } : outcome;
 }
 
-/** Whether this side ended the call: it was stopped, or took too long. Where there is a status, the other side refused it. */
+/** Returns true if this side ended the call: it was stopped, or took too long. With an HTTP status, the other side refused it. */
 function isCutOffHere(outcome: Exclude<CallOutcome, { status: "answer" }>): boolean {
   return (
     outcome.status === "aborted" ||
@@ -73,7 +73,7 @@ function isCutOffHere(outcome: Exclude<CallOutcome, { status: "answer" }>): bool
   );
 }
 
-/** No prompt is without tokens: some that speak the protocol of the provider count none, and limits hold with them as well. */
+/** Adds an estimate to an answer without prompt tokens: some providers count none, and limits must hold for them too. */
 function withBill(
   outcome: Extract<CallOutcome, { status: "answer" }>,
   session: Session,
@@ -86,8 +86,8 @@ function withBill(
 }
 
 /**
- * The tokens of a prompt: where it goes on from the previous call's, these are known, and were cached; the rest is counted by its
- * bytes and its images.
+ * Estimates the tokens of a prompt. If it continues that of the previous call, those tokens are known, and were cached; the
+ * rest is estimated from its bytes and images.
  */
 function promptOf(
   { state }: Session,
@@ -116,9 +116,9 @@ function tokensIn(json: string): number {
 }
 
 /**
- * Books what the run paid for and did not commit, as far as this side knows, and what it committed and Redis has forgotten;
- * `isLast`: the run is settled with what it had come to before, also where a commit arrived of which only the answer was lost.
- * Never rejects: what cannot be booked is logged.
+ * Books costs that the run did not commit, as far as this side knows, and committed ones that Redis has forgotten. `isLast`:
+ * the run is settled with its earlier progress, also if a commit arrived whose answer was lost. Never rejects: a cost that
+ * cannot be booked is logged.
  */
 export async function chargeUnbooked(context: Booking, session: Session, isLast: boolean): Promise<void> {
   let [usage, cost] = [ZERO_USAGE, 0];
@@ -132,11 +132,11 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
   if (!isLast) await chargeForgotten(context, session);
 }
 
-/** A log loses its newest entries first: what stands before one that is still there does so as well. */
+/** Books forgotten costs, newest first, up to the first entry that still exists: a log loses its newest first. */
 async function chargeForgotten(context: Booking, session: Session): Promise<void> {
   const charged = new Set(session.unbooked.length > 0 ? [session.purchase.id] : []);
   for (const { id, key, head, usage, costUsd: cost } of session.purchase.booked.toReversed()) {
-    // All tries of one call have the same id. The last try is charged under it, for the next holder may have charged one call so.
+    // All tries of one call share an id. The last is charged under it, because the next holder may have charged one under it.
     const name = charged.has(id) ? `${id}/${key}` : id;
     charged.add(id);
     const status = await charge(context, session, name, { usage, cost, key, head });
@@ -144,7 +144,7 @@ async function chargeForgotten(context: Booking, session: Session): Promise<void
   }
 }
 
-/** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */
+/** Books the prompt of purchase `name`, a call that an earlier holder began and did not commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, name: string): Promise<void> {
   const { state, equipment, address } = session;
   const messages = state.conversation.messagesOf({ compactBefore: summedUpBy(name) });
@@ -153,7 +153,7 @@ export async function chargeLostCall(context: RunContext, session: Session, name
   await charge(context, session, `${address.uid}.${name}`, { usage, cost });
 }
 
-/** What is booked, and the `key` of its entry; `entry`: one that was to be committed, `head`: how one begins that was. */
+/** A cost to book, and the `key` of its entry. `entry`: an uncommitted entry; `head`: the beginning of a committed one. */
 interface Charge {
   usage: Usage;
   cost: number;
@@ -162,7 +162,7 @@ interface Charge {
   head?: string;
 }
 
-/** What Redis said; undefined: nothing, and that is logged. */
+/** Charges a cost; resolves to Redis' answer, or undefined if there was none, which is logged. */
 async function charge(
   { store, logger }: Booking,
   { address }: Session,
@@ -181,14 +181,14 @@ async function charge(
   }
 }
 
-/** From this share of a budget on the model is told. */
+/** The model is told when this share of a budget is used. */
 const NUDGE_SHARE = 0.8;
 const NUDGE =
   "Most of the budget for this work is used. Finish what matters most, then answer with what you have found.";
-/** Output tokens of an answer of which none of its run is known. */
+/** Expected output tokens of a run's first answer. */
 const FIRST_OUTPUT_TOKENS = 500;
 
-/** Whether every budget has room for the call of `step`; the final call of a run always has. Nudges the model at 80 %. */
+/** Reserves the call of `step`; false if a budget has no room, but the final call always passes. Nudges the model at 80 %. */
 export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
   const { budgets } = session.record.spec;
   if (!budgets) return true;
@@ -212,7 +212,7 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   return true;
 }
 
-/** What the call of `step` used; undefined: it was not made, or cost nothing. A failure leaves the estimate spent. */
+/** Settles the reservation of `step`; no `usage`: the call was not made, or cost nothing. If it fails, the estimate stays. */
 export function settleReservation(
   context: RunContext,
   session: Session,

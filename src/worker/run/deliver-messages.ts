@@ -1,6 +1,6 @@
 /**
- * Performs `deliver`: the parent's messages enter the log. First the files of a message are written into the workspace, then the
- * message, with its images, enters the log. A crash in between writes the same files once more.
+ * Performs `deliver`: adds the parent's messages to the log. It first writes the files of a message into the workspace, then
+ * adds the message, with its images, to the log. After a crash in between, the same files are written once more.
  */
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
 import { type Attached, attachedTo, type InboxMessage } from "../../shared/protocol/message.ts";
@@ -12,7 +12,7 @@ import type { Session } from "./session.ts";
 
 type DeliverStep = Extract<Step, { do: "deliver" }>;
 
-/** The parent's messages enter the log, as one user message, with the next commit; what came with them is the agent's before. */
+/** Adds the parent's messages, as one user message, to the next commit; their files are in the workspace before that. */
 export async function deliverMessages(
   context: RunContext,
   session: Session,
@@ -26,7 +26,7 @@ export async function deliverMessages(
   return undefined;
 }
 
-/** Where a run begins with nothing to say: a producer of ours would have refused it, one of another's has to be told. */
+/** Returns a failure for a run that begins with blank messages: our producer refuses them, but another's parent must be told. */
 function blankFailure({ state }: Session, { message, messages }: DeliverStep, attached: readonly string[]) {
   const isBlank = messages.every(({ text }) => text.trim() === "");
   if (state.isBegun || attached.length > 0 || !isBlank) return [];
@@ -37,13 +37,13 @@ function blankFailure({ state }: Session, { message, messages }: DeliverStep, at
 const LOST =
   "Files or images that came with this message were lost on the way. Say so, and go on without them.";
 
-/** Messages as they are delivered, and the names of what came with them. */
+/** Messages as they are delivered, and the names of their attachments. */
 interface Delivery {
   messages: DeliveredMessage[];
   attached: string[];
 }
 
-/** Puts the files of `messages` into the workspace. Rejects when that cannot be made, or Redis not be asked. */
+/** Writes the files of `messages` into the workspace. Rejects if the workspace cannot be made or Redis cannot be asked. */
 async function takeAttachments(
   { store }: Pick<RunContext, "store">,
   session: Session,

@@ -1,17 +1,17 @@
 /**
- * What follows when a run cannot go on at once: it is tried again here, handed on, or over. Decided in this file alone.
+ * Decides what happens to a run that cannot continue at once: retry here, hand-back, or end. No other file decides this.
  *
  * | what happened | what follows |
  * |---|---|
- * | the provider fails, and may not the next time | again after a back-off; a long one frees the worker's slot |
+ * | the provider fails, and may not the next time | retry after a back-off; a long one frees the worker's slot |
  * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
- * | the conversation is too long for the model, and old tool results can be left out, or what is old summed up | the same call without them |
+ * | the conversation is too long for the model, and old tool results can be left out, or old messages summed up | the same call without them |
  * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
  * | a cap in USD binds the run, and this worker knows no price of its model | the run ends `model_error`, nothing is bought |
- * | the limiter says wait, the installation is paused | again later; a long wait frees the slot |
- * | the model of this process was stopped | handed on |
- * | the lease ran out, or Redis lost a part of the log | handed on, unless the run was taken: at once, and without progress with a growing delay |
- * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
+ * | the limiter says wait, the installation is paused | retry later; a long wait frees the slot |
+ * | the model of this process was stopped | hand-back |
+ * | the lease expired, or Redis lost a part of the log | hand-back unless another worker took the run: at once, and without progress with a growing delay |
+ * | something broke here (a full disk, a bug) | hand-back with a growing delay; at last the run ends `worker_lost` |
  */
 import { isUnreadable, messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
@@ -32,22 +32,22 @@ import { type CallPermit, type FailureScope, isDenial, providerName } from "./pr
 import type { Session } from "./session.ts";
 import { settleBroken } from "./settle-run.ts";
 
-/** Waits up to this long are slept through; longer ones free the worker's slot. */
+/** The worker sleeps through waits up to this long; a longer one frees its slot. */
 const LONGEST_HELD_WAIT_MS = 2_000;
-/** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
+/** Least delay before a run of a paused installation is taken again; the paused queue keeps it until the pause ends. */
 const PAUSED_ASK_MS = 1_000;
-/** A run whose worker has no model any more is for another worker, or for this one when it is whole again. */
+/** Delay of a run whose worker has lost its model: for another worker, or for this one after it recovers. */
 const MODEL_STOPPED_DELAY_MS = 5_000;
-/** A run that broke off is tried again, on any worker, after this long, doubling up to a bound. */
+/** First delay before a run that broke off is retried, on any worker; it doubles up to a limit. */
 const BROKEN_OFF_DELAY_MS = 5_000;
 const LONGEST_BROKEN_OFF_DELAY_MS = 5 * 60_000;
-/** So many breaks in a row end the run: enough for a disk that is full for some minutes. */
+/** Breaks in a row that end the run: enough for a disk that is full for some minutes. */
 const MOST_BREAKS = 8;
 const LEASE_LOST = "its lease was lost, or Redis has forgotten a part of its log";
-/** Of a run that cannot be read its parent hears within a minute. */
+/** Breaks that end a run with unreadable data: its parent is told within a minute. */
 const MOST_UNREADABLE = 3;
 
-/** The provider answered with a failure. */
+/** Reacts to a failure of the provider. */
 export async function afterModelFailure(
   context: RunContext,
   session: Session,
@@ -58,33 +58,33 @@ export async function afterModelFailure(
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
   if (failure.kind === "invalid_request" && step.asksOutput && session.equipment.outputFormat !== "") {
-    // Not every provider knows the format, and none all of its schemas: the instructions ask for it as well.
+    // Some providers do not know the format, and none knows all of its schemas: the instructions also ask for it.
     session.equipment.outputFormat = "";
     return undefined;
   }
   if (failure.kind === "not_found" && withoutModel(session)) return undefined;
   if (failure.kind === "context_window" && canShorten(session, step)) return undefined;
   if (!failure.retryable) {
-    // A run that others' refused credential concerns asks again.
+    // If another run found the refused credential (`shared`), this run asks again.
     if (scope === "own" || !isDenial(failure.kind))
       session.add([newFailure(step.message, failureEntry(failure, step))]);
     return undefined;
   }
   session.attempts += 1;
-  // Another model of the chain is not concerned; a whole round that failed waits like one model that did.
+  // Another model of the chain is not affected; a whole round of failures waits like a failure of a single model.
   const isRoundOver = session.attempts % session.equipment.models.length === 0;
   if (scope === "shared" && !isRoundOver) {
     session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: 0 });
     return undefined;
   }
   const ownDelayMs = retryDelayMs(failure, session.attempts, random());
-  // The limiter remembers the rest, and knows when it is over earlier.
+  // The limiter keeps the rest of the wait, and knows if it is over earlier.
   const delayMs = scope === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
   return waitOrRelease(context, session, failure.kind, delayMs);
 }
 
-/** A cap that is never reached would be none: the run ends before its next call. */
+/** Ends the run before its next call: without a known price a cap in USD would never be reached. */
 export function endUnpriced({ logger }: RunContext, session: Session, step: CallStep): undefined {
   const { unpriced: model } = session.equipment;
   const message = `This worker does not know the price of model "${model}", so max_cost_usd cannot be kept: give all workers the prices that spawns are checked with (SUBAGENT_PRICES, or prices of createWorker).`;
@@ -92,14 +92,14 @@ export function endUnpriced({ logger }: RunContext, session: Session, step: Call
   session.add([newFailure(step.message, failureEntry({ kind: "model_error", message }, step))]);
 }
 
-/** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
+/** Returns true if the run can continue with a shorter conversation; after a failed summary the next one covers less. */
 function canShorten({ state, rules }: Session, { compactBefore }: CallStep): boolean {
   if (compactBefore === undefined) state.tooLongAtMessage = state.userMessageNumber;
   else state.unsummedAtMessage = Math.min(state.unsummedAtMessage, compactBefore);
   return compactBefore !== undefined || makeRoom(state, rules) !== undefined;
 }
 
-/** Takes a model that the provider does not know out of the chain; false when it is the only one. */
+/** Removes a model that the provider does not know from the chain; false if it is the only one. */
 function withoutModel({ equipment, model }: Session): boolean {
   const left = equipment.models.filter((other) => other !== model);
   if (left.length === 0) return false;
@@ -113,7 +113,7 @@ function failureEntry(failure: { kind: string; message: string }, { finalCall }:
   return { v: 1 as const, kind, message: failure.message, ...(finalCall && { hand_back: finalCall }) };
 }
 
-/** The limiter does not let the call through now. A claim that was only asking the limiter adds no running time. */
+/** Reacts to a limiter that does not let the call through. A claim that only asked the limiter adds no running time. */
 export async function afterWait(
   context: RunContext,
   session: Session,
@@ -125,14 +125,14 @@ export async function afterWait(
   return waitOrRelease(context, session, permit.reason, permit.waitMs, runningMs);
 }
 
-/** The call was ended by the model itself, which was stopped: asking it again would spin. */
+/** Hands the run back because this process' model was stopped and ended the call: a retry here would spin. */
 export function afterModelStopped(context: RunContext, session: Session): Promise<RunOutcome | "lost"> {
   return commitAndRelease(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
 }
 
 /**
- * Called after the lease expired, the run was taken, or the log turned out shorter than expected. Late renewals may have
- * extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
+ * Called after the lease expired, another worker took the run, or the log turned out shorter than expected. Late renewals
+ * may have extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
  */
 export async function afterLeaseLoss(
   context: RunContext,
@@ -147,7 +147,7 @@ export async function afterLeaseLoss(
   if (lease.endReason !== "expired") return { status: "lost" };
   const lost = (): RunOutcome => ({ status: "lost" });
   if (isLast) return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
-  // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
+  // The first loss counts as an outage; a run that is lost again before it advanced waits like one that broke off.
   const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
   if (breaks === 2)
     context.logger.error({ uid: lease.address.uid, breaks }, "Run loses its lease again and again");
@@ -160,7 +160,7 @@ function brokenOffDelayMs(breaks: number): number {
   return Math.min(BROKEN_OFF_DELAY_MS * 2 ** (breaks - 1), LONGEST_BROKEN_OFF_DELAY_MS);
 }
 
-/** Something broke in this process: it may be the process, or the run. */
+/** Reacts to an error in this process; the process or the run may be its cause. */
 export async function afterError(
   context: RunContext,
   held: { claimed: ClaimedRun; lease: Lease; session: Session | undefined },
@@ -172,7 +172,7 @@ export async function afterError(
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   const isTaken = lease.endReason === "taken";
   const isLast = !isTaken && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
-  // `release` clears the mark of a call under way, so the next claim reports none: what was paid for is booked here.
+  // `release` clears the mark of a call under way, so the next claim reports none: its cost is booked here.
   if (session) await chargeUnbooked(context, session, isLast);
   if (isTaken) return { status: "lost" };
   if (isLast) return settleBroken(context, claimed, lease, { problem, session });
@@ -182,7 +182,7 @@ export async function afterError(
   return releaseRun(context, broken, { reason: "broken_off", delayMs });
 }
 
-/** A short wait is slept through; a long one frees the worker's slot. */
+/** Sleeps through a short wait; a long one frees the worker's slot. */
 async function waitOrRelease(
   context: RunContext,
   session: Session,
@@ -199,7 +199,7 @@ async function waitOrRelease(
   return undefined;
 }
 
-/** Hands the run back with everything committed that was paid for. */
+/** Hands the run back after committing everything that was paid for. */
 async function commitAndRelease(
   context: RunContext,
   session: Session,
@@ -213,17 +213,17 @@ async function commitAndRelease(
 /** A run that this process holds. */
 export interface HeldRun {
   lease: Lease;
-  /** Undefined where it could not be read. */
+  /** Undefined if it could not be read. */
   record?: AgentRecord | undefined;
-  /** Failures since the run last advanced; the next holder goes on counting. */
+  /** Failures since the run last advanced; the next holder continues the count. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
-  /** What was told and Redis does not have yet. The next holder tells its beginnings again; the release takes along the rest. */
+  /** Events that Redis does not have yet. The next holder repeats those of beginnings; the release includes the rest. */
   events?: readonly RunEvent[];
 }
 
-/** Why and for how long; `providerWait`: it waits for its provider. */
+/** Reason and delay of a release. `providerWait`: the run waits for its provider. */
 export interface ReleaseInput {
   reason: string;
   delayMs: number;
@@ -231,7 +231,7 @@ export interface ReleaseInput {
   providerWait?: ProviderWait | undefined;
 }
 
-/** Releases the run, and says so in its timeline. */
+/** Releases the run, and notes that in its timeline. */
 export async function releaseRun(
   context: RunContext,
   { lease, record, attempts, breaks, events = [] }: HeldRun,
@@ -254,8 +254,8 @@ export async function releaseRun(
 }
 
 /**
- * Hands an agent back, also one that a process of suspects held, in one flight: the deadline hint, then the verb; then the wake,
- * which bears the agent's `name` where it is known.
+ * Hands an agent back, also one that a process of suspects held. Sends the deadline hint and the verb in one flight, then
+ * adds the wake, with the agent's `name` if it is known.
  */
 export async function releaseAgent(
   { store, deadlines, wakes, logger }: Pick<RunContext, "store" | "deadlines" | "wakes" | "logger">,

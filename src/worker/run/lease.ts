@@ -1,10 +1,10 @@
 /**
- * The leases of this process' runs: keeps them alive, counts running time, and says the moment one may be lost.
- * Neighbours: every write is fenced by the epoch in Redis; the lease stops work *before* that.
+ * The leases of this process' runs: renews them, counts running time, and tells at once when one may be lost. Neighbours:
+ * every write is fenced by the epoch in Redis; the lease stops work *before* that.
  *
  * 1. A lease counts from the moment a renewal was sent, on the monotonic clock.
- * 2. `isLive()` looks at the clock itself: a process that was stopped knows before any of its timers fires.
- * 3. Once ended it is never live again, and nothing that was begun under it goes on.
+ * 2. `isLive()` reads the clock itself: a process that was stopped knows before any of its timers fires.
+ * 3. Once ended, a lease is never live again, and all work that was begun under it stops.
  * 4. One timer renews all leases, and ends those that could not be renewed in time.
  */
 import type { Clock } from "../../shared/clock.ts";
@@ -13,25 +13,25 @@ import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 
 /**
- * Why a lease ended. `expired`: it could not be renewed in time, and Redis may know no other holder; `taken`: Redis says
- * that the run is over or another's, so nothing more is written; `given_up`: this process has done its part.
+ * Reason why a lease ended. `expired`: it could not be renewed in time; Redis may know no other holder. `taken`: the run is
+ * over or another's by Redis' answer, so nothing more is written. `given_up`: this process has done its part.
  */
 export type LeaseEnd = "expired" | "taken" | "given_up";
 
-/** What a renewal or a commit brought along. */
+/** News from the answer of a renewal or a commit. */
 export interface HolderStatus {
   /** Number of unread messages in Redis. */
   inbox: number;
   finish: boolean;
-  /** Whether a subscriber listens to the parent's events. */
+  /** True if a subscriber listens to the parent's events. */
   watched: boolean;
 }
 
-/** What a claim gave. */
+/** Data of a claim that its lease needs. */
 export interface LeaseGrant {
   address: AgentAddress;
   epoch: number;
-  /** Under this id Redis knows that the first call may be under way. */
+  /** Id under which Redis records that the first call may be under way. */
   claimId: string;
   /** Monotonic ms at which the claim was sent. */
   claimedAtMs: number;
@@ -46,11 +46,10 @@ export class Lease {
   readonly address: AgentAddress;
   readonly epoch: number;
   readonly claimId: string;
-  /** Running time of the run before this claim, ms. */
   readonly earlierMs: number;
-  /** Stops what is under way: when the lease ends, a step broke, or the process cannot wait. */
+  /** Stops work under way: when the lease ends, a step broke, or the process cannot wait. */
   readonly workStop = new StopSignal();
-  /** Takes what a renewal brings along. */
+  /** Called with the news of a renewal. */
   onStatus: (news: HolderStatus) => void = ignore;
   readonly #context: LeaseContext;
   readonly #claimedAtMs: number;
@@ -72,7 +71,7 @@ export class Lease {
     this.#liveUntilMs = claimedAtMs + leaseMs - leaseMarginMs;
   }
 
-  /** Why it ended; undefined while it has not, or nothing here has noticed yet. */
+  /** Reason of its end; undefined while it has not ended, or this process has not noticed. */
   get endReason(): LeaseEnd | undefined {
     return this.#end;
   }
@@ -81,7 +80,7 @@ export class Lease {
     return this.#end === undefined && this.#context.clock.monotonicMs() < this.#liveUntilMs;
   }
 
-  /** Running time of the run, ms, that of earlier claims included; it stands still while the run rests. */
+  /** Returns the running time of the run, ms, earlier claims included; it stands still while the run rests. */
   runningMs(): number {
     const untilMs = this.#restingSinceMs ?? this.#context.clock.monotonicMs();
     return this.earlierMs + untilMs - this.#claimedAtMs - this.#restedMs;
@@ -114,7 +113,7 @@ export class Lease {
     this.onStatus(answer);
   }
 
-  /** Ends it, and everything that goes on under it. Only the first reason counts. */
+  /** Ends the lease, and all work under it. Only the first reason counts. */
   end(why: LeaseEnd): void {
     this.#end ??= why;
     this.workStop.stop();
@@ -122,7 +121,7 @@ export class Lease {
     this.onStatus = ignore;
   }
 
-  /** What is due now: its end, or its renewal. */
+  /** Ends or renews the lease if that is due. */
   tick(nowMs: number): void {
     if (this.#end) return;
     if (nowMs >= this.#liveUntilMs) this.end("expired");
@@ -130,14 +129,14 @@ export class Lease {
   }
 }
 
-/** Ticks between two renewals: a lease that expires is noticed within one. */
+/** Ticks between two renewals: the expiry of a lease is noticed within one tick. */
 const TICKS_A_RENEWAL = 8;
 
 /** Holds the leases of a process. */
 export class LeaseKeeper {
   readonly #context: LeaseContext;
   readonly #leases = new Map<string, Lease>();
-  /** Agents that are being claimed: by how many wakes, and whether Redis is to be asked about them as soon as they are held. */
+  /** Agents that are being claimed: by how many wakes, and whether to ask Redis about them as soon as their lease is held. */
   readonly #claiming = new Map<string, { wakes: number; isAsked: boolean }>();
   #timer: { cancel(): void } | undefined;
 
@@ -150,14 +149,14 @@ export class LeaseKeeper {
     return this.#leases;
   }
 
-  /** The agent is about to be claimed: that Redis is to be asked about it is remembered until its lease is held. */
+  /** Notes that the agent is being claimed: a request to ask Redis about it is remembered until its lease is held. */
   beginClaim(uid: string): void {
     const claiming = this.#claiming.get(uid);
     if (claiming) claiming.wakes += 1;
     else this.#claiming.set(uid, { wakes: 1, isAsked: false });
   }
 
-  /** A claim that was begun is over, with a lease or without. */
+  /** Notes the end of a claim, with or without a lease. */
   endClaim(uid: string): void {
     const claiming = this.#claiming.get(uid);
     if (!claiming) return;
@@ -165,14 +164,14 @@ export class LeaseKeeper {
     if (claiming.wakes === 0) this.#claiming.delete(uid);
   }
 
-  /** Something may have happened to the agent: Redis is asked at once. */
+  /** Asks Redis at once, because something may have happened to the agent. */
   askAbout(uid: string): void {
     const claiming = this.#claiming.get(uid);
     if (claiming) claiming.isAsked = true;
     void this.#leases.get(uid)?.renew();
   }
 
-  /** Begins to hold what a claim gave. */
+  /** Holds a lease for the answer of a claim. */
   hold(grant: LeaseGrant): Lease {
     const { uid } = grant.address;
     const lease = new Lease(this.#context, grant);
@@ -183,12 +182,12 @@ export class LeaseKeeper {
     return lease;
   }
 
-  /** Stops what is under way in every run: the process cannot wait any longer. */
+  /** Stops work under way in every run, because the process cannot wait any longer. */
   interruptAll(): void {
     for (const lease of this.#leases.values()) lease.workStop.stop();
   }
 
-  /** Holds `lease` no longer. After a lost one this process may hold the agent again already. */
+  /** Ends `lease` and forgets it. After a lost one this process may hold the agent again already. */
   drop(lease: Lease): void {
     lease.end("given_up");
     const { uid } = lease.address;

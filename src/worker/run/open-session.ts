@@ -1,4 +1,4 @@
-/** Prepares a claimed run: its rules, its tools, where it stands; tells the model when earlier files are not on this machine. */
+/** Prepares a claimed run: its rules, tools and state; tells the model if earlier files are not on this machine. */
 import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -21,7 +21,7 @@ import { traceBeside } from "./trace.ts";
 const FILES_GONE =
   "Your work continues on another machine: files that you wrote to your workspace earlier are not there any more.";
 
-/** The session of a claimed run. Rejects when its record or log cannot be read, or a workspace that it has used not be made. */
+/** Opens the session of a claimed run. Rejects if its record or log cannot be read, or a workspace that it used cannot be made. */
 export async function openSession(
   context: RunContext,
   claimAnswer: Extract<VerbAnswer<"claim">, { status: "claimed" }>,
@@ -59,7 +59,7 @@ export async function openSession(
     isStreamed: record.provider_wait !== undefined && CUT_OFF_KINDS.has(record.provider_wait.reason),
     ...kind,
   });
-  // First of all: what fails from here on gives the run back, and Redis then knows of no call.
+  // First of all: an error from here on hands the run back, and Redis then records no call.
   if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);
   const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
@@ -69,7 +69,7 @@ export async function openSession(
   return session;
 }
 
-/** What the model is told at the head of its message: once, so what an earlier holder has said there stands. */
+/** Adds notices at the head of the model's message, once: if an earlier holder has added one, it stays. */
 async function addNotices(
   session: Session,
   workspace: RunWorkspace,
@@ -83,7 +83,7 @@ async function addNotices(
     session.add([newNotice(userMessageNumber, notices.join("\n\n"))], false);
 }
 
-/** What hooks tell the model as its run begins; one that blocks ends the run before anything is bought. */
+/** Returns the hooks' texts for the model at the begin of its run; a hook that blocks ends the run before its first purchase. */
 async function startOf(hooks: AgentHooks, { state, lease }: Session): Promise<string[]> {
   const { block, context } = await hooks.start(
     state.unread.map(({ text }) => text),
@@ -93,14 +93,14 @@ async function startOf(hooks: AgentHooks, { state, lease }: Session): Promise<st
   return context === undefined ? [] : [context];
 }
 
-/** So much of a prompt stands in the timeline, which outlives the log, in UTF-16 code units. */
+/** Length of the prompt's part in the timeline, which outlives the log, in UTF-16 code units. */
 const PROMPT_KEPT = 500;
 
 function beginningOf(prompt: string): { prompt?: string } {
   return prompt === "" ? {} : { prompt: clip(prompt, PROMPT_KEPT) };
 }
 
-/** The run as operators see it. */
+/** Returns the run as operators see it. */
 export function observedRun(
   { tenant, parentId, uid }: AgentAddress,
   {
@@ -114,7 +114,7 @@ export function observedRun(
   return { tenant, parentId, uid, agentId, name, run, model, traceparent };
 }
 
-/** Whether files came in before, or a tool that uses the workspace has begun; one that was only asked for has written nothing. */
+/** Returns true if files came in before, or a tool that uses the workspace has begun; one only asked for has written nothing. */
 function hasUsedFiles(entries: readonly LogEntry[], tools: ReadonlyMap<string, Tool>): boolean {
   const begun = new Set(entries.flatMap((entry) => (entry.kind === "started" ? [entry.callId] : [])));
   return entries.some(

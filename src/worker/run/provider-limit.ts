@@ -3,12 +3,12 @@
  * pause in memory and reads them once a second. While a limit holds, each call asks Redis first; then it waits, or its run
  * is handed back. The outcome of the call is written back.
  *
- * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}, unless Redis cannot be asked (3): a pause holds for every worker
- *    that long after it was written.
+ * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}, unless Redis cannot be asked (3): a pause holds for
+ *    every worker that long after it was written.
  * 2. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
- * 3. A limiter that cannot be asked is open, whatever was known before, a pause included: it spares the provider, it does not guard
- *    the run. The lease does, and is over soon where Redis is away.
- * 4. The run that finds a credential refused fails; a run that is refused for it afterwards asks again.
+ * 3. A limiter that cannot be asked counts as open, regardless of earlier knowledge, a pause included: it spares the
+ *    provider, it does not guard the run. The lease guards it, and ends soon while Redis is away.
+ * 4. The run that discovers a refused credential fails; a run that is refused for it afterwards asks again.
  * 5. A slot is kept no longer than the run's lease lives, however the call ends.
  */
 import type { Clock } from "../../shared/clock.ts";
@@ -26,29 +26,29 @@ import type {
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
 import type { Lease } from "./lease.ts";
 
-/** How often the limiter's state is read. */
+/** Interval between two reads of the limiters' state. */
 const READ_EVERY_MS = 1_000;
 
-/** Whom a failure concerns: every run of this provider (`shared`), or only this run (`own`). */
+/** Scope of a failure: every run of this provider (`shared`), or only this run (`own`). */
 export type FailureScope = "shared" | "own";
 
-/** Whether a run may call now: `wait` and ask again, or `paused` by an operator. */
+/** Permit for a call now, or none: `wait` and ask again, or `paused` by an operator. */
 export type CallPermit =
   | { status: "open"; leave(outcome: CallOutcome): Promise<FailureScope> | FailureScope }
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
 
-/** Failures of the credential: every call with it meets them until its owner does something about it. */
+/** Failures of the credential: every call with it fails until its owner fixes it. */
 const DENIALS: ReadonlySet<FailureKind> = new Set(["authentication", "permission", "billing"]);
 const LIMITS: ReadonlySet<FailureKind> = new Set(["rate_limited", "overloaded"]);
 
 /** The admission of a call for which Redis was not asked. */
 const UNASKED: Admission = { status: "open", enteredAt: 0, holdsSlot: false };
 
-/** What a limit is made of. */
+/** Dependencies of {@link ProviderLimit}. */
 export interface ProviderLimitOptions {
   limiter: ProviderLimiter;
-  /** Tells the other processes that a call met something at this limiter; a hint. */
+  /** Tells the other processes about a limit or a refusal at this limiter; a hint. */
   tellOthers(name: string): void;
   pause: Pick<Pause, "state">;
   clock: Clock;
@@ -56,11 +56,11 @@ export interface ProviderLimitOptions {
   logger: Logger;
 }
 
-/** The knowledge of one process. */
+/** One process' knowledge of the limiters. */
 export class ProviderLimit {
   readonly #options: ProviderLimitOptions;
   #unhealthy: ReadonlySet<string> = new Set();
-  /** Limiters of which something was heard, and when; until a later read. */
+  /** Limiters with a reported problem, and the time of the report; kept until a later read. */
   readonly #suspected = new Map<string, number>();
   #isPaused = false;
   #isReading = false;
@@ -72,20 +72,20 @@ export class ProviderLimit {
     this.#options = options;
   }
 
-  /** Begins to read. Idempotent. */
+  /** Starts the reads. Idempotent. */
   start(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
     this.#read();
   }
 
-  /** Reads no more. Idempotent. */
+  /** Stops the reads. Idempotent. */
   stop(): void {
     this.#isRunning = false;
     this.#timer?.cancel();
   }
 
-  /** Whether the run of `lease` may call with the limiter `name`; at once where nothing is wrong. */
+  /** Asks if the run of `lease` may call with the limiter `name`; answers synchronously if nothing is wrong. */
   enter(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
     if (!this.#isHealthy(name)) return this.#ask(name, lease);
     return { status: "open", leave: (outcome) => this.#leaveHealthy(name, lease, outcome) };
@@ -97,7 +97,7 @@ export class ProviderLimit {
     return isFresh && !this.#isPaused && !this.#unhealthy.has(name) && !this.#suspected.has(name);
   }
 
-  /** A call met something at the limiter `name`: Redis is asked until its state is read again. */
+  /** Notes a problem at the limiter `name`: calls ask Redis until the state is read again. */
   suspect(name: string): void {
     this.#suspected.set(name, this.#options.clock.monotonicMs());
   }
@@ -106,7 +106,7 @@ export class ProviderLimit {
     const { limiter, pause, clock, logger } = this.#options;
     const sentAtMs = clock.monotonicMs();
     this.#timer = clock.timeout(READ_EVERY_MS, () => this.#read());
-    // In an outage they would pile up in the connection.
+    // In an outage the reads would pile up in the connection.
     if (this.#isReading) return;
     this.#isReading = true;
     const read = Promise.all([limiter.list(), pause.state()]).then(
@@ -133,7 +133,7 @@ export class ProviderLimit {
     return answer.status === "open" ? this.#throughLimiter(name, lease, answer) : answer;
   }
 
-  /** A call that nothing held up has something to say only of what went wrong. */
+  /** A call through a healthy limiter reports only a limit or a refusal. */
   #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<FailureScope> | FailureScope {
     const how = leaveOf(outcome);
     if (how.outcome !== "limited" && how.outcome !== "denied") return "own";
@@ -159,7 +159,7 @@ export class ProviderLimit {
         const how = leaveOf(outcome);
         if (how.outcome === "limited" || how.outcome === "denied")
           return this.#tell(name, lease, admission, how);
-        // Nothing depends on it: what was bought is committed first.
+        // Nothing waits for it: the bought answer is committed first.
         if (admission.holdsSlot)
           void limiter.release(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
         return "own";
@@ -184,22 +184,22 @@ export class ProviderLimit {
   }
 }
 
-/** The name of the limiter before a model: one for each provider, credential and model. */
+/** Returns the name of the limiter before a model: one for each provider, credential and model. */
 export function limiterNameOf(model: Pick<Model, "limiterName">, modelId: string): string {
   return model.limiterName?.(modelId) ?? `custom/${modelId}`;
 }
 
-/** The provider of a model, for people: what stands first in the name of its limiter. */
+/** Returns the provider of a model, for people: the first part of its limiter's name. */
 export function providerName(model: Pick<Model, "limiterName">, modelId: string): string {
   return limiterNameOf(model, modelId).split("/", 1)[0] ?? "";
 }
 
-/** Whether the credential is refused. */
+/** Returns true if the credential is refused. */
 export function isDenial(kind: FailureKind): boolean {
   return DENIALS.has(kind);
 }
 
-/** What a failure means for every run that calls with the same credential. A refusal for good means nothing to them. */
+/** Returns the meaning of a failure for every run with the same credential. A request refused for good means nothing to them. */
 export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): LimiterOutcome {
   if (isDenial(kind)) return "denied";
   return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";

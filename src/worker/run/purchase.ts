@@ -1,14 +1,14 @@
 /**
- * What the record says of the run's next purchase (`begun`), so that the next worker knows of a call that was under way. The
- * commit of an answer with tool calls already names the call that follows their results; the commit of the results need not.
+ * The next purchase of a run in its record (`begun`), so that the next worker knows about a call that was under way. The
+ * commit of an answer with tool calls already names the call after their results; the commit of the results need not.
  *
- * `begun` is the claim's id after a claim, then `<message>.<epoch>@<entries>` (of a summary `<message>-<before>.<epoch>@<entries>`): the
- * call is under way once the log has so many entries, until its message stands there. A commit writes it where another call is
- * to begin (`UpcomingPurchase.begun`). `no_purchase` clears it, and so do a release and a commit that moves the progress on and
- * neither names nor answers a call (`include/commit.lua`). The next claim reads it (`include/purchase.lua`): a call that is under
- * way then is charged to the parent (`cost.ts`).
+ * `begun` is the claim's id after a claim, then `<message>.<epoch>@<entries>` (for a summary
+ * `<message>-<before>.<epoch>@<entries>`). The call is under way from the time when the log has `entries` entries until it
+ * has the call's message. A commit writes it if another call will begin (`UpcomingPurchase.begun`). `no_purchase` clears it,
+ * and so do a release and a commit that has a progress and neither names nor answers a call (`include/commit.lua`). The next
+ * claim reads it (`include/purchase.lua`): a call that is under way then is charged to the parent (`cost.ts`).
  *
- * A purchase may take several requests, of the same bytes or of others: `RequestKeys` says by which key the provider knows each.
+ * A purchase may take several requests, of the same bytes or of others: `RequestKeys` gives each its key for the provider.
  */
 import { createHash } from "node:crypto";
 import type { Usage } from "../../shared/protocol/content.ts";
@@ -16,27 +16,27 @@ import { type NewEntry, paidIn } from "../loop/log.ts";
 import type { LastAnswer } from "../loop/state.ts";
 import type { ModelRequest } from "../model/model.ts";
 
-/** What is bought: message `message`, or a summary for its sake. */
+/** Object of a purchase: message `message`, or a summary that comes before it. */
 interface PurchaseTarget {
   message: number;
   compactBefore?: number;
 }
 
-/** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */
+/** Returns the message before which a purchase of this name sums up everything; undefined if it bought a message. */
 export function summedUpBy(name: string): number | undefined {
   const message = /^\d+-(\d+)\./.exec(name)?.[1];
   return message === undefined ? undefined : Number(message);
 }
 
-/** What a commit is told of the purchase behind it. */
+/** The purchase that follows a commit. */
 export interface UpcomingPurchase {
-  /** The id of the one that begins after it. */
+  /** The id of the purchase that begins after it. */
   begun?: string | undefined;
-  /** So many results of calls are to come. */
+  /** Number of tool results that are still to come. */
   results?: number;
 }
 
-/** What a commit has taken to Redis; `id`: by which Redis knew the call then, `head`: how its entry in the log begins. */
+/** A committed purchase. `id`: its id in Redis at that time; `head`: the beginning of its log entry. */
 export interface BookedPurchase {
   id: string;
   key: string;
@@ -45,7 +45,7 @@ export interface BookedPurchase {
   costUsd: number;
 }
 
-/** What a commit says of it; `id`: the purchase that Redis knows of then. */
+/** The update of `begun` by a commit. `id`: the purchase that Redis knows after it. */
 export interface BegunUpdate {
   id: string;
   startsWithLastResult: boolean;
@@ -54,28 +54,27 @@ export interface BegunUpdate {
 }
 
 /**
- * The `Idempotency-Key` of each request: the same for the same bytes, another for others. A provider that keeps the key may refuse
- * other bytes under it, or return the answer to the earlier ones. The first request of a purchase bears the purchase's id; only
- * behind one that brought nothing are requests digested, so a call that is answered costs nothing here.
+ * The `Idempotency-Key` of each request: the same for the same bytes, another for others. A provider that stores the key may
+ * refuse other bytes under it, or return the answer to the earlier ones. The first request of a purchase has the purchase's
+ * id as key; only after one that failed are requests digested, so an answered call costs nothing here.
  */
 class RequestKeys {
-  /** Of the last purchase whose first request brought nothing: its id, and the digest of that request. */
+  /** The last purchase whose first request failed: its id, and the digest of that request. */
   #failed: { id: string; digest: string } | undefined;
 
-  /** The key of `request` for purchase `id`. */
   keyOf(id: string, request: RequestBytes): string {
     if (this.#failed?.id !== id) return id;
     const digest = digestOf(request);
     return digest === this.#failed.digest ? id : `${id}-${digest}`;
   }
 
-  /** `request` for purchase `id` brought nothing: another may follow it. */
+  /** Notes that `request` for purchase `id` failed: another may follow. */
   broughtNothing(id: string, request: RequestBytes): void {
     if (this.#failed?.id !== id) this.#failed = { id, digest: digestOf(request) };
   }
 }
 
-/** What the bytes of a request follow from. */
+/** The parts that determine the bytes of a request. */
 type RequestBytes = Omit<ModelRequest, "idempotencyKey" | "traceparent">;
 
 const DIGEST_CHARS = 8;
@@ -90,12 +89,12 @@ function digestOf(request: RequestBytes): string {
 
 /** See the module's header. */
 export class NextPurchase {
-  /** Under which id Redis knows that a call may be under way, or is about to begin. */
+  /** Id under which Redis records that a call may be under way, or is about to begin. */
   id: string;
   readonly requestKeys = new RequestKeys();
-  /** What this claim has paid for and Redis has acknowledged, oldest first. A failover may forget the newest of it. */
+  /** Purchases of this claim that Redis has acknowledged, oldest first. A failover may lose the newest. */
   readonly booked: BookedPurchase[] = [];
-  /** Whether Redis counts it as begun as soon as the last result of its turn is in the log. */
+  /** True if Redis counts it as begun as soon as the last result of its turn is in the log. */
   #startsWithLastResult = false;
   readonly #uid: string;
   readonly #epoch: number;
@@ -106,12 +105,12 @@ export class NextPurchase {
     this.#epoch = epoch;
   }
 
-  /** The id of the purchase of a message, or of a summary for its sake: the same for every try of a claim. */
+  /** Returns the id of the purchase of a message, or of a summary before it: the same for every try of a claim. */
   idOf({ message, compactBefore }: PurchaseTarget): string {
     return `${this.#uid}.${compactBefore === undefined ? message : `${message}-${compactBefore}`}.${this.#epoch}`;
   }
 
-  /** The `begun` to send with a commit. `entries`: those of the log behind it, `last`: the last answer. Undefined: the commit names none. */
+  /** Returns the `begun` of a commit, or undefined if it names none. `entries`: log length after it; `last`: the last answer. */
   updateFor(
     last: LastAnswer | undefined,
     entries: number,
@@ -135,12 +134,12 @@ export class NextPurchase {
     };
   }
 
-  /** The log stands otherwise than was thought: nothing begins by itself. */
+  /** Called when the log differs from what was expected: no purchase begins by itself. */
   forget(): void {
     this.#startsWithLastResult = false;
   }
 
-  /** A commit has taken `entries` to Redis, and said `update`. */
+  /** Notes that a commit has brought `entries` and `update` to Redis. */
   committed(entries: readonly NewEntry[], update?: BegunUpdate): void {
     for (const { key, json, head = json, entry } of entries) {
       const paid = paidIn(entry);

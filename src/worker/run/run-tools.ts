@@ -1,4 +1,4 @@
-/** Performs `run_tools`: marks what begins, runs all calls in parallel, commits their results together. */
+/** Performs `run_tools`: writes the start marks, runs all calls in parallel, commits their results together. */
 
 import { ToolFailure } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";
@@ -21,7 +21,7 @@ const TOO_LATE = "A tool told the parent something when its call was over: nothi
 const UNANSWERED = "Your parent asked you to report before it answered.";
 const INTERRUPTED =
   "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";
-/** A result waits so long for those of the other calls; then it is committed without them. */
+/** Longest wait of a result for those of the other calls; then it is committed without them. */
 const TOGETHER_MS = 50;
 
 type ToolStep = Extract<Step, { do: "run_tools" }>;
@@ -56,7 +56,7 @@ export async function runTools(
   return committed === "lost" ? "lost" : undefined;
 }
 
-/** A workspace that cannot be made keeps the tools from beginning, but nothing that was bought from being committed. */
+/** Opens the workspace if a tool needs it. A failure keeps the tools from beginning, but bought answers are still committed. */
 async function openWorkspaceFor(session: Session, calls: readonly PlannedCall[]): Promise<void> {
   const { workspace, tools } = session.equipment;
   const isNeeded = calls.some(({ name }) => mayUseWorkspace(tools.get(name)));
@@ -69,7 +69,7 @@ async function openWorkspaceFor(session: Session, calls: readonly PlannedCall[])
   }
 }
 
-/** What is committed before anything runs: the mark of a beginning, or the result of a call that is not performed. */
+/** Returns the entry that is committed before anything runs: a start mark, or the result of a call that is not performed. */
 function openingEntry(message: number, call: PlannedCall): NewEntry {
   if (call.how === "run") return newStarted(message, call.id, call.name);
   const denied = call.reason ?? "Not permitted.";
@@ -84,13 +84,13 @@ function openingEntry(message: number, call: PlannedCall): NewEntry {
   });
 }
 
-/** A call's result; `interim`: what it tells the parent. */
+/** A call's result. `interim`: its message to the parent. */
 interface Result {
   entry: NewEntry;
   interim: InterimMessage | undefined;
 }
 
-/** Performs a call; undefined when a stopping process cut it off: without a result its effect is unknown. */
+/** Performs a call; undefined if a stopping process cut it off: without a result its effect is unknown. */
 async function performCall(
   context: RunContext,
   session: Session,
@@ -103,7 +103,7 @@ async function performCall(
   let isOver = false;
   let lateWords = 0;
   const caller = callerOf(session, call, (text) => {
-    // Nothing is thrown: a tool that speaks in a timer would end the process.
+    // No error is thrown: thrown in a tool's timer, it would end the process.
     if (isOver) {
       lateWords += 1;
       if (lateWords === 1) context.logger.warn({ uid: session.address.uid, tool: call.name }, TOO_LATE);
@@ -134,7 +134,7 @@ async function performCall(
   });
   const entry = newResult(step.message, call.id, content, { isError, isDenied, durationMs });
   if (isError || said === undefined) return { entry, interim: undefined };
-  // A provider may give one id to calls of several turns.
+  // A provider may give the same id to calls of several turns.
   const messageId = `${session.address.uid}.${session.record.run}.${entryKey.call(step.message, call.id)}`;
   return { entry, interim: { id: messageId, body: withoutSecrets(said) } };
 }
@@ -155,8 +155,8 @@ function callerOf(
 }
 
 /**
- * What every call of the step is performed with. One may have blocked the process past the lease before the next begins, and
- * before any timer could fire: the lease is asked just before each runs.
+ * Returns the means for every call of the step. One call may block the process past the lease before the next begins, and
+ * before any timer could fire: so the lease is checked just before each call runs.
  */
 function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop }: Session): RunToolOptions {
   return {
@@ -168,11 +168,11 @@ function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop
   };
 }
 
-/** Results on their way into the log: together, but none waits for another that takes long. */
+/** Commits results together, but no result waits long for another. */
 class ResultCommitter {
-  /** Resolves when nothing is left to be committed. */
+  /** Resolves when nothing is left to commit. */
   readonly committed: Promise<CommitOutcome>;
-  /** What has been written; a failure of it has a handler at once, and `committed` rejects with it at the end. */
+  /** The last write. Its failure has a handler at once, and `committed` rejects with it at the end. */
   #last: Promise<CommitOutcome> = Promise.resolve("committed");
   readonly #context: RunContext;
   readonly #session: Session;
@@ -224,7 +224,7 @@ class ResultCommitter {
     this.#last.catch(() => {});
   }
 
-  /** One commit for all; an interim message goes with the commit of its own call. */
+  /** Writes results in one commit; an interim message goes with the commit of its own call. */
   async #write(ready: readonly Result[]): Promise<CommitOutcome> {
     const silent = ready.filter(({ interim }) => !interim).map(({ entry }) => entry);
     const spoken = ready.filter(({ interim }) => interim);
@@ -238,15 +238,15 @@ class ResultCommitter {
     return this.#session.commit({ begun: this.#announced() });
   }
 
-  /** With the last result of the turn, the call behind it. */
+  /** Returns the call that follows the last result of the turn. */
   #announced(): string | undefined {
     return this.#left === 0 ? announceCall(this.#session) : undefined;
   }
 }
 
 /**
- * The id of the next turn's call; undefined where no call follows. Its `turn_started` goes into the commit at hand, unless a
- * message of the parent is to be delivered first: that goes into the same call, and needs no commit of its own.
+ * Returns the id of the next turn's call; undefined if no call follows. Its `turn_started` goes into the current commit. Not
+ * if a message of the parent comes first: that goes into the same call, and needs no commit of its own.
  */
 function announceCall(session: Session): string | undefined {
   const step = session.next();

@@ -1,6 +1,6 @@
 /**
- * The workspace of a run, made when a tool first needs it: an agent that touches no file leaves no directory behind. The reply
- * lists the files that stand in it at the end.
+ * The workspace of a run, made when a tool first needs it: an agent that uses no file leaves no directory behind. The reply
+ * lists the files in it at the end.
  */
 import { createHash } from "node:crypto";
 import { ToolFailure } from "../../shared/errors.ts";
@@ -16,22 +16,20 @@ export class RunWorkspace {
   #opened: Workspace | undefined;
   #areFilesGone = false;
 
-  /** The workspace that `options` name. */
   constructor(options: OpenWorkspaceOptions) {
     this.#options = options;
   }
 
-  /** The workspace, once it has been made. */
   get opened(): Workspace | undefined {
     return this.#opened;
   }
 
-  /** Whether earlier files turned out not to be on this machine. */
+  /** True if earlier files turned out not to be on this machine. */
   get areFilesGone(): boolean {
     return this.#areFilesGone;
   }
 
-  /** Makes it, once. Rejects when the disk refuses. */
+  /** Makes the workspace, once. Rejects if the disk refuses. */
   open(): Promise<Workspace> {
     this.#opening ??= this.#open();
     return this.#opening;
@@ -45,7 +43,7 @@ export class RunWorkspace {
   }
 }
 
-/** What a tool that uses no workspace is handed in its place; nothing that it writes contains the directory's name. */
+/** The workspace of a tool that uses none; no text that the tool writes contains this directory's name. */
 export const NO_WORKSPACE: Workspace = {
   directory: "\0no workspace\0",
   get home(): never {
@@ -56,18 +54,18 @@ export const NO_WORKSPACE: Workspace = {
   exclusive: (work) => work(),
 };
 
-/** Most files that are looked at, bytes of a path that is listed, and bytes that are read for digests. */
+/** Most files that are read, longest listed path in bytes, and most bytes that are read for digests. */
 const MOST_SEEN = 1_000;
 const PATH_MAX_BYTES = 256;
 const MOST_DIGESTED_BYTES = 32 * 1024 * 1024;
 
-/** The part of a reply that is about files; empty where there are none. */
+/** The files in a reply; empty if there are none. */
 export interface LeftFiles {
   files?: LeftFile[];
   more_files?: true;
 }
 
-/** The files that stand in a workspace now. Never rejects: a reply does not fail for what it lists. */
+/** Lists the files in a workspace. Never rejects: a reply does not fail because of its list. */
 export async function leftFiles(workspace: WorkspaceAddress): Promise<LeftFiles> {
   const all = await listFiles(workspace, MOST_SEEN).catch(() => []);
   const listed = all

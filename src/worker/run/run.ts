@@ -1,7 +1,7 @@
 /**
- * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end.
- * A step adds entries to the session; they are committed before the next tool, call or end. To resume after a crash is to ask
- * `next` again.
+ * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end. A step adds
+ * entries to the session; they are committed before the next tool, call or end. A run resumes after a crash by asking `next`
+ * again.
  */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";
@@ -17,7 +17,7 @@ import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
 import { settleCrashed, settleRun } from "./settle-run.ts";
 
-/** Runs the agent, if it is this worker's to run. Rejects only when Redis refuses even the hand-back. */
+/** Runs the agent if this worker may run it. Rejects only if Redis refuses even the hand-back. */
 export async function run(context: RunContext, taken: TakenWake): Promise<RunOutcome> {
   const slot = context.slots.admit();
   if (!slot) return { status: "returned", because: "isolation", delayMs: 0 };
@@ -29,7 +29,7 @@ export async function run(context: RunContext, taken: TakenWake): Promise<RunOut
   }
 }
 
-/** From the claim to the end of this process' part. */
+/** Runs a claimed run to the end of this process' part. */
 async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Promise<RunOutcome> {
   const { leases } = context;
   const lease = leases.hold(claimed);
@@ -43,7 +43,7 @@ async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlo
     session.equipment.observer.end(end);
     return end;
   } catch (error) {
-    // Other tools of the turn may still be at work: they end before another worker may begin.
+    // Other tools of the turn may still run: they end before another worker may begin.
     lease.workStop.stop();
     const end = await afterError(context, { claimed, lease, session }, error);
     session?.equipment.observer.end(end);
@@ -53,7 +53,7 @@ async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlo
   }
 }
 
-/** Steps until the run is over; undefined when it is no longer this worker's. */
+/** Performs steps until the run is over; undefined if this worker no longer holds it. */
 async function runSteps(context: RunContext, session: Session): Promise<RunOutcome | undefined> {
   const { lease } = session;
   for (;;) {
@@ -69,14 +69,14 @@ async function runSteps(context: RunContext, session: Session): Promise<RunOutco
   }
 }
 
-/** Hands the run back between two steps: the process stops, or a suspect needs it to itself. */
+/** Hands the run back between two steps: the process stops, or a suspect needs the process for itself. */
 async function releaseBetweenSteps(context: RunContext, session: Session): Promise<RunOutcome | "lost"> {
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   const reason = context.draining.aborted ? "drain" : "isolation";
   return releaseRun(context, session, { reason, delayMs: 0 });
 }
 
-/** Performs one step; undefined = ask again. */
+/** Performs one step; undefined = ask `next` again. */
 async function perform(
   context: RunContext,
   session: Session,
@@ -100,7 +100,7 @@ async function perform(
   }
 }
 
-/** Puts the questions, and the agent waits for the answers, held by no process. Undefined = the parent wants an end. */
+/** Asks the parent the questions; the agent waits for the answers without a holder. Undefined = the parent wants an end. */
 async function askParent(
   { deadlines }: RunContext,
   session: Session,
@@ -121,15 +121,15 @@ async function askParent(
 }
 
 /**
- * Old results are left out of requests from now on. That is stored before the next call: the next worker would repeat the
- * request that was too long.
+ * Leaves old results out of requests from now on. That is stored before the next call, because otherwise the next worker
+ * would repeat the request that was too long.
  */
 function clearOldResults(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
   session.add([newCleared(message, cleared)]);
   return undefined;
 }
 
-/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
+/** Checks if the last answer is the output that was asked for; the verdict enters the log with the next commit. */
 async function checkOutput(
   context: RunContext,
   session: Session,

@@ -1,11 +1,11 @@
 /**
- * One claimed run in this process: where it stands, and the commits that bring it on.
- * Owns the state in memory and what is still to be committed; Redis owns the truth, and holds every write against its fence.
+ * One claimed run in this process: its state, and the commits that advance it. Owns the state in memory and the uncommitted
+ * entries; Redis owns the truth, and checks every write against its fence.
  *
- * 1. A tool runs only after Redis has the answer that asks for it, and a model call only after it has every answer, result and
- *    summary before; messages, notices and verdicts may still be on their way, and the next commit takes them along.
+ * 1. A tool runs only after Redis has the answer that asks for it, and a model call only after it has every answer, result
+ *    and summary before; messages, notices and verdicts may still be on their way, and the next commit includes them.
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
- * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
+ * 3. After `lost` nothing is written any more, and the lease is over: all other work of the run stops too.
  */
 import { SubagentError } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";
@@ -33,7 +33,7 @@ import type { HolderStatus, Lease } from "./lease.ts";
 import { NextPurchase, type UpcomingPurchase } from "./purchase.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
-/** What became of a commit: `adopted` means that another content had been committed before, and stands. */
+/** Outcome of a commit. `adopted`: the log already had other content, and keeps it. */
 export type CommitOutcome = "committed" | "adopted" | "lost";
 
 /** An interim message for the parent. */
@@ -42,21 +42,21 @@ export interface InterimMessage {
   body: string;
 }
 
-/** What one commit takes along, and leaves known. `advances`: the run comes further; `entriesAfter`: so many the log has then. */
+/** Content of one commit. `advances`: the run advances. `entriesAfter`: number of entries in the log after it. */
 export interface PreparedCommit {
   input: CommitInput;
   entries: readonly NewEntry[];
   events: readonly RunEvent[];
   advances: boolean;
   entriesAfter: number;
-  /** What the run has come to, where the commitment carries it, and what the record has of its last text then. */
+  /** The progress of the run, if the commit has it, and the record's last text after it. */
   update: { progress: ReplyBody; text: TextInRecord } | undefined;
 }
 
-/** The commitment of a run that ends. */
+/** The last commit of a run. */
 export type LastCommit = PreparedCommit & { update: NonNullable<PreparedCommit["update"]> };
 
-/** Messages that are consumed but still lie in Redis' inbox: from which cursor to which, their ids, and names of what came with them. */
+/** Consumed messages that are still in Redis' inbox: the cursors from and to, their ids, and the names of their attachments. */
 interface Consumed {
   from: number;
   to: number;
@@ -64,7 +64,7 @@ interface Consumed {
   attached: readonly string[];
 }
 
-/** What the verb that commits is told; an interim message and the purchase that follows are filled in last. */
+/** Input of the committing verb; an interim message and the next purchase are filled in last. */
 type CommitInput = VerbInput<"append">;
 
 /** See the module's header. */
@@ -74,41 +74,41 @@ export class Session {
   readonly lease: Lease;
   readonly equipment: Equipment;
   readonly rules: RunRules;
-  /** The model of the call that is made now, or was made last. */
+  /** The model of the current or last call. */
   model: string;
   /** Stops tools: with the lease, with the process, or when their time is over. */
   readonly toolStop = new StopSignal();
-  /** Provider failures since the run last advanced; a call paid for in vain brings nothing. */
+  /** Provider failures since the run last advanced; a call paid for in vain is no advance. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
   isWatched: boolean;
-  /** Whether the model was told of a budget that is nearly used. */
+  /** True if the model was told that a budget is nearly used. */
   isToldOfBudget = false;
-  /** What stands in the workspace at the end of the run. */
+  /** The files in the workspace at the end of the run. */
   left: LeftFiles = {};
   hasAdvanced = false;
   readonly #store: AgentStore;
-  /** Where the run stands; how long it has run is measured when it is asked what comes next, or for its body. */
+  /** State of the run; its running time is set when `next` or `body` is called. */
   state: RunState;
-  /** Entries that Redis has acknowledged, and those still to be committed. */
+  /** Number of entries that Redis has acknowledged; then the entries that are still to be committed. */
   #acknowledged: number;
   #pending: NewEntry[] = [];
-  /** Whether something of it must not be done again. */
+  /** True if one of them stands for work that must not be repeated. */
   isCommitDue = false;
-  /** Told, and not in Redis yet. */
+  /** Events that are not in Redis yet. */
   events: RunEvent[] = [];
   #turnStarted = 0;
   #consumed: Consumed | undefined;
-  /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
+  /** Interim messages sent in this run; counted from the log when this claim sends its first one. */
   #interims: number | undefined;
   #inboxInRedis: number;
   #alerts: readonly Alert[];
   #purchases = 0;
-  /** Answers and purchases that no commit has taken to Redis yet. */
+  /** Answers and purchases that no commit has brought to Redis yet. */
   #unbooked: NewEntry[] = [];
   readonly purchase: NextPurchase;
-  /** What the run has come to as Redis holds it. */
+  /** The progress of the run as Redis has it. */
   committed: ReplyBody | undefined;
   #text: TextInRecord | undefined;
 
@@ -144,24 +144,23 @@ export class Session {
     lastOf.session = this;
   }
 
-  /** What the run does next. */
   next(): Step {
     this.state.elapsedMs = this.lease.runningMs();
     return next(this.state, this.rules);
   }
 
-  /** Whether Redis holds other unread messages than are known here. */
+  /** True if Redis has other unread messages than this session. */
   get isInboxStale(): boolean {
     return this.#inboxInRedis !== this.state.unread.length;
   }
 
-  /** What the run has come to so far. */
+  /** Returns the progress of the run so far. */
   body(): ReplyBody {
     this.state.elapsedMs = this.lease.runningMs();
     return Object.assign(replyBody(this.state, this.rules), this.left);
   }
 
-  /** Takes in what a renewal or a commit brought along. */
+  /** Applies the news of a renewal or a commit. */
   applyStatus({ inbox, finish, watched }: HolderStatus): void {
     this.#inboxInRedis = inbox - this.#consumedHere;
     this.state.finish = finish;
@@ -172,15 +171,14 @@ export class Session {
     return this.#consumed ? this.#consumed.to - this.#consumed.from : 0;
   }
 
-  /** Reads the unread messages again. */
   async refreshInbox(): Promise<void> {
     this.state.unread = (await this.#store.inbox(this.address)).slice(this.#consumedHere);
     this.#inboxInRedis = this.state.unread.length;
   }
 
   /**
-   * Adds entries that the next commit takes along: before tools run, before the next call, a question or a release; the last ones
-   * go with `settle`. `isDue`: what they stand for must not be done again.
+   * Adds entries for the next commit, which comes before tools run, before the next call, a question or a release; the last
+   * ones go with `settle`. `isDue`: they stand for work that must not be repeated.
    */
   add(entries: readonly NewEntry[], isDue = true): void {
     for (const entry of entries) {
@@ -191,7 +189,7 @@ export class Session {
     if (entries.length > 0) this.isCommitDue ||= isDue;
   }
 
-  /** The unread messages up to `to`, with these ids, and what came with them are consumed by the next commit. */
+  /** Consumes the unread messages up to `to`, with these ids, and their attachments, with the next commit. */
   consume(to: number, ids: readonly string[], attached: readonly string[] = []): void {
     const { from = this.state.inboxRead, ids: before = [], attached: earlier = [] } = this.#consumed ?? {};
     this.#consumed = { from, to, ids: [...before, ...ids], attached: [...earlier, ...attached] };
@@ -200,26 +198,26 @@ export class Session {
     this.#inboxInRedis = this.state.unread.length;
   }
 
-  /** A call that was paid for although no message came of it; `isCutOff`: this side ended it. */
+  /** Adds a call that was paid for but brought no message. `isCutOff`: this side ended it. */
   addUnusedCall(message: number, usage: Usage, costUsd: number, isCutOff: boolean, sums_up?: number): void {
     const why = { ...(isCutOff && { cut_off: true }), ...(sums_up !== undefined && { sums_up }) };
     const entry = { v: 1 as const, usage, cost_usd: costUsd, ...why };
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
   }
 
-  /** Tells an event: it is part of the next commit's line. */
+  /** Adds an event to the next commit's line. */
   tell(event: RunEvent): void {
     this.events.push(event);
   }
 
-  /** Tells that turn `turn` begins, once. */
+  /** Tells once that turn `turn` begins. */
   tellTurnStarted(turn: number): void {
     if (this.#turnStarted >= turn) return;
     this.#turnStarted = turn;
     this.tell({ type: "turn_started", turn });
   }
 
-  /** Takes one of the interim messages of the run; false when none of the `most` is left. */
+  /** Takes one of the run's `most` interim messages; false if none is left. */
   takeInterim(tool: string, most: number): boolean {
     this.#interims ??= this.state.tally.succeeded.get(tool) ?? 0;
     if (this.#interims >= most) return false;
@@ -227,12 +225,12 @@ export class Session {
     return true;
   }
 
-  /** What was paid for and, as far as this side knows, stands neither in the log nor in a counter; one commit takes all of it. */
+  /** Paid entries that, as far as this side knows, are neither in the log nor in a counter; one commit includes all of them. */
   get unbooked(): readonly NewEntry[] {
     return this.#unbooked;
   }
 
-  /** Commits what was added, all or none; other content in Redis is adopted. */
+  /** Commits the added entries, all or nothing; adopts other content that Redis has. */
   async commit(along: UpcomingPurchase & { interim?: InterimMessage } = {}): Promise<CommitOutcome> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
@@ -252,7 +250,7 @@ export class Session {
     return "committed";
   }
 
-  /** Puts questions to the parent; `finishing`: it wants the run to end instead. Afterwards no process holds the agent. */
+  /** Asks the parent questions. `finishing`: the parent wants an end instead. After `asked` no process holds the agent. */
   async ask(
     questions: readonly OpenQuestion[],
     answerMs: number,
@@ -284,7 +282,7 @@ export class Session {
     return "asked";
   }
 
-  /** After `settle` has written the commitment. `status` is given if the run goes on; events without an entry are told later. */
+  /** Called after `settle` has written the commit; `status` if the run continues. Events without an entry are told later. */
   async settled(commitment: PreparedCommit, status?: HolderStatus): Promise<void> {
     if (status && commitment.entriesAfter === this.#acknowledged) this.events.unshift(...commitment.events);
     this.purchase.committed(commitment.entries);
@@ -292,22 +290,22 @@ export class Session {
     if (status) this.applyStatus(status);
   }
 
-  /** Redis refused a write. The renewal shows why: another worker holds the run, or none does, for Redis lost part of the log. */
+  /** Called when Redis refused a write. A renewal finds why: another worker holds the run, or Redis lost a part of the log. */
   async lose(): Promise<"lost"> {
     await this.lease.renew();
     this.lease.end("expired");
     return "lost";
   }
 
-  /** Takes what is still to be committed; `isLast`: for `settle` to take along, with what the run has come to. */
+  /** Takes the uncommitted entries; `isLast`: for `settle`, with the progress of the run. */
   prepareCommit(isLast: true): LastCommit;
   prepareCommit(isLast: boolean): PreparedCommit;
   prepareCommit(isLast: boolean): PreparedCommit {
     const entries = this.#pending;
-    // What a call counts for is counted when it begins: results change no counter.
+    // A tool call is counted when it begins, so results change no counter.
     const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
     if (body) this.#tellAlerts(body);
-    // A commit that adds no entry carries no events: the script takes it for one that was sent twice.
+    // A commit without new entries has no events, because the script takes it for a repeated one.
     const events = isLast || this.state.entries > this.#acknowledged ? this.events.splice(0) : [];
     const consumed = this.#consumed;
     this.#pending = [];
@@ -361,8 +359,8 @@ export class Session {
   }
 
   /**
-   * Other content stands in the log: starts again from what Redis holds; an answer that was bought twice is paid for twice.
-   * Rejects when nothing stands there that was not known: the log would refuse the next answer as well.
+   * Called when the log has other content: reloads the state from Redis; an answer that was bought twice is paid for twice.
+   * Rejects if the log has nothing new, because it would refuse the next answer as well.
    */
   async adopt({ entries: written }: PreparedCommit): Promise<CommitOutcome> {
     const known = this.#acknowledged;
@@ -395,6 +393,6 @@ function without(all: NewEntry[], some: readonly NewEntry[]): NewEntry[] {
 const PARTLY_WRITTEN =
   'The log holds a part of what it should take. Run "subagent-queue doctor" on this agent.';
 
-/** Entries that were paid for, and those that bring the run on. */
+/** Kinds of entries that were paid for, and kinds that advance the run. */
 const BOUGHT: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "purchase"]);
 const ADVANCING: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "result"]);

@@ -1,4 +1,4 @@
-/** The ends of a run: its reply goes out, and the agent is idle, queued again or ended. */
+/** Ends a run: sends its reply, and the agent is idle, queued again or ended. */
 import { within } from "../../shared/clock.ts";
 import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
@@ -19,12 +19,12 @@ import type { Session } from "./session.ts";
 const CRASHED =
   "Three workers in a row crashed in this run before it got any further, the last one while it ran nothing else.";
 
-/** So long the end of a run waits for the list of its files, ms. */
+/** Longest wait of a run's end for the list of its files, ms. */
 const LIST_MS = 5_000;
 
 type SettleStep = Extract<Step, { do: "settle" }>;
 
-/** Settles the run, its last entries in the same step; undefined when an unread message keeps it going. */
+/** Settles the run with its last entries in the same step; undefined if an unread message keeps it going. */
 export async function settleRun(
   context: RunContext,
   session: Session,
@@ -55,13 +55,13 @@ export async function settleRun(
   const answer = await (stays ? withDeadlineHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
     await session.settled(commitment, answer);
-    // Redis does not know yet of the call that the message brings: the delivery is committed before that call, and names it.
+    // Redis does not know yet about the call for this message: the delivery is committed before that call, and names it.
     session.isCommitDue = true;
     return undefined;
   }
   if (answer.status === "conflict") return (await session.adopt(commitment)) === "lost" ? "lost" : undefined;
   if (answer.status === "stale") return session.lose();
-  // If the first answer was lost, the second says how the run ended: as this worker wanted, or otherwise.
+  // If the first answer was lost, the second tells how the run ended: as this worker wanted, or otherwise.
   const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
   if (answer.status !== "settled" && !asWanted) {
     lease.end("taken");
@@ -74,7 +74,7 @@ export async function settleRun(
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
 }
 
-/** What stands in the workspace; that there may be files where its volume is slow: the reply does not wait for it. */
+/** Lists the files in the workspace; on a slow volume returns only that there may be some, so the reply does not wait. */
 async function listLeftFiles(context: RunContext, { address, record }: Session): Promise<LeftFiles> {
   const { clock, logger, workspaceRoot: root } = context;
   const left = await within(clock, LIST_MS, leftFiles({ root, address, agentId: record.agent_id }));
@@ -84,8 +84,8 @@ async function listLeftFiles(context: RunContext, { address, record }: Session):
 }
 
 /**
- * Whether the reply may go out as it is. A hook that keeps it back ends the run as failed. None is asked about a reply that
- * a message of the parent keeps from going out, and what none has answered before the run was stopped is asked again.
+ * Asks the stop hooks; true if the reply may go out. A hook that holds it back ends the run as failed. No hook is asked
+ * about a reply that a message of the parent holds back. If the run is stopped before all answer, all are asked again.
  */
 async function passesStopHooks(session: Session, hooks: AgentHooks, step: SettleStep): Promise<boolean> {
   const { lease } = session;
@@ -103,14 +103,14 @@ async function passesStopHooks(session: Session, hooks: AgentHooks, step: Settle
 }
 
 /**
- * Settles a run that crashed alone, from its record and nothing else: reading its log may be what crashes. The reply tells
- * what the run had come to with its last commit.
+ * Settles a run that crashed alone, from its record only, because reading its log may be what crashes. The reply has the
+ * progress of the run's last commit.
  */
 export function settleCrashed(context: RunContext, claimed: ClaimedRun, lease: Lease): Promise<RunOutcome> {
   return settleFailed(context, claimed, lease, { error: CRASHED });
 }
 
-/** Settles a run that broke off again and again; `problem`: what kept it from going on, `session`: where it was opened here. */
+/** Settles a run that broke off again and again. `problem`: what stopped it; `session`: set if it was opened here. */
 export function settleBroken(
   context: RunContext,
   claimed: ClaimedRun,
@@ -152,7 +152,7 @@ async function settleFailed(
   return end;
 }
 
-/** What the run had come to when it was claimed. */
+/** Returns the progress of the run when it was claimed. */
 function cameTo(record: AgentRecord | undefined, run: number): ReplyBody {
   if (record?.progress) return record.progress;
   const limits = { max_turns: 1, max_tokens: 1, max_duration_ms: 1, ...record?.spec.limits };

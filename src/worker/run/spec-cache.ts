@@ -1,6 +1,6 @@
 /**
- * What all agents with one specification share in this worker: their tools, what they are judged by, what stays the same in
- * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open-session.ts` gives each its own parts.
+ * The parts that all agents of one specification share in this worker: their tools, their rules, the constant part of
+ * requests. Made when the first of them is claimed, and never changed. `open-session.ts` gives each run its own parts.
  */
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
@@ -27,11 +27,11 @@ import type { OpenRoot } from "../tools/roots.ts";
 import type { Tool } from "../tools/tool.ts";
 import { listedOf, withFinding } from "../tools/tool-search.ts";
 
-/** What is the worker's own, for all its agents. */
+/** The worker's own parts, for all its agents. */
 export interface SpecSources {
   toolbox: Toolbox;
   roots: readonly OpenRoot[];
-  /** What tools of every agent may do, before what its specification says. */
+  /** Permissions of every agent's tools, applied before those of its specification. */
   permissions: readonly PermissionRules[];
   skills: SkillLibrary | undefined;
   prices: PriceOverrides;
@@ -43,21 +43,20 @@ export interface PreparedSpec {
   rules: RunRules;
   /** The tools offered to the model, by name, sorted. */
   tools: ReadonlyMap<string, Tool>;
-  /** Their names. */
   toolNames: readonly string[];
-  /** The chain of models, the one that was asked for first. */
+  /** The chain of models, the requested one first. */
   models: readonly string[];
-  /** One of them without a known price, where a cap in USD binds the agent and could not be kept. */
+  /** A model of the chain without a known price, if a cap in USD binds the agent and could not be kept. */
   unpriced: string | undefined;
-  /** What stays the same in every request of the run. */
+  /** The part that is the same in every request of the run. */
   requestHead: string;
-  /** What its models are told about how much to do, each as far as it takes it. */
+  /** Effort and task budget for its models; each takes the parts that it supports. */
   pace: Pace;
-  /** What makes the provider keep to the output schema: a member of `output_config`, or "". */
+  /** The member of `output_config` that makes the provider keep to the output schema, or "". */
   outputFormat: string;
 }
 
-/** The kinds of the agents that this worker has claimed; forgotten with their specifications. */
+/** The prepared specifications of claimed agents; an entry is forgotten with its specification. */
 export class SpecCache {
   readonly #sources: SpecSources;
   readonly #known = new WeakMap<AgentSpec, { kind: PreparedSpec; of: readonly Tool[] }>();
@@ -66,7 +65,7 @@ export class SpecCache {
     this.#sources = sources;
   }
 
-  /** The kind of the agents of `spec`; made anew once tools have become known to the worker. */
+  /** Returns the prepared `spec`; prepares it again if the worker's tools have changed since. */
   of(spec: AgentSpec): PreparedSpec {
     const { tools: of } = this.#sources.toolbox.resolve(undefined);
     const known = this.#known.get(spec);
@@ -78,7 +77,7 @@ export class SpecCache {
   }
 }
 
-/** Names that a rule may well have although no tool of the worker is called so. */
+/** Names that a rule may have even if the worker has no such tool. */
 const ORDINARY: ReadonlySet<string> = new Set([
   ...BASE_TOOLS,
   ...SPAWNING_TOOLS,
@@ -88,7 +87,7 @@ const ORDINARY: ReadonlySet<string> = new Set([
   USE_TOOL,
 ]);
 
-/** A rule with a misspelt tool would forbid nothing without a word. */
+/** Warns about rules with a misspelt tool, which would silently forbid nothing. */
 function warnOfStrayRules(
   { rules: { permissions = [] } }: PreparedSpec,
   { toolbox, logger }: SpecSources,
@@ -143,7 +142,7 @@ function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
 }
 
 function toolsOf(spec: AgentSpec, { toolbox, skills }: SpecSources): ReadonlyMap<string, Tool> {
-  // Skills that are named come with the tool that loads them.
+  // Named skills come with the tool that loads them.
   const allowlist = spec.tools && spec.skills?.length ? [...spec.tools, SKILL_TOOL] : spec.tools;
   const withheld = new Set(spec.disallowed_tools);
   const offered = toolbox

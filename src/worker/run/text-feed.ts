@@ -1,6 +1,6 @@
 /**
- * The text deltas of a run, gathered and published while a subscriber listens. All other events ride in the commits that they
- * tell of, and the verbs publish them. Hints only, never state.
+ * The text deltas of a run, gathered and published while a subscriber listens. All other events are part of the commits that
+ * they describe, and the verbs publish them. Hints only, never state.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { type Link, LinkedList } from "../../shared/linked-list.ts";
@@ -9,13 +9,12 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { PublishEvent } from "../../shared/redis/events.ts";
 import { secretFilter } from "../../shared/secrets.ts";
 
-/** Text deltas are published together, this often. */
+/** Interval at which gathered text deltas are published. */
 const DELTA_INTERVAL_MS = 100;
 
-/** Publishes text of turn `turn`. */
 type TellText = (turn: number, text: string) => void;
 
-/** Tells the text of this run. */
+/** Returns a function that publishes text of this run. */
 export function tellTextOf(
   { publish }: { publish: PublishEvent },
   { address, record }: { address: AgentAddress; record: AgentRecord },
@@ -27,7 +26,7 @@ export function tellTextOf(
 /** Gathers the text of one model call. */
 export interface TextFeed {
   push(delta: string): void;
-  /** Publishes what is gathered; the call is over. */
+  /** Publishes the gathered text; the call is over. */
   close(): void;
 }
 
@@ -41,7 +40,7 @@ export class TextFeeds {
     this.#clock = clock;
   }
 
-  /** A feed of turn `turn`. */
+  /** Returns a feed for turn `turn`. */
   open(turn: number, tell: TellText): TextFeed {
     let gathered = "";
     const filter = secretFilter();

@@ -7,16 +7,16 @@ import type { Logger } from "../../shared/logger.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import type { NewEntry } from "../loop/log.ts";
 
-/** A disk that has not taken entries after this long is given up, ms. */
+/** A disk that does not finish a write within this time, ms, ends the trace. */
 const WRITE_MS = 5_000;
 
 /**
- * Writes committed entries down. Never rejects: a trace that cannot be written is logged. It takes {@link WRITE_MS} at most: where
- * the disk does not answer, the trace of this session ends.
+ * Writes committed entries to the trace. Never rejects: a failed write is logged. Takes {@link WRITE_MS} at most: if the
+ * disk does not answer, the trace of this session ends.
  */
 export type Trace = (run: number, entries: readonly NewEntry[]) => Promise<void>;
 
-/** The trace of the agent whose workspace is at `directory`: `trace.jsonl` in the directory above it. */
+/** Returns the trace of the agent whose workspace is at `directory`: `trace.jsonl` in the directory above it. */
 export function traceBeside(directory: string, clock: Clock, logger: Logger): Trace {
   const path = join(dirname(directory), "trace.jsonl");
   let hasEnded = false;

@@ -1,10 +1,10 @@
 /**
- * Connections to a Redis Cluster. Two kinds: one to every node for commands, and for pub/sub, which a cluster carries to
- * all nodes, an ordinary one that goes on to the next node when its own is gone.
+ * Connections to a Redis Cluster. Two kinds: a client with a connection to every node, for commands; and an ordinary
+ * connection for pub/sub, which a cluster carries to all nodes, that moves to the next node when its own is gone.
  *
- * 1. Every node is connected to at once, so that a client whose nodes are all gone knows it, used or not.
- * 2. The nodes are asked every {@link LOOK_MS} who serves what: a node that just falls silent rejects nothing, and what
- *    waits for it goes to its successor when the others have appointed one.
+ * 1. The client connects to every node at once, so that it knows when all nodes are gone, used or not.
+ * 2. Every {@link LOOK_MS} the client asks the nodes for the slot table. A node that just falls silent rejects nothing; its
+ *    waiting commands go to its successor when the others have appointed one.
  *
  * No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */
@@ -14,15 +14,15 @@ import { SubagentError } from "../../errors.ts";
 import type { ClusterNode } from "../../redis-url.ts";
 import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
 
-/** Time between two looks at the cluster's table of slots. */
+/** Time between two reads of the cluster's slot table. */
 const LOOK_MS = 5_000;
-/** A node that is asked for the table answers in this time, or another one is asked. */
+/** Time in which a node must answer with the table; then another one is asked. */
 const ANSWER_MS = 1_000;
 
 const ROLE_OPTIONS = {
-  /** An answer of CLUSTERDOWN is the answer; a lost node is asked again as long as the caller waits. */
+  /** CLUSTERDOWN is returned as the answer; a lost node is retried as long as the caller waits. */
   producer: { enableOfflineQueue: false, retryDelayOnClusterDown: 0 },
-  /** A command waits for its node, or its node's successor, as long as it takes. */
+  /** A command waits without limit for its node, or its node's successor. */
   worker: { maxRedirections: Number.POSITIVE_INFINITY },
   asker: { maxRedirections: Number.POSITIVE_INFINITY },
 } satisfies Record<string, ClusterOptions>;
@@ -32,13 +32,13 @@ const closing = new WeakSet<Cluster>();
 type EndListener = () => void;
 
 /**
- * ioredis' client with five faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * ioredis' client with five faults corrected, also in the duplicates that BullMQ makes. (1) It announces once that its nodes
  * are gone: ioredis announces it for each node that it drops, even after it has ended or begun to reconnect, and never
- * recovers. It keeps a node that the slot table names again while its last connection still closes: ioredis forgets the
- * new connection when the old one ends, and never closes it. We refresh the slot table on our own timer: that of ioredis
- * never stops when the client is closed during a refresh. It publishes all messages of a channel through one node: ioredis
- * picks a node for each message, and messages from different nodes arrive in any order. Closed between two attempts to connect it
- * announces its end: ioredis leaves that to the nodes of an attempt.
+ * recovers. (2) It keeps a node that the slot table names again while its last connection still closes: ioredis forgets the
+ * new connection when the old one ends, and never closes it. (3) It refreshes the slot table on our own timer: that of
+ * ioredis never stops if the client is closed during a refresh. (4) It publishes all messages of a channel through one node:
+ * ioredis picks a node for each message, and messages from different nodes arrive in any order. (5) If it is closed between
+ * two attempts to connect, it announces its end: ioredis leaves that to the nodes of an attempt.
  */
 class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
@@ -71,7 +71,7 @@ class SteadyCluster extends Cluster {
 
   override sendCommand(...[command, stream, node]: Parameters<Cluster["sendCommand"]>): unknown {
     if (node || command.name !== "publish") return super.sendCommand(command, stream, node);
-    // ioredis knows the slots of keys; a channel is none.
+    // ioredis computes slots of keys only, and a channel is no key.
     const slot = new Command("exists", command.args.slice(0, 1)).getSlot();
     return super.sendCommand(command, stream, { slot });
   }
@@ -85,7 +85,7 @@ class SteadyCluster extends Cluster {
     callInside(this, "flushQueue", new SubagentError("closed", "The connection to Redis was closed."));
   }
 
-  /** The end of these nodes is announced no more; default: of all. */
+  /** Removes the end listeners of these nodes; default: of all. */
   #silence(isMeant: (node: Redis) => boolean = () => true): void {
     for (const [node, listeners] of this.#announcers) {
       if (!isMeant(node)) continue;
@@ -103,7 +103,7 @@ class SteadyCluster extends Cluster {
   }
 }
 
-/** Calls a method that ioredis keeps to itself. */
+/** Calls a private method of ioredis. */
 function callInside(cluster: Cluster, name: string, ...args: unknown[]): void {
   const method: unknown = Reflect.get(cluster, name);
   if (typeof method === "function") Reflect.apply(method, cluster, args);
@@ -122,7 +122,7 @@ export function openCluster(
     clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),
     enableReadyCheck: false,
     slotsRefreshTimeout: ANSWER_MS,
-    // Names stay names: certificates are made out to them, and one that cannot be resolved is a node that is away.
+    // Host names are not resolved: certificates contain them, and an unresolvable one is a node that is away.
     dnsLookup: (name, found) => found(null, name),
   };
   const cluster: Cluster = new SteadyCluster(nodes, settings, clock);
@@ -139,8 +139,8 @@ export function openClusterSubscriber(nodes: ClusterNode[], options: RedisOption
 }
 
 /**
- * Closes a cluster's client: at once; what was sent and not answered rejects. While it connects it announces its end when its last
- * node is gone, so one that has found none yet is closed as soon as it tries the first.
+ * Closes a cluster's client at once; unanswered commands reject. A connecting client announces its end when its last node is
+ * gone, so one that has found none yet is closed when it tries the first.
  */
 export function closeCluster(cluster: Cluster): void {
   closing.add(cluster);
@@ -148,15 +148,15 @@ export function closeCluster(cluster: Cluster): void {
   else cluster.once("+node", () => process.nextTick(() => cluster.disconnect()));
 }
 
-/** How the problem of a server that was named as a cluster begins; waiting does not change it. */
+/** Prefix of the problem of a server that was named as a cluster but is none; waiting does not help. */
 export const NO_CLUSTER = "that Redis is no cluster";
 
-/** What ioredis says of a command for which there is no connection, of its own handshake, too. */
+/** ioredis' error for a command without a connection, its own handshake included. */
 export const UNSENT = "Stream isn't writeable";
-/** The problem of a connection whose handshake was given up. */
+/** Problem of a connection whose handshake was given up. */
 export const UNANSWERED = "not connected, no answer";
 
-/** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
+/** Returns the problem, for people: if no node could be asked, the error of the last node. */
 export function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message.startsWith(UNSENT)) return UNANSWERED;

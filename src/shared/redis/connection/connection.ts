@@ -1,10 +1,10 @@
 /**
- * Connections to Redis, one kind a role, to one server (`server-connection.ts`) or to a cluster (`cluster.ts`). The caller
+ * Connections to Redis, one kind per role, to one server (`server-connection.ts`) or to a cluster (`cluster.ts`). The caller
  * of {@link openRedis} owns the connection and closes it.
  *
- * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
- * - `worker`: waits for Redis to come back; every command of ours may be sent again.
- * - `asker`: waits as a worker does, and takes a replica's refusal for its answer: a command must end.
+ * - `producer`: fails at once if Redis is away, and re-sends nothing by itself.
+ * - `worker`: waits for Redis to come back, and may re-send every command of ours.
+ * - `asker`: waits as a worker does, but returns a replica's refusal as the answer: a command must end.
  * - `subscriber`: pub/sub only; its listener subscribes at every `ready`.
  */
 import { Cluster, type Redis, type RedisOptions } from "ioredis";
@@ -20,7 +20,7 @@ import { dropConnection, ServerConnection, UNNEEDED_PASSWORD, WRONG_DATABASE } f
 export type RedisClient = Redis | Cluster;
 /** A connection to one server. */
 export type RedisConnection = Redis;
-/** What a connection is for. */
+/** Purpose of a connection. */
 export type RedisRole = "producer" | "worker" | "asker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -31,8 +31,8 @@ const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
   asker: { maxRetriesPerRequest: null, reconnectOnError: null },
-  // ioredis' own resubscribing leaves an unhandled rejection when the connection is lost again in the middle of it.
-  // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
+  // No automatic resubscribing: if the connection is lost in the middle of it, ioredis leaves an unhandled rejection. No
+  // ready check: Redis refuses its INFO after a SUBSCRIBE, and the connection is lost. Subscribing works while it loads.
   subscriber: { maxRetriesPerRequest: null, autoResubscribe: false, enableReadyCheck: false },
 };
 
@@ -83,9 +83,9 @@ const REFUSAL = new RegExp(
 );
 
 /**
- * Resolves when commands can be sent; waits for a Redis that is away as long as it takes. Rejects with `invalid_config`
- * when Redis answers but refuses this password or database, or is no cluster (waiting does not help), and with `closed`
- * once the connection is closed.
+ * Resolves when commands can be sent; waits without limit for a Redis that is away. Rejects with `invalid_config` if Redis
+ * answers but refuses this password or database, or is no cluster (waiting does not help), and with `closed` once the
+ * connection is closed.
  */
 export function whenAccepted(redis: RedisClient): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -112,8 +112,8 @@ function refused(problem: string, error: Error): SubagentError {
 }
 
 /**
- * Closes a connection: at once, without waiting for commands that Redis may never answer; they reject. Between two
- * attempts to connect there is no socket whose end would reject them, so a last attempt is begun and broken off.
+ * Closes a connection at once, without waiting for commands that Redis may never answer; they reject. Between two attempts
+ * to connect there is no socket whose end would reject them, so it begins a last attempt and breaks it off.
  */
 export function closeRedis(redis: RedisClient): void {
   if (redis instanceof Cluster) {
@@ -125,15 +125,15 @@ export function closeRedis(redis: RedisClient): void {
 }
 
 /**
- * Destroys the sockets of a connection that answers no more and has it connect anew: what was sent and not answered
- * rejects, the next command goes over a new socket. Does nothing while there is none, or once it is dropped.
+ * Destroys the sockets of a connection that no longer answers, and reconnects it: unanswered commands reject, the next
+ * command uses a new socket. Does nothing if there is no socket, or if it was dropped already.
  */
 export function dropRedis(redis: RedisClient): void {
   if (redis instanceof Cluster) for (const node of redis.nodes()) dropConnection(node);
   else dropConnection(redis);
 }
 
-/** Whether a command goes out at once. A socket that was dropped or has ended is still "ready" until its end is announced. */
+/** Returns true if a command is sent at once. A dropped or ended socket is still "ready" until its end is announced. */
 export function canSend(redis: RedisClient): boolean {
   if (redis.status !== "ready") return false;
   return redis instanceof Cluster
@@ -141,7 +141,7 @@ export function canSend(redis: RedisClient): boolean {
     : redis.stream.writable;
 }
 
-/** Runs `send`: the commands that it sends at once leave in one packet, in their order. A cluster has no such order. */
+/** Runs `send`; the commands that it sends at once leave in one packet, in their order. A cluster has no such order. */
 export function inOneFlight<T>(redis: RedisClient, send: () => T): T {
   if (redis instanceof Cluster || !canSend(redis)) return send();
   const { stream } = redis;
@@ -162,24 +162,24 @@ export function onConnection(redis: RedisClient, listener: (connection: RedisCon
 }
 
 /**
- * Throws `invalid_config` when `redis`, a connection to one server, leads to a node of a cluster: it would serve only the
- * parents whose keys lie there. Waits for the connection as its role does.
+ * Throws `invalid_config` if `redis`, a connection to one server, leads to a node of a cluster: it would serve only the
+ * parents whose keys are there. Waits for the connection as its role does.
  */
 export async function refuseClusterNode(redis: RedisClient): Promise<void> {
   if (redis instanceof Cluster || !/^cluster_enabled:1/m.test(await redis.info("cluster"))) return;
   throw clusterNodeRefused();
 }
 
-/** What to say when a connection to one server turns out to lead to a node of a cluster. */
+/** Returns the error for a connection to one server that leads to a node of a cluster. */
 export function clusterNodeRefused(): SubagentError {
   const sentence =
     "The address of Redis (redisUrl, REDIS_URL) names one node of a Redis Cluster: write redis+cluster://host:port,host:port with some of its nodes.";
   return new SubagentError("invalid_config", sentence);
 }
 
-// The servers behind a connection: each holds a part of the keys, and has settings of its own.
+// The servers behind a connection: each holds a part of the keys, and has its own settings.
 
-/** The one server, or every master of a cluster. */
+/** Returns the one server, or every master of a cluster. */
 export function serversOf(redis: Redis | Cluster): Redis[] {
   return redis instanceof Cluster ? redis.nodes("master") : [redis];
 }

@@ -1,31 +1,31 @@
 /**
- * Keeps asking over a connection whether its other side is still there.
+ * Pings a connection regularly to see if its other side still answers.
  *
- * Owns: the questions. Its neighbour `connection.ts` owns how a connection comes back.
+ * Owns: the pings. Its neighbour `connection.ts` owns the reconnects.
  *
- * 1. `isAlive` never rests on the state of a socket alone: a PING was answered within {@link FRESH_MS}.
- * 2. A connection that leaves a PING unanswered for {@link PATIENCE_MS} is dropped, so that what waits on it goes over
- *    a new one. What has arrived while this process was busy or stopped counts as an answer.
+ * 1. `isAlive` never depends on the state of a socket alone: a PING was answered within {@link FRESH_MS}.
+ * 2. A connection that leaves a PING unanswered for {@link PATIENCE_MS} is dropped, so that waiting commands go over a new
+ *    one. Data that arrived while this process was busy or stopped counts as an answer.
  *
- * Not for connections that block: there an answer waits for the end of the block.
+ * Not for connections that block: their answer waits for the end of the block.
  */
 import type { Clock } from "../../clock.ts";
 import { dropRedis, onConnection, type RedisClient, type RedisConnection } from "./connection.ts";
 
 const BEAT_MS = 1_000;
-/** So old may the last answer be. */
+/** Greatest age of the last answer of a live connection. */
 const FRESH_MS = 3_000;
 const PATIENCE_MS = 5_000;
 
 /** See the module's header. */
 export interface Heartbeat {
-  /** Whether Redis answered over this connection a moment ago. */
+  /** True if Redis answered over this connection within {@link FRESH_MS}. */
   readonly isAlive: boolean;
-  /** Asks no more. Idempotent. */
+  /** Stops the pings. Idempotent. */
   stop(): void;
 }
 
-/** Begins to ask at once, each node of a cluster for itself, and ends with the connection or `stop`. */
+/** Starts to ping at once, each node of a cluster separately; ends with the connection or `stop`. */
 export function startHeartbeat(redis: RedisClient, clock: Clock): Heartbeat {
   const beats = new Map<RedisConnection, Heartbeat>();
   onConnection(redis, (connection) => {
@@ -70,7 +70,7 @@ function startBeat(redis: RedisConnection, clock: Clock): Heartbeat {
   const beat = () => {
     if (redis.status !== "ready") asked = undefined;
     else if (!asked) ask();
-    // What has arrived meanwhile is read within one more turn of the event loop.
+    // The event loop reads data that has already arrived within one more turn.
     timer = isOverdue() ? clock.timeout(0, giveUp) : clock.timeout(BEAT_MS, beat);
   };
   const onReady = () => {

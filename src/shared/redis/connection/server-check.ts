@@ -1,45 +1,46 @@
 /**
- * What a Redis server says about itself, and what is wrong with that. Changes nothing. Each master of a cluster is asked
- * for itself.
+ * Reads the settings of a Redis server and names their problems. Changes nothing. Each master of a cluster is checked by
+ * itself.
  */
 import { messageOf, SubagentError } from "../../errors.ts";
 import { type RedisClient, serversOf } from "./connection.ts";
 
 /**
+ * Severity of a problem:
  * - `unusable`: the scripts of this package do not run there.
  * - `unsafe`: accepted work may vanish; refused in production mode.
  * - `warning`: worth knowing.
  */
 export type Severity = "unusable" | "unsafe" | "warning";
 
-/** One thing that is wrong with a server's settings. */
+/** One problem of a server's settings. */
 export interface ServerProblem {
   severity: Severity;
   /** For people: what is wrong, what follows from it, and the fix. */
   sentence: string;
 }
 
-/** A server as it is now; `unknown` where it does not say. */
+/** Current state of a server; `unknown` for values that it does not report. */
 export interface ServerReport {
   product: "redis" | "valkey";
   /** E.g. `7.0.15`. */
   version: string;
-  /** Whether accepted writes are appended to disk. */
+  /** State of the append-only file, to which accepted writes go. */
   aof: "on" | "off" | "unknown";
   appendfsync: "always" | "everysec" | "no" | "unknown";
   /** E.g. `noeviction`. */
   evictionPolicy: string;
   role: "master" | "replica" | "unknown";
   usedMemoryBytes: number;
-  /** 0: without limit. */
+  /** 0: no limit. */
   maxMemoryBytes: number;
-  /** What its settings make wrong, the worst first. */
+  /** Problems of its settings, the worst first. */
   problems: ServerProblem[];
-  /** Why it takes no new work at this moment: sentences about what passes by itself or has to be seen to. */
+  /** Reasons why it accepts no new work now, as sentences; some pass by themselves, others need an operator. */
   troubles: string[];
 }
 
-/** What is asked of a server. */
+/** The commands that a check needs. */
 export type AskedServer = Pick<RedisClient, "info" | "config">;
 
 /** The oldest version whose commands the scripts need (`XTRIM MINID`). */
@@ -48,8 +49,8 @@ const OLDEST = "6.2";
 const OLDEST_TESTED = "7.0";
 
 /**
- * Asks a server. What it keeps to itself, as managed ones do, is `unknown`, and a warning. Rejects with the connection's
- * error when it cannot be asked.
+ * Checks a server. Values that it does not report, as managed ones do, are `unknown`, and a warning. Rejects with the
+ * connection's error if it cannot be asked.
  */
 export async function checkServer(redis: AskedServer): Promise<ServerReport> {
   const info = parseInfo(await unlessForbidden(redis.info(), ""));
@@ -65,12 +66,12 @@ export async function checkServer(redis: AskedServer): Promise<ServerReport> {
   return describeServer(info, { appendonly, appendfsync, policy });
 }
 
-/** What is wrong with any of the servers behind a connection; `replica`: one of them takes no writes. */
+/** Problems of all servers behind a connection; `replica`: one of them accepts no writes. */
 export type ServersReport = Pick<ServerReport, "role" | "problems" | "troubles">;
 
 /**
- * Asks the server behind a connection, or every master of a cluster. A node that is away says nothing as long as another
- * one answers; rejects with the error of one when none does.
+ * Checks the server behind a connection, or every master of a cluster. A node that is away is skipped if another one
+ * answers; rejects with the error of one if none does.
  */
 export async function checkServers(redis: RedisClient): Promise<ServersReport> {
   const asked = await Promise.allSettled(serversOf(redis).map(checkServer));
@@ -84,7 +85,7 @@ export async function checkServers(redis: RedisClient): Promise<ServersReport> {
   };
 }
 
-/** The error of a server that must not be used, or undefined. `strict` is production mode: `unsafe` will not do either. */
+/** Returns the error of a server that must not be used, or undefined. `strict` is production mode: it also refuses `unsafe`. */
 export function refusalOf(
   { problems }: Pick<ServerReport, "problems">,
   strict: boolean,
@@ -98,18 +99,18 @@ export function refusalOf(
   return new SubagentError("invalid_config", sentence, { server: fatal });
 }
 
-/** Whether Redis refused a command because it has no memory left. */
+/** Returns true if Redis refused a command because it has no memory left. */
 export function isOutOfMemory(error: unknown): boolean {
   return messageOf(error).startsWith("OOM ");
 }
 
-/** What an operator does about a Redis without memory. */
+/** Advice to the operator of a Redis without free memory. */
 export const MAKE_ROOM = "raise its maxmemory, or ack replies that no parent reads";
 
-/** What an operator does about a user of Redis that lacks rights. */
+/** Advice to the operator whose Redis user lacks rights. */
 export const GIVE_RIGHTS = "give it the rights that docs/operations.md names";
 
-/** The lines of INFO as pairs. */
+/** Parses the lines of INFO. */
 function parseInfo(text: string): ReadonlyMap<string, string> {
   const pairs = text.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));
   return new Map(pairs.flatMap((pair) => (pair ? [[pair[1] ?? "", pair[2] ?? ""]] : [])));
@@ -200,14 +201,14 @@ function fix(setting: string, value: string): string {
   return `run "redis-cli config set ${setting} ${value}" and write "${setting} ${value}" into redis.conf`;
 }
 
-/** Whether a version that can be read is older; others count as new. */
+/** Returns true if the version is older than `than`; an unreadable one counts as new. */
 function isOlder(version: string, than: string): boolean {
   const [major = Number.NaN, minor = 0] = version.split(".").map(Number);
   const [thanMajor = 0, thanMinor = 0] = than.split(".").map(Number);
   return major < thanMajor || (major === thanMajor && minor < thanMinor);
 }
 
-/** The answer, or `instead` of one that Redis refuses to give: no permission, no such command. */
+/** Resolves to the answer, or to `instead` if Redis refuses the command: no permission, no such command. */
 async function unlessForbidden<T>(answer: Promise<T>, instead: T): Promise<T> {
   try {
     return await answer;

@@ -1,15 +1,15 @@
 /**
- * A connection to one server, with what ioredis leaves open.
+ * A connection to one server; it handles the cases that ioredis leaves open.
  *
  * 1. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold a connection.
  * 2. A connection whose database is refused never becomes ready: it would work on another one.
- * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
- *    again there. With `reconnectOnError: null` the refusal is the answer.
- * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
+ * 3. A connection whose server has become a read-only replica looks for another server, once a second, and re-sends refused
+ *    commands there. With `reconnectOnError: null` the refusal is the answer.
+ * 4. When a connection is closed for good, all unanswered commands are rejected.
  * 5. Commands of one turn of the event loop leave in one write; pipelines and transactions write by themselves.
- * 6. All this holds for duplicates, which BullMQ makes for itself.
- * 7. Nothing is written to the console, where a worker's log has lines of JSON: a password that its server does not ask for is
- *    the event {@link UNNEEDED_PASSWORD}.
+ * 6. All this also holds for duplicates, which BullMQ makes for itself.
+ * 7. Nothing is written to the console, where a worker's log has lines of JSON: a password that the server does not ask for
+ *    is the event {@link UNNEEDED_PASSWORD}.
  */
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
@@ -19,15 +19,15 @@ import { lastOf } from "../../hidden-class.ts";
 const HANDSHAKE_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
 
-/** Time before the nth attempt to connect, ms. */
+/** Returns the time before the nth attempt to connect, ms. */
 export function retryMs(times: number): number {
   return Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS);
 }
 
-/** A database that the server does not have, or that this user may not use. */
+/** Error of a database that the server does not have, or that this user may not use. */
 export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 
-/** The event of a server that would take anyone as this user: it works, and has no password. */
+/** Event of a server that needs no password and accepts anyone as this user; the connection works. */
 export const UNNEEDED_PASSWORD = "unneededPassword";
 const NEEDS_NO_PASSWORD = /no password is set|without any password configured for the default user/;
 
@@ -35,10 +35,10 @@ const NEEDS_NO_PASSWORD = /no password is set|without any password configured fo
 export class ServerConnection extends Redis {
   readonly #clock: Clock;
   readonly #endHandshake: () => void;
-  /** The last command of each class, for the reason that `hidden-class.ts` gives: BullMQ has a class for each of its scripts. */
+  /** The last command of each class; `hidden-class.ts` gives the reason. BullMQ has a class for each of its scripts. */
   readonly #lastOfClass = new Map<unknown, Command>();
 
-  /** `beforeRetry` is called each time it connects anew. */
+  /** `beforeRetry` is called before each reconnect. */
   constructor(clock: Clock, options: RedisOptions, beforeRetry: (redis: Redis) => void = () => {}) {
     let isReadOnly = false;
     const retryStrategy = (times: number): number => {
@@ -63,7 +63,7 @@ export class ServerConnection extends Redis {
     });
   }
 
-  /** Once for a socket: every command that a replica refuses asks for it again. */
+  /** Reconnects once per socket, because every command that a replica refuses asks for it again. */
   override disconnect(reconnect = false): void {
     if (!reconnect) this.#endHandshake();
     if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
@@ -82,7 +82,7 @@ export class ServerConnection extends Redis {
 
 type Said = (error?: Error | null) => void;
 
-/** ioredis' own handler of such an answer writes to the console, and does nothing else. */
+/** Replaces ioredis' own handler of such an answer, which only writes to the console. */
 function tellUnneededPassword(redis: Redis): void {
   const auth = redis.auth as (credentials: unknown, said: Said) => unknown;
   const authenticate = (credentials: unknown, said: Said) =>
@@ -96,8 +96,8 @@ function tellUnneededPassword(redis: Redis): void {
 const gathering = new WeakSet<object>();
 
 /**
- * What is sent from now on until the event loop has been once around leaves together: a write of its own costs as much as all
- * else of a commit. A cluster's connections write by themselves.
+ * Joins all commands of this turn of the event loop into one write: a write of its own costs as much as all the rest of a
+ * commit. A cluster's connections write by themselves.
  */
 function gatherWrites({ status, stream }: Redis): void {
   if (status !== "ready" || !stream.writable || gathering.has(stream)) return;
@@ -110,7 +110,7 @@ function gatherWrites({ status, stream }: Redis): void {
   lastOf.flush = flush;
 }
 
-/** Drops the socket of a handshake that is not over in time; the answer calls that off for the handshake at hand. */
+/** Drops the socket if its handshake is not over in time. The returned function cancels that for the current handshake. */
 export function limitHandshake(redis: Redis, clock: Clock): () => void {
   let handshake: { cancel(): void } | undefined;
   const over = () => handshake?.cancel();
@@ -123,8 +123,8 @@ export function limitHandshake(redis: Redis, clock: Clock): () => void {
 }
 
 /**
- * Destroys the socket of a connection that answers no more and has it connect anew. Does nothing while there is no
- * socket, or once it is dropped.
+ * Destroys the socket of a connection that no longer answers, and reconnects it. Does nothing if there is no socket, or if
+ * it was dropped already.
  */
 export function dropConnection(redis: Redis): void {
   if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
@@ -133,7 +133,7 @@ export function dropConnection(redis: Redis): void {
   redis.stream?.destroy();
 }
 
-/** ioredis rejects what waits when a connection ends, but what was under way when it was lost before would wait for ever. */
+/** Rejects commands that were in flight when the connection was lost before: ioredis rejects only waiting ones at its end. */
 function rejectUnanswered(redis: Redis): void {
   const lost = LostCommands.safeParse(Reflect.get(redis, "prevCommandQueue")).data;
   for (let next = lost?.shift(); next !== undefined; next = lost?.shift()) {
@@ -141,7 +141,7 @@ function rejectUnanswered(redis: Redis): void {
   }
 }
 
-/** What ioredis keeps of the commands that were under way when a connection was lost. */
+/** ioredis' queue of commands that were in flight when a connection was lost. */
 const LostCommands = z.custom<{ shift(): { command: { reject(error: Error): void } } | undefined }>(
   (value) => typeof value === "object" && value !== null && "shift" in value,
 );

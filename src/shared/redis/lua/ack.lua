@@ -1,15 +1,15 @@
--- ack: takes a reply out of the channel. Its full text now lives `kept_ms`. If it ends the agent, the record shrinks to what its
--- parent and a repeated request key still need, for `kept_ms`; if its profile keeps a transcript, all of the record stays. Its
--- request key goes; one that its caller named is remembered no longer than the record. The timelines of a parent's newest ended
--- agents stay; the oldest of them goes with its numbers in the history.
--- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the record
--- cannot be made smaller.
+-- ack: removes a reply from the channel; its full text lives `kept_ms` from now. If the reply ends the agent, the record
+-- shrinks to the fields that its parent and a repeated request key still need, for `kept_ms`. With a kept transcript the
+-- whole record stays. The request key is deleted; one that the caller named stays at most as long as the record. The
+-- timelines of a parent's newest ended agents stay; the oldest of them is deleted together with its numbers in the history.
+-- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
+-- record cannot be made smaller.
 local TIMELINES_MAX = 50
--- A hash whose values are all so short takes half the memory; with many of them it does not.
+-- A hash takes half the memory if all its values are this short; with many of them it does not.
 local PIECE_BYTES, PIECES_MAX = 64, 100
 
--- The values of `kept_fields` as a JSON list up to the last that is there, null for those that are not. Raises for a record that
--- Lua cannot read.
+-- Returns the values of `kept_fields` as a JSON list: null for a missing value, no nulls at the end. Raises if Lua cannot
+-- read the record.
 local function kept_json(agent)
   local spec, reply = cjson.decode(agent.spec), agent.reply and cjson.decode(agent.reply) or {}
   if agent.progress then cjson.decode(agent.progress) end
@@ -27,7 +27,7 @@ local function kept_json(agent)
   return '[' .. table.concat(list, ',') .. ']'
 end
 
--- `text` in the fields `kept1`, `kept2` … of `fields`; no character is cut in two.
+-- Puts `text` into the fields `kept1`, `kept2` … of `fields`; no character is cut in two.
 local function keep(fields, text)
   local most = #text > PIECE_BYTES * PIECES_MAX and #text or PIECE_BYTES
   local from, number = 1, 1
@@ -41,7 +41,7 @@ local function keep(fields, text)
   end
 end
 
--- Read first: a key of another type fails here, and the entry stays.
+-- Read first: a key of the wrong type fails here, and the entry stays.
 local agent = read(record, 'v', 'end_entry', 'agent_id', 'name', 'ended_reason', 'run', 'wake', 'created_at', 'ended_at', 'spec',
   'progress', 'summary', 'reply', 'transcript_ms', 'promised', 'acked_by')
 local is_end = agent.end_entry == entry_id

@@ -7,7 +7,7 @@ local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 
 if not is_alive(agent) then return refused(agent) end
 
 local open, others = false, {}
--- Where the questions cannot be read, none is open: a sweeper has the run go on without answers.
+-- If the questions cannot be read, none counts as open: a sweeper lets the run continue without answers.
 local readable = pcall(function()
   for _, question in ipairs(cjson.decode(agent.status == 'waiting' and agent.questions or '[]')) do
     if question.question_id == question_id then open = true else others[#others + 1] = question end
@@ -16,7 +16,7 @@ end)
 open = open and readable
 local key = question_id .. '/result'
 local stored = redis.call('HGET', log, key)
--- Stored, and still listed as open: an earlier call failed halfway. This one finishes it, and keeps the stored answer.
+-- Stored but still listed as open: an earlier call failed halfway. This one finishes it, and keeps the stored answer.
 if stored and not open then
   if stored ~= entry then return answer('answered') end
   return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })

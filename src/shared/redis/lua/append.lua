@@ -1,7 +1,7 @@
--- append: commits entries of the log, each written once, with all that belongs to them in the same step.
+-- append: commits log entries, each written once, with all that belongs to them in the same step.
 -- Include holder, crashes, events, status, channel, message, commit.
--- Closes: the text of a run that another process ends, lost with its log; a message consumed but not logged, also where
--- Redis forgot one that the holder has read and took another in its place; a turn committed twice with two contents; a
+-- Closes: the text of a run that another process ends, lost with its log; a message consumed but not logged, also if Redis
+-- forgot a message that the holder has read and took another in its place; a turn committed twice with two contents; a
 -- zombie's write.
 local agent = read(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'parent_id', 'agent_id', 'name', 'run',
   'begun', 'committed', 'attempts')
@@ -11,7 +11,7 @@ local word = judge_commit(agent, entries)
 if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
 if word == 'same' then
-  -- A call that is made again has its start mark already; the model call behind it is still to be announced.
+  -- A repeated call has its start mark already; the model call behind it must still be announced.
   if begun then
     write_even_when_full(record)
     write(record, { begun = begun })
@@ -23,7 +23,7 @@ write_even_when_full(record)
 local now = now_ms()
 local fields = { begun = no_purchase and '' or nil }
 if advances and (agent.committed ~= '1' or agent.attempts ~= '0') then advance(fields) end
--- A key of another type fails here, before anything is committed.
+-- A key of the wrong type fails here, before anything is committed.
 if interim_id then redis.call('XLEN', replies) end
 tell_events(agent, events)
 commit(agent, entries, now, fields)

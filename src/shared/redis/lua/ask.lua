@@ -1,8 +1,8 @@
--- ask: the holder's agent has questions to its parent and waits for the answers, held by no worker. A message's max_age also
--- ends the wait, but brings no check forward: the deadline set only has the answer deadline.
+-- ask: the agent of the holder asks its parent questions and waits for the answers without a holder. A message's max_age
+-- also ends the wait, but brings no check forward: the deadline set only has the answer deadline.
 -- Include holder, crashes, age, events, channel, message, commit.
 -- Closes: a question whose agent still runs, or an agent that waits while its parent was not asked; a re-sent ask asking
--- twice; a finish that came just before and would find no run to heed it.
+-- twice; a finish that came just before and would find no run to obey it.
 local agent = read(record, 'status', 'epoch', 'asked_epoch', 'deadline', 'finish', 'unanswered_since', 'max_age_ms', 'uid',
   'parent_id', 'agent_id', 'name', 'run')
 if is_done(agent, 'asked_epoch', epoch) then return answer('asked', { deadline = agent.deadline }) end
@@ -13,7 +13,7 @@ write_even_when_full(record)
 local now = now_ms()
 local deadline = math.min(now + answer_ms, math.max(too_old_at(agent), num(agent.deadline)))
 local waiting_for = {}
--- Events and questions first: a key of another type fails here, and no call is marked as begun.
+-- Events and questions first: a key of the wrong type fails here, and no call is marked as begun.
 redis.call('HLEN', log)
 redis.call('XLEN', replies)
 tell_events(agent, events)
@@ -24,7 +24,7 @@ for _, question in ipairs(questions) do
     question_id = question.question_id, body = question.text, default_answer = default_answer, answer_by = deadline })
   redis.call('HSETNX', log, question.question_id .. '/started', question.started)
 end
--- No lease is left whose end would tell that the run has come further: its crashes go here.
+-- The agent has no lease any more whose expiry would show that the run has advanced: its crashes are cleared here.
 local fields = advance({ status = 'waiting', asked_epoch = epoch, questions = cjson.encode(waiting_for), deadline = deadline,
   running_ms = running_ms, progress = progress, log_bytes = log_bytes, crashes_without_progress = '0' })
 commit_text(fields)

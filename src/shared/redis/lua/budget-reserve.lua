@@ -1,4 +1,4 @@
--- budget-reserve: takes what a call may cost out of a budget before the call begins.
+-- budget-reserve: reserves the estimated cost of a call in a budget, before the call begins.
 -- Include budget, reservation.
 -- Closes: two workers that both find room for the last call; a call of a crashed worker that counts for nothing.
 local slice, oldest = slices(window_ms)

@@ -1,4 +1,4 @@
--- budget-settle: replaces what was reserved for a call by what it took, in the slice in which it was reserved.
+-- budget-settle: replaces the reservation of a call by its real usage, in the slice in which it was reserved.
 -- Include reservation.
 -- Closes: a call that is settled twice; one that is given back to a slice that is forgotten.
 local was_tokens, was_micro_usd, slice = read_reservation(reservation, budget)

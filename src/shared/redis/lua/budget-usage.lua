@@ -1,4 +1,4 @@
--- budget-usage: what is used of a budget in its window, calls under way included at what they reserved. Writes nothing.
+-- budget-usage: reads the usage of a budget in its window; a call under way counts with its reservation. Writes nothing.
 -- Include budget.
 -- Closes: a sum over slices of two moments; a window counted by another clock than its calls.
 local _, oldest = slices(window_ms)

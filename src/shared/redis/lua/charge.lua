@@ -1,15 +1,15 @@
--- charge: books what a call cost that was bought and could not be committed, once a purchase. The mark of a purchase stands
--- beside the counters, so that an ended record stays as its end left it; marks go with the first run of another day. An entry
--- that stands in the log was committed after all, by a commit whose answer was lost, and is in the counters of its run.
--- `head`: how an entry begins that stood in the log. It is booked where Redis has forgotten the entry in a failover. A transcript
--- that is gone was given up, and does not tell.
+-- charge: books the cost of a call that was bought but not committed, once per purchase. The mark of the purchase is a field
+-- beside the counters, so the record of an ended agent stays unchanged; marks are deleted with the first run of another day.
+-- An entry that is in the log was committed after all, by a commit whose answer was lost: the counters of its run have it.
+-- `head`: the beginning of an entry that was in the log. It is booked if Redis has forgotten the entry in a failover. A
+-- missing transcript proves nothing, because it may have been deleted.
 -- Include usage.
--- Closes: a call cut off by a destroy, a takeover or a lost lease that is in no counter; an answer that a failover took out of
--- them; one purchase booked twice.
+-- Closes: a call cut off by a destroy, a takeover or a lost lease that is in no counter; an answer that a failover took out
+-- of them; one purchase booked twice.
 if redis.call('EXISTS', record) == 0 then return answer('unknown') end
 if redis.call('HEXISTS', usage, 'charged/' .. purchase_id) == 1 then return answer('same') end
 local function is_in(entries)
-  -- A key of another type has no entry.
+  -- A key of the wrong type has no entry.
   local stored = redis.pcall('HGET', entries, entry_key)
   if head and type(stored) == 'string' then stored = string.sub(stored, 1, #head) end
   return stored == (head or entry)

@@ -1,15 +1,14 @@
--- claim: a worker takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder.
--- The epoch grows by a step that follows from the claim_id: a claim that is sent again keeps its epoch, and one that a failover
--- forgot shares its own with no later claim.
--- A claim that finds the last holder's lease over counts a crash, unless that run had advanced. After two such crashes in a
--- row the run is claimed in isolation only: as the only run of a worker, or in a process that has suspects only; if that crashes,
--- in a process of its own. When it crashes there, it is handed out to be settled. A run whose holder died with no model call under
--- way died in a tool, or right beside one: it is in doubt, and a caller that can isolate it has it in such a process at once.
+-- claim: a worker takes a queued agent, or a running one whose lease has expired; the epoch fences every earlier holder. The
+-- epoch grows by a step derived from the claim_id: a re-sent claim keeps its epoch, and a claim that a failover forgot
+-- shares its epoch with no later claim. A claim that finds the last holder's lease expired counts a crash, unless that run
+-- had advanced. After two such crashes in a row the run is claimed in isolation only: as the only run of a worker, or in a
+-- process of suspects. If it crashes among suspects, it gets a process of its own. After a crash there, the claim hands it
+-- out to be settled. If a holder died with no model call under way, it died in a tool or close to one. The run is in doubt:
+-- a caller that can isolate runs puts it among suspects at once.
 -- Include queue, events, crashes, purchase.
--- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or forgetting
--- the call that the last holder began; crashes
--- without progress going uncounted; one crash counted several times: the first claim that finds the expired lease counts it
--- and sets the agent to queued; the old epoch no longer holds it.
+-- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or
+-- forgetting the call that the last holder began; crashes without progress going uncounted; one crash counted several times:
+-- the first claim that finds the expired lease counts it and sets the agent to queued; the old epoch no longer holds it.
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
   'tools_since', 'in_doubt', 'lost_call')
@@ -66,9 +65,9 @@ if is_suspect and not is_isolated then
   leave_queued()
   return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
 end
--- Changes nothing, and is refused when Redis is full: what follows would pass, for its first command never takes memory.
+-- A no-op write that Redis refuses when it is full; the writes below would pass, because their first never allocates.
 redis.call('HSET', record, 'status', agent.status)
--- Events first: a key of another type fails here, and the agent stays to be claimed.
+-- Events first: a key of the wrong type fails here, and the agent can still be claimed.
 tell_events(agent, events)
 trim_events(now, event_ttl_ms)
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)

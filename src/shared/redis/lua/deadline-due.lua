@@ -1,4 +1,4 @@
--- deadline-due: the agents that a sweeper must check now; they come due again after `hidden_ms` unless moved or removed.
+-- deadline-due: returns agents that a sweeper must check now; they are due again after `hidden_ms` unless moved or removed.
 -- Closes: every sweeper checking the same agents; a dead sweeper taking its catch with it.
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', fmt(now), 'LIMIT', '0', limit)

@@ -1,6 +1,7 @@
--- deadline-hint: a sweeper must check this agent in `in_ms`, or earlier if that stands already. Its parent, if named, was active now.
+-- deadline-hint: makes a sweeper check this agent in `in_ms`, or at its earlier deadline. `parent`, if given, is active now.
 -- Closes: (1) a sweeper that read the set before this hint moving the deadline later: each hint has a greater mark, and a
--- move must name the mark it read. (2) A sweeper that comes between this hint and its verb: it checks again after `grace_ms`.
+-- move must name the mark it read. (2) A sweeper that comes between this hint and its verb: it checks again after
+-- `grace_ms`.
 local now = now_ms()
 local grace = math.max(now + math.min(in_ms, grace_ms), num(redis.call('HGET', hint_grace, member)) + 1)
 local at = now + in_ms
@@ -11,8 +12,8 @@ if standing then
 end
 redis.call('HSET', hint_grace, member, fmt(grace))
 redis.call('ZADD', deadlines, fmt(at), member)
--- A list of parents, for people: no run stands still because it has another type. It grows with a new parent alone, which takes out
--- up to ten of those that were last active before all that is kept of them.
+-- Adds a parent to an index that people read; an index of the wrong type stops no run. Each new parent also deletes up to
+-- ten parents whose last activity is older than all data that is kept of them.
 local function list_parent(index, name)
   if redis.pcall('ZADD', index, fmt(now), name) ~= 1 then return end
   local old = redis.call('ZRANGEBYSCORE', index, '-inf', fmt(now - usage_ttl_ms), 'LIMIT', '0', '10')

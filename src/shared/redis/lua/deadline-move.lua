@@ -1,7 +1,7 @@
--- deadline-move: sets the time of the next check of each agent, or forgets it, if no hint came since it was seen. While the
--- verb that a hint announced may still be on its way, the next check is no later than the end of its grace.
--- Closes: the check of a sweeper overwriting a newer hint of a producer or worker, or one whose verb it did not see yet;
--- a decision that is acted on late undoing that of a later check.
+-- deadline-move: sets the time of each agent's next check, or removes the agent, unless a hint came since the caller read
+-- it. While the verb that a hint announced may still be on its way, the next check is no later than the end of its grace.
+-- Closes: the check of a sweeper overwriting a newer hint of a producer or worker, or one whose verb it did not see yet; a
+-- decision that is acted on late undoing that of a later check.
 local now, members = now_ms(), {}
 for i, move in ipairs(moves) do members[i] = move.member end
 local scores = redis.call('ZMSCORE', deadlines, unpack(members))

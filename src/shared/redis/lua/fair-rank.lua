@@ -1,9 +1,9 @@
--- fair-rank: moves a wake that was just added from the end of the line to its place in virtual time. A tick is one wake of the
--- parent that is next; a parent whose tenant has n parents with wakes in the line takes a place every n ticks, so that tenants
--- share alike, and the parents of a tenant. A parent that had none in the line comes next; of several such in one tenant
--- each comes a tick after the other. A busy period ends when no wake waits: what was before it counts no more.
--- Closes: a wake that is ranked twice, or while a worker has it; a line that outgrows what a priority can say (it goes on
--- in the order of arrival).
+-- fair-rank: moves a new wake from the end of the line to its place in virtual time. One tick is one wake of the next
+-- parent. A parent whose tenant has n parents with wakes in the line gets a place every n ticks: tenants have equal shares,
+-- and so have the parents of one tenant. A parent without wakes in the line comes next; several such parents of one tenant
+-- follow each other, one tick apart. A busy period ends when no wake waits; earlier periods no longer count.
+-- Closes: a wake that is ranked twice, or while a worker has it; a line that outgrows the greatest priority (it then
+-- continues in the order of arrival).
 local PLACE, UNRANKED, PERIOD = 4294967296, 2097151, 4194304
 local KEPT_MS = 86400000
 local standing = num(redis.call('ZSCORE', ranked_wakes, job_id))
@@ -15,7 +15,7 @@ if now == UNRANKED then
   now, period = 1, period + 1
   redis.call('SET', fair_period, fmt(period))
 end
--- Within the tenant's set: parent → its next place, and '' → the next place of a parent that comes new into the line.
+-- The tenant's set: parent → its next place, and '' → the next place of a parent that is new in the line.
 local base = period * PERIOD
 redis.call('ZREMRANGEBYSCORE', fair_tenant, '-inf', fmt(base + now))
 local entry = redis.call('ZSCORE', fair_tenant, '')

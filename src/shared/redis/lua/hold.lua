@@ -1,6 +1,6 @@
--- hold: a process of the parent lives; its agents do not follow it before `parent_lease_ms` from now.
--- Closes: a process with a short lease cutting that of another one short; an end that a sweeper has noted outliving the return
--- of the parent.
+-- hold: renews a parent's lease for one of its processes: its agents do not follow it for `parent_lease_ms` from now.
+-- Closes: a process with a short lease shortening the lease of another process; an end that a sweeper has noted outliving
+-- the return of the parent.
 local now = now_ms()
 local held_until = math.max(now + parent_lease_ms, num(redis.call('HGET', parent_lease, 'held_until')))
 write_even_when_full(parent_lease)

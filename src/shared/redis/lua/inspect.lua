@@ -1,6 +1,6 @@
--- inspect: what stands in one slot about one agent, at one moment; changes nothing.
+-- inspect: reads the state of one agent from one cluster slot, at one moment; changes nothing.
 -- Include age.
--- Closes: an agent put together from answers of several moments, found sick though it never was.
+-- Closes: an agent put together from answers of several moments, found broken though it never was.
 local agent = read(record, 'v', 'agent_id', 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake',
   'worker', 'crashes_without_progress', 'breaks')
 local around = { now = now_ms(), life_ms = redis.call('PTTL', life), log = redis.call('HLEN', log),

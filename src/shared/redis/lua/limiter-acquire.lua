@@ -1,6 +1,6 @@
--- limiter-acquire: may this run call its provider now, and if not, when does it ask again? A healthy limiter has no state, and
--- nothing is written for it. A slowed one has slots, held as leases; a run that finds none gets an appointment, one behind
--- the other, so that all waiting runs together ask at a bounded rate and come back one by one.
+-- limiter-acquire: tells whether this run may call its provider now, and if not, when it must ask again. A healthy limiter
+-- has no state, and nothing is written for it. A slowed one has slots, held as leases; a run that finds none gets an
+-- appointment. Appointments are spaced, so that all waiting runs together ask at a bounded rate and come back one by one.
 -- Closes: two runs taking the last slot; a dead worker keeping its slot; a re-sent question taking two slots or
 -- appointments.
 if not under_way and redis.call('EXISTS', paused) == 1 then return answer('paused') end
@@ -8,7 +8,7 @@ local now = now_ms()
 local state = read(limiter, 'until', 'limit', 'reason')
 if not state['until'] then return answer('open', { at = now, slot = false }) end
 
--- A first write that never allocates: what follows is done also when memory is full.
+-- The first write never allocates, so the script also passes when memory is full.
 redis.call('ZREMRANGEBYSCORE', holders, '-inf', fmt(now))
 local closed_until, limit = num(state['until']), math.floor(num(state.limit))
 local has_slot = redis.call('ZCARD', holders) < limit or redis.call('ZSCORE', holders, run_id)

@@ -1,7 +1,7 @@
--- limiter-release: a call is over. Its slot is free; what it met slows, closes or opens the limiter for every worker. Only a call
--- that began after the limiter was last closed says anything new: fifty calls that are refused together are one refusal.
--- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it;
--- a re-sent answer counting twice.
+-- limiter-release: ends a call and frees its slot. Its outcome slows, closes or opens the limiter for every worker. Only a call
+-- that began after the limiter was last closed has new information: fifty calls that are refused together are one refusal.
+-- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it; a
+-- re-sent answer counting twice.
 local had_slot = redis.call('ZREM', holders, run_id) == 1
 local state = read(limiter, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by')
 local now = now_ms()
@@ -46,7 +46,7 @@ if kind == 'denied' then
 else
   closed_ms = math.max(asked_ms, math.min(backoff_ms * 2 ^ (refusals - 1), longest_backoff_ms) * (0.5 + jitter / 2))
 end
--- A refused probe says that the provider is still away, not how much it takes.
+-- A refused probe shows that the provider still refuses calls, not how many it would take.
 if kind == 'slowed' and limit >= 2 then target = math.max(1, math.floor((redis.call('ZCARD', holders) + 1) / 2)) end
 write(limiter, { state = kind, reason = reason, limit = '1', target = target, consecutive_refusals = refusals, since = now })
 if not was_found then redis.call('HSET', limiter, 'found_by', run_id) end

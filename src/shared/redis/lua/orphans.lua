@@ -1,5 +1,5 @@
--- orphans: what a sweeper that checks this parent has to do. A lease that is over is noted at first, and counts as lapsed
--- `look_ms` later: a Redis that was away says nothing about the parents that wait for it.
+-- orphans: tells a sweeper what to do about this parent. An expired lease is noted first, and counts as lapsed `look_ms`
+-- later: after an outage of Redis, parents that could not renew get time to do so.
 -- Include orphan.
 -- Closes: agents that follow a parent which only could not renew; a parent without agents being checked for ever.
 local now, lease = now_ms(), read(parent_lease, 'held_until', 'lapsed_at')

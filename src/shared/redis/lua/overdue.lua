@@ -1,7 +1,7 @@
--- overdue: what a sweeper that checks this agent has to do; changes nothing. A record of a newer version is left to newer
+-- overdue: tells a sweeper what to do about this agent; changes nothing. A record of a newer version is left to newer
 -- sweepers: this one checks again later.
 -- Include age, idle, orphan.
--- Closes: acting on a hint of the deadline set that the record does not bear out.
+-- Closes: acting on a hint of the deadline set that the record does not confirm.
 local agent = read(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'agent_id', 'v',
   'tools_since', 'needs_tools', 'on_parent_gone', 'finish')
 if not agent.status then return answer('unknown') end
@@ -27,5 +27,5 @@ if agent.status == 'running' then deadline = math.max(deadline, num(agent.lease_
 if deadline > now then return answer('not_due', { deadline = deadline }) end
 if agent.status == 'waiting' then return answer('answer_due') end
 if agent.lease_until then return answer('lease_over', { wake = agent.wake, agent_id = agent.agent_id }) end
--- The record keeps its first deadline, so that a check of an agent whose job waits writes nothing to it.
+-- The record keeps its first deadline: the check of an agent whose job waits writes nothing to it.
 return answer('queued', waiting_job)

@@ -1,4 +1,4 @@
--- refuse: tells a parent that what was handed in for it was refused: a failed reply of an agent that never was.
+-- refuse: tells a parent that a request handed in for it was refused: writes a failed reply of an agent that was never made.
 -- Include channel.
 -- Closes: one refusal told several times, by two workers or by one whose answer was lost.
 if redis.call('EXISTS', request) == 1 then return answer('same') end

@@ -1,5 +1,5 @@
--- register: writes down what a parent's agents inherit; its version goes up by one when it says something else.
--- Closes: two registrations that take the same version; a call that is sent again and makes a version of its own.
+-- register: stores the profile that a parent's agents inherit; its version goes up by one if the content differs.
+-- Closes: two registrations that take the same version; a re-sent call that makes a version of its own.
 local stands = read(profile, 'profile_version', 'content', 'registered_at')
 if stands.content == content then
   return answer('same', { profile_version = stands.profile_version, registered_at = stands.registered_at })

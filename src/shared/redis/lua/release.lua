@@ -1,5 +1,5 @@
--- release: the holder hands the agent back, to be claimed not before `delay_ms` from now. The next check is never earlier
--- than it was. `crashed`: the holder's process has crashed, and its worker says so; what the holder wrote last stays.
+-- release: the holder hands the agent back; no claim before `delay_ms` from now. The next check is never earlier than
+-- before. `crashed`: the worker reports that the holder's process has crashed; the holder's last values stay.
 -- Include holder, age, queue, events, crashes.
 -- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back wiping out the
 -- crashes that call for isolation; a crash taking back the running time and the progress that its holder had written.
@@ -18,9 +18,9 @@ local wake = num(agent.wake) + 1
 write_even_when_full(record)
 local crashes, isolated_crashes = num(agent.crashes_without_progress), num(agent.isolated_crashes)
 if crashed or agent.committed == '1' then crashes, isolated_crashes = crashes_after(agent, true) end
--- A provider has failed the run since it last advanced, over several claims.
+-- The time since which a provider has failed the run without an advance, over several claims.
 local waits_since = provider_wait and (agent.committed ~= '1' and agent.provider_wait_since or now) or nil
--- Events first: a key of another type fails here, and the agent is still its holder's.
+-- Events first: a key of the wrong type fails here, and the holder still has the agent.
 tell_events(agent, events)
 if not provider_wait then redis.call('HDEL', record, 'provider_wait', 'provider_wait_since') end
 local fields = { provider_wait = provider_wait, provider_wait_since = waits_since, wake = wake, released_epoch = epoch,

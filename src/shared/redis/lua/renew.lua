@@ -1,5 +1,5 @@
--- renew: the holder of the epoch keeps its lease; the answer says what is new for it. The next check is never earlier than
--- it was: a holder that comes back after its lease is checked when the sweeper that gave it up meant to.
+-- renew: the holder of the epoch extends its lease; the answer has its news. The next check is never earlier than before. If
+-- a holder comes back after its lease, the check keeps the time that the sweeper set when it requeued the agent.
 -- Include holder, events, status.
 -- Closes: a zombie keeping an agent; the running time of a crashed worker going uncounted.
 local agent = read(record, 'status', 'epoch', 'finish', 'deadline')

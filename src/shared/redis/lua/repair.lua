@@ -1,6 +1,6 @@
--- repair: brings what stands around an agent in line with its record. One that ended or is gone leaves no place taken and no
--- log, inbox, attachments or life key behind; one that lives takes its place again, and its name where no other agent has it.
--- Closes: a repair that was decided on an older look taking the keys of an agent that lives.
+-- repair: brings the keys around an agent in line with its record. An agent that ended or is gone loses its quota slot, log,
+-- inbox, attachments and life key. A living one gets its quota slot back, and its name if no other agent has it.
+-- Closes: a repair that was decided on an older check deleting the keys of a living agent.
 local agent = read(record, 'status', 'agent_id')
 if not agent.status or agent.status == 'ended' then
   local removed = redis.call('HDEL', live, uid) + redis.call('DEL', log, inbox, attachments, life)

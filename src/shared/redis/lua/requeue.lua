@@ -1,5 +1,5 @@
--- requeue: a wake whose job is lost gets a new number, and so does that of a run whose lease is over: its job may still be
--- held by the dead worker.
+-- requeue: gives a wake whose job is lost a new number. A run whose lease has expired also gets one, because its job may
+-- still be held by the dead worker.
 -- Closes: two sweepers waking one agent twice.
 local agent = read(record, 'status', 'wake', 'deadline')
 local now = now_ms()

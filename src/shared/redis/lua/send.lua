@@ -1,7 +1,7 @@
--- send: puts a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
+-- send: puts a message into an agent's inbox; an idle agent becomes queued, also if its life key has just expired.
 -- Include live, queue.
--- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
--- still gets messages running out; a message to an agent whose log has no room for it and a turn.
+-- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name expiring of an agent
+-- that still gets messages; a message to an agent whose log has no room for it and a turn.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since', 'log_bytes')
 if not agent.status then return refused(agent) end
 

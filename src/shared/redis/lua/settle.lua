@@ -1,8 +1,8 @@
--- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
+-- settle: the only way out. Ends a run (by its worker, with the epoch) or an agent (by parent or sweeper, with authority).
 -- Include live, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
--- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
--- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
--- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
+-- Every command that may fail comes before the write that ends the run: after a failure the run can be settled again.
+-- Closes: two ends of one agent; a message accepted between the last check of the inbox and the end; idle death after a
+-- revival; a run counted twice: its usage is added behind the guards that let only its first settle through.
 local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since', 'inbox_read', 'finish',
   'begun', 'message_ids', 'tools_since', 'on_parent_gone')
@@ -37,13 +37,13 @@ elseif authority == 'sweeper' and stop_reason == 'tools_missing' then
   -- A worker that has the tools came first.
   if not agent.tools_since then return answer('not_due', { deadline = agent.deadline }) end
 elseif authority == 'sweeper' and stop_reason == 'parent_gone' then
-  -- The parent came back, or a message came to an agent that only has to finish.
+  -- Not due if the parent came back, or if a message came to an agent that only has to finish.
   if follows_parent(agent, now) ~= 'ends' then return answer('not_due', { deadline = agent.deadline }) end
 elseif authority == 'sweeper' and too_old_at(agent) > now then
   return answer('not_due', { deadline = agent.deadline })
 end
 
--- A key of another type fails here, before anything is written.
+-- A key of the wrong type fails here, before anything is written.
 redis.call('XLEN', replies)
 redis.call('LLEN', timeline)
 redis.call('XLEN', history)
@@ -92,7 +92,7 @@ redis.call('PEXPIRE', run_text, reply_ttl_ms)
 trim_replies(now)
 local entry = { reply_id = reply_id, kind = kind, status = status, stop_reason = stop_reason, agent_status = agent_status,
   message_ids = agent.message_ids, undelivered = #unread > 0 and cjson.encode(unread) or nil }
--- The record keeps what its progress and summary do not say, until its next run: a reply can be had again after its ack.
+-- The record keeps the other fields of the reply until its next run, so that the reply can be read again after its ack.
 local kept = { entry_id = '', at = fmt(now) }
 for name, value in pairs(entry) do kept[name] = value end
 entry.body, entry.summary = progress or '', summary or said

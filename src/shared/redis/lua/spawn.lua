@@ -1,13 +1,13 @@
--- spawn: registers a new agent with its life key, idle or, with its first message, queued for its first run.
+-- spawn: registers a new agent with its life key: idle, or with a first message queued for its first run.
 -- Include queue.
--- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
--- use starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile
--- that is registered no more; a request key that leads to an agent which Redis has forgotten.
--- The records of a parent differ in the uid that ends their keys.
+-- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in use
+-- starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile that
+-- is no longer registered; a request key that leads to an agent which Redis has forgotten.
+-- The keys of a parent's records differ only in the uid at their end.
 local function record_of(its_uid) return string.sub(record, 1, -#uid - 1) .. its_uid end
 local seen = redis.call('GET', request)
 local its_uid, its_digest, its_agent_id, its_time = string.match(seen or '', '^(%S+) (%S*) (%S+) (%S+)$')
--- A key is remembered no longer than its agent: nothing could be done with one that Redis has forgotten.
+-- A request key is valid only as long as its agent: a caller can do nothing with an agent that Redis has forgotten.
 if its_uid and redis.call('EXISTS', record_of(its_uid)) == 0 then seen = nil end
 if seen then
   if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
@@ -40,9 +40,9 @@ if #registered / 2 >= max_live then
   return answer('quota', { live = #registered / 2, overdue = overdue })
 end
 
--- Of a few names from anywhere in the registry, deletes those without a record, and a counter with the last name that it gave.
--- One spawn in eight does so, with more names than eight of them add: Redis reads a small hash whole, so that many cost no
--- more than a few.
+-- Picks a few names from a random part of the registry; deletes names without a record, and counters whose newest name is
+-- gone. One spawn in eight does so, with more names than eight spawns add. Redis reads a small hash whole, so many names
+-- cost no more than a few.
 local function forget_names(most)
   local from = redis.sha1hex(uid)
   local function scan(cursor) return redis.call('HSCAN', registry, cursor, 'COUNT', fmt(most))[2] end
@@ -77,7 +77,7 @@ write(record, { v = version, uid = uid, tenant = tenant, parent_id = parent_id, 
   needs_tools = needs_tools, promised = promised and '1' or nil, transcript_ms = transcript_ms, on_parent_gone = on_parent_gone,
   status = 'idle', created_at = now, epoch = '0', run = '0', wake = '0', inbox_read = '0',
   deadline = now + idle_ms })
--- After the writes that Redis refuses when it is full: a deletion in front of them would let them pass.
+-- After the writes that Redis refuses when it is full: a deletion before them would let them pass.
 if string.find(uid, '^sa%-[01]') then forget_names(24) end
 local remembered_ms = promised and request_ttl_ms + max_age_ms or request_ttl_ms
 if attached then redis.call('HSET', attachments, attached_to, attached) end
@@ -88,7 +88,7 @@ if not message then
 end
 redis.call('SET', life, '1')
 redis.call('RPUSH', inbox, message)
--- Lua hands a command so many values at most.
+-- Lua can unpack only a limited number of values into one command.
 for i = 1, #earlier, 1000 do redis.call('HSET', log, unpack(earlier, i, math.min(i + 999, #earlier))) end
 local log_bytes = #earlier / 2 * entry_overhead
 for _, text in ipairs(earlier) do log_bytes = log_bytes + #text end

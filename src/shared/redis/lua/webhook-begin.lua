@@ -1,8 +1,8 @@
--- webhook-begin: takes the slot to push for a parent. Where another process has it, that one is asked to look once more. Where
--- what its receiver refused waits for its time, the slot is for what has come since, and keeps that time.
+-- webhook-begin: takes the slot to push for a parent. If another process has it, that process is asked to check once more.
+-- While refused entries wait for their retry, the slot is for newer ones, and the time of the retry stays.
 -- Include webhook.
--- Closes: two processes that hear of one reply pushing it both; a reply that comes while a slot ends, and is heard of by the
--- other process alone; a retry that begins before its time.
+-- Closes: two processes that hear of one reply both pushing it; a reply that comes while a slot ends and that only the other
+-- process hears of; a retry that begins before its time.
 local now = now_ms()
 local at = num(redis.call('ZSCORE', webhooks_due, member))
 local holder = redis.call('HGET', webhook_holders, member)

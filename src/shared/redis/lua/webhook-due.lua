@@ -1,6 +1,6 @@
--- webhook-due: keeps the slots that a process has, and takes those whose time has come: of retries, and of dead processes.
+-- webhook-due: extends the slots of a process, and takes slots that are due: those of retries and of dead processes.
 -- Include webhook.
--- Closes: a process that died taking its slots with it; one that goes on with a slot that passed to another.
+-- Closes: a process that died taking its slots with it; a process that continues with a slot that passed to another.
 local now = now_ms()
 local lost, taken = {}, {}
 for _, each in ipairs(kept) do

@@ -1,6 +1,6 @@
--- webhook-end: gives the slot to push for a parent up: for good, or until a retry. Where another process heard of a reply
--- meanwhile, the next slot is due at once; after a refusal this process takes it, for the retry keeps its time.
--- Closes: a process that gives up the slot of the next one; a reply that came behind the last look of the slot.
+-- webhook-end: releases the slot to push for a parent: for good, or until a retry. If another process heard of a reply
+-- meanwhile, the next slot is due at once; after a refusal this process takes it, because the retry keeps its time.
+-- Closes: a process that gives up the slot of the next one; a reply that came after the last check of the slot.
 if redis.call('HGET', webhook_holders, member) ~= token then return answer('lost') end
 local is_asked = redis.call('HDEL', webhook_holders, member .. '/again') == 1
 redis.call('HDEL', webhook_holders, member, member .. '/retry')

@@ -1,6 +1,6 @@
--- webhook-report: notes how a round of pushing ended on the webhook that has this secret; without a problem, that the last one is over.
+-- webhook-report: notes the result of a round of pushes on the webhook with this secret; success clears the problem.
 -- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; one that was set anew
--- carrying what an older round met.
+-- carrying the problem of an older round.
 if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end
 if not problem then
   redis.call('HDEL', webhook, 'failures', 'after', 'last_problem')

@@ -1,7 +1,7 @@
--- Stands in front of every script, and alone reads lists by position.
--- Time comes from Redis alone; numbers are written without exponent.
+-- Part of every script, and the only code that reads lists by position. Time comes from Redis alone; numbers are written
+-- without exponent.
 local function fmt(n) return string.format('%.0f', n) end
--- A number, 0 for what is none.
+-- Returns a number; 0 if `v` is none.
 local function num(v) return tonumber(v or '0') or 0 end
 local function given(v) return v ~= '' and v or nil end
 local function now_ms()
@@ -9,7 +9,7 @@ local function now_ms()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- The items of a list argument that begins at `at` with their number, as tables of the named fields; and where the next begins.
+-- Returns the items of the list argument at `at`, as tables of the named fields, and where the next list begins.
 local function list(at, ...)
   local names, items = { ... }, {}
   local count = tonumber(ARGV[at])
@@ -21,7 +21,7 @@ local function list(at, ...)
   return items, at + count * #names + 1
 end
 
--- The named fields of a hash; those it lacks are nil: an absent record has no status.
+-- Reads the named fields of a hash; missing ones are nil: an absent record has no status.
 local function read(key, ...)
   local found, values = {}, redis.call('HMGET', key, ...)
   for i, name in ipairs({ ... }) do found[name] = values[i] or nil end
@@ -38,7 +38,7 @@ local function write(key, fields)
   if #flat > 0 then redis.call('HSET', key, unpack(flat)) end
 end
 
--- An answer: its word, then each name before its value; what is nil or false is left out.
+-- Packs an answer: its word, then each name before its value; nil and false are left out.
 local function answer(word, values)
   local packed = { word }
   for name, value in pairs(values or {}) do
@@ -50,9 +50,9 @@ local function answer(word, values)
   return packed
 end
 
--- Out of memory, Redis refuses a script whose first write may allocate. This one never does and changes nothing (a live
--- record has no TTL): runs in progress can still renew, commit and end, and sweepers end what is over, while spawns, sends and
--- new wakes are refused.
+-- When Redis is out of memory, it refuses a script whose first write may allocate. This write never allocates and changes
+-- nothing, because a live record has no TTL. So runs in progress can still renew, commit and end, and sweepers can end
+-- agents, while spawns, sends and new wakes are refused.
 local function write_even_when_full(record) redis.call('PERSIST', record) end
--- The same for a hash that has a TTL: no hash has a field without a name.
+-- The same for a hash with a TTL: no hash has a field with an empty name.
 local function write_hash_even_when_full(hash) redis.call('HDEL', hash, '') end

@@ -1,6 +1,6 @@
--- Puts an entry about `agent` (uid, parent_id, agent_id, name, run) into its parent's channel; answers its stream id. The
--- doorbell carries the whole entry as JSON, so that a waiting reader needs no read; the other doorbell names a parent with a webhook
--- to the processes that push.
+-- Writes an entry about `agent` (uid, parent_id, agent_id, name, run) into its parent's channel; returns its stream id. The
+-- doorbell carries the whole entry as JSON, so a waiting reader needs no read. The other doorbell tells the processes that
+-- push about a parent with a webhook.
 local function tell_parent(agent, now, entry)
   local flat = { 'v', '1', 'uid', agent.uid, 'parent_id', agent.parent_id, 'agent_id', agent.agent_id, 'name', agent.name,
     'run', agent.run, 'at', fmt(now) }
@@ -15,5 +15,5 @@ local function tell_parent(agent, now, entry)
   return id
 end
 
--- Forgets the entries of the channel that are too old; once at the end of a run.
+-- Deletes the entries of the channel that are too old; called once at the end of a run.
 local function trim_replies(now) redis.call('XTRIM', replies, 'MINID', fmt(now - reply_ttl_ms) .. '-0') end

@@ -1,10 +1,10 @@
--- What append and settle do with the entries of a holder: first `judge_commit`, which writes nothing, then `commit`. Both use
--- the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
+-- The commit of a holder's entries, shared by append and settle: first `judge_commit`, which writes nothing, then `commit`.
+-- Both use the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
 
--- How many of the unread messages the commit consumes.
+-- Returns the number of unread messages that the commit consumes.
 local function consumed_by_commit(agent) return math.max(0, (consume_to or 0) - num(agent.inbox_read)) end
 
--- Answers 'stale', 'conflict' where other content stands, 'same', or 'new'.
+-- Returns 'stale', 'conflict' if the log has other content, 'same', or 'new'.
 local function judge_commit(agent, entries)
   local unseen, keys = 0, {}
   for i, entry in ipairs(entries) do keys[i] = entry.key end
@@ -20,7 +20,7 @@ local function judge_commit(agent, entries)
   if unseen == 0 then return 'same' end
   local consumed = consumed_by_commit(agent)
   if consumed > 0 then
-    -- A key of another type fails here: no message is consumed whose files stay.
+    -- A key of the wrong type fails here: no message is consumed whose files stay.
     if consume_attached then redis.call('HLEN', attachments) end
     local last = redis.call('LINDEX', inbox, consumed - 1)
     if not last or message_id_of(last) ~= consume_last then return 'stale' end
@@ -28,15 +28,15 @@ local function judge_commit(agent, entries)
   return 'new'
 end
 
--- The last text of the run, where it is not that of a message in the log: a field of its own, and the whole of it where it had
--- to be cut.
+-- Stores the last text of the run in a field of its own, unless a message in the log has it. If the field had to be cut, the
+-- uncut text gets a key of its own.
 local function commit_text(fields)
   if not summary and not forgets_summary then return end
   if summary then fields.summary = summary else redis.call('HDEL', record, 'summary') end
   if whole_text then redis.call('SET', run_text, whole_text, 'PX', reply_ttl_ms) else redis.call('DEL', run_text) end
 end
 
--- Whether the log says with `entries` that the purchase which the record names as begun is answered.
+-- Returns true if `entries` have the answer of the purchase that the record names as begun.
 local function is_answered_by(entries, begun_before)
   local message = string.match(begun_before, '^(%d+)%.')
   for _, entry in ipairs(entries) do
@@ -45,7 +45,7 @@ local function is_answered_by(entries, begun_before)
   return false
 end
 
--- Writes entries, cursor, counters and text; `fields` go into the record with them.
+-- Writes entries, cursor, counters and text, and `fields` into the record.
 local function commit(agent, entries, now, fields)
   local flat = {}
   for _, entry in ipairs(entries) do

@@ -1,19 +1,19 @@
--- Books of crashes: `agent` has committed, crashes_without_progress, isolated_crashes and isolation, which says how the run was
--- claimed: '' beside others, 'group' in a process of suspects, 'own_process', 'own_worker' as the only run of a worker.
--- From SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A lost worker may have taken the run's own
--- process with it: crashes that no worker saw settle it only after MOST_UNSEEN of them, one that a worker saw at once. A run
--- in doubt is not a suspect yet, but runs in a process of suspects; if that crashes, it becomes one.
+-- Counts crashes. `agent` has committed, crashes_without_progress, isolated_crashes and isolation: how the run was claimed.
+-- '' is beside other runs, 'group' in a process of suspects, 'own_process', 'own_worker' as the only run of a worker. From
+-- SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A crash of its own process settles it at once
+-- if a worker saw it; unseen isolated crashes settle it after MOST_UNSEEN, because a lost worker may have taken the process
+-- along. A run in doubt is not a suspect yet, but runs in a process of suspects; if that crashes, it becomes one.
 local SUSPECT, CRASHED, MOST_UNSEEN = 2, 3, 4
 
--- The run has come further: what went wrong before is not held against it any more. Its crashes go with the next hand-back, or
--- with the claim that finds its lease over.
+-- The run has advanced: earlier failures no longer count against it. Its crashes are cleared by the next hand-back, or by
+-- the claim that finds its lease expired.
 local function advance(fields)
   fields.committed, fields.attempts, fields.breaks = '1', '0', '0'
   return fields
 end
 
--- Crashes without progress, and how many of them in isolation, after one more. A suspect shares a worker with other runs in one
--- case only: it has crashed for good, and is claimed to be settled.
+-- Returns the crashes without progress, and how many of them were in isolation, after one more. A suspect shares a worker
+-- with other runs in one case only: its crashes are final, and it is claimed to be settled.
 local function crashes_after(agent, is_seen)
   local crashes, isolated = num(agent.crashes_without_progress), num(agent.isolated_crashes)
   if agent.committed == '1' then return 0, 0 end

@@ -1,6 +1,6 @@
--- Writes one line of events into the agent's timeline, `<number> <run> <events>`, and its number into the parent's history, and
--- publishes it while a subscriber listens, with the number before it: a reader that has not had that one has missed something.
--- `agent` has uid, agent_id, name and run; the keys timeline, history and watching and the channel events_channel are the script's.
+-- Writes one line of events into the agent's timeline, `<number> <run> <events>`, and its number into the parent's history.
+-- Publishes it while a subscriber listens, with the number before it: a reader without that number has missed a line.
+-- `agent` has uid, agent_id, name and run; timeline, history, watching and events_channel are the script's.
 local watched
 local function is_watched()
   if watched == nil then watched = redis.call('EXISTS', watching) == 1 end
@@ -22,7 +22,7 @@ local function tell_events(agent, events)
   end
 end
 
--- Keeps the history and the timeline within their bounds; once at the begin and the end of a run.
+-- Trims the history and the timeline to their limits; called at the beginning and the end of a run.
 local HISTORY_MAX, TIMELINE_MAX = 10000, 2000
 local function trim_events(now, event_ttl_ms)
   redis.call('XTRIM', history, 'MAXLEN', '~', HISTORY_MAX)

@@ -1,5 +1,6 @@
--- The id of a stored message, or nil. It is parsed, for another producer may spell the same JSON in another way. Where the text
--- is no JSON for Lua (half a character in it), the id is found by its bytes: within a string a quote is always escaped.
+-- Returns the id of a stored message, or nil. It parses the message, because another producer may spell the same JSON
+-- differently. If Lua cannot parse it (a lone surrogate), it finds the id by its bytes: in a string a quote is always
+-- escaped.
 local function message_id_of(stored)
   local readable, message = pcall(cjson.decode, stored)
   if readable then

@@ -1,6 +1,6 @@
--- The name of the purchase of `agent` that may be under way, nil where none is. Its field begun says `<name>`, or that the purchase
--- begins once the log has so many entries: `<message>.<epoch>@<entries>`, of a summary `<message>-<before>.<epoch>@<entries>`. A message
--- that stands in the log is bought.
+-- Returns the name of the purchase of `agent` that may be under way, or nil. The field begun is `<name>`, or says that the
+-- purchase begins once the log has a number of entries: `<message>.<epoch>@<entries>`, for a summary
+-- `<message>-<before>.<epoch>@<entries>`. A message that is in the log is already bought.
 local function purchase_under_way(agent)
   local name, message, entries = string.match(agent.begun or '', '^((%d+)[^@]*)@(%d+)$')
   if not name then return given(agent.begun or '') end

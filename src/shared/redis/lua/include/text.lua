@@ -1,4 +1,4 @@
--- The text of a stored answer: its text blocks, joined and without the blanks around them. Raises where it is no answer.
+-- Returns the text of a stored answer: its text blocks, joined and trimmed. Raises if it is no answer.
 local function text_in(json)
   local texts = {}
   for _, block in ipairs(cjson.decode(json).content) do
@@ -7,8 +7,8 @@ local function text_in(json)
   return string.match(table.concat(texts), '^%s*(.*%S)')
 end
 
--- The last text of a run where its progress, JSON, names the message of the log whose text it is; nil where it names none, and
--- where a failover has lost that. Uses the script's log.
+-- Returns the last text of a run if its progress, JSON, names the message of the log that has it; nil if it names none, or
+-- if a failover has lost the message. Uses the script's log.
 local function text_said(progress)
   local readable, said = pcall(function() return cjson.decode(progress)[7] end)
   local stored = readable and num(said) > 0 and redis.call('HGET', log, fmt(said))

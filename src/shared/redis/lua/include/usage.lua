@@ -1,6 +1,6 @@
--- Adds to the parent's counters of today (Redis' clock) what a run came to; days that are too old go with the first run of a
--- new one. A counter that holds no number begins anew, and a key of another type is left alone: neither keeps a run from
--- its end. Uses the script's usage, usage_ttl_ms and stored_counts.
+-- Adds the counters of a run to the parent's counters of today (Redis' clock). The first run of a new day deletes days that
+-- are too old. A counter that is not a number starts again, and a key of the wrong type is left alone: neither keeps a run
+-- from its end. Uses the script's usage, usage_ttl_ms and stored_counts.
 local DAY_MS = 86400000
 local function count_usage(now, counters)
   local day = math.floor(now / DAY_MS)
@@ -19,7 +19,7 @@ local function count_usage(now, counters)
   redis.call('PEXPIRE', usage, usage_ttl_ms)
 end
 
--- The counters in a progress, JSON; none where it cannot be read.
+-- Returns the counters of a progress, JSON; zeros if it cannot be read.
 local function counters_of(progress)
   local readable, came_to = pcall(cjson.decode, progress)
   local turns, cost_usd, _, used = unpack(readable and type(came_to) == 'table' and came_to or {})

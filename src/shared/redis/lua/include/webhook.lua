@@ -1,4 +1,4 @@
--- Gives `holder` the slot to push for the parent `member` until `until_ms`; a wish of another process to look is heeded with it.
+-- Gives `holder` the slot to push for `member` until `until_ms`; it thus also serves another process' request to check.
 local function give_slot(member, holder, until_ms)
   redis.call('ZADD', webhooks_due, fmt(until_ms), member)
   redis.call('HSET', webhook_holders, member, holder)

@@ -5,6 +5,7 @@ import { EXEMPTIONS } from "./architecture/exemptions.ts";
 import { findUnusedRows, findUpwardRows } from "./architecture/imports.ts";
 import {
   findHiddenActors,
+  findNounlessComments,
   findPrivateWords,
   findUnknownFileNames,
   glossaryOf,
@@ -97,5 +98,9 @@ describe("names", () => {
 
   test("fewer and fewer sentences hide who acts", () => {
     expect(findHiddenActors(tree.sources, tree.lua).length).toBeLessThanOrEqual(HIDDEN_ACTORS);
+  });
+
+  test("comments begin with a noun or a verb", () => {
+    expect(findNounlessComments(tree.sources, tree.lua)).toEqual([]);
   });
 });

@@ -113,6 +113,17 @@ export function findHiddenActors(sources: readonly Source[], lua: readonly LuaFi
   );
 }
 
+/** Comments that begin with a question word: they hide the noun or the verb that a reader looks for. */
+export function findNounlessComments(sources: readonly Source[], lua: readonly LuaFile[]): Violation[] {
+  return [...sources, ...lua].flatMap(({ path, text }) =>
+    [...text.matchAll(/^[ \t]*(?:\/\*\*|\/\/|--) (What|Where|Whoever|By what|So long)\b/gm)].map((match) => ({
+      path,
+      line: text.slice(0, match.index).split("\n").length,
+      message: `"${match[1]} …": begin with a noun (of a type or value) or a verb (of a function)`,
+    })),
+  );
+}
+
 interface Name {
   name: string;
   path: string;

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import {
   findHiddenActors,
+  findNounlessComments,
   findPrivateWords,
   findUnknownFileNames,
   glossaryOf,
@@ -655,7 +656,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
 const NAMES: Files = {
   "src/a.ts":
     "export const openValve = 1; export interface Agent { barren_deaths: 1; deaths: 2 } // nobody may\nconst look = 1;",
-  "src/a.lua": "local live, looks_left = 1, 2\nlocal function mend_it() end\n-- a look",
+  "src/a.lua": "local live, looks_left = 1, 2\nlocal function mend_it() end\n-- a look\n-- What it says",
 };
 
 const REPOSITORY = join(import.meta.dirname, "../..");
@@ -754,6 +755,10 @@ describe("the rules on names", () => {
 
   test("find a comment that hides who acts", () => {
     expect(findHiddenActors(sources, lua)).toHaveLength(1);
+  });
+
+  test("find a comment that begins with a question word", () => {
+    expect(findNounlessComments(sources, lua)).toMatchObject([{ path: "src/a.lua", line: 4 }]);
   });
 
   test("find a file name outside of the glossary and the field's terms", () => {

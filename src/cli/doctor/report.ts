@@ -28,7 +28,7 @@ export const Finding = z.object({
   count: z.int().min(1),
   /** Names of the first 100 occurrences. Ids only: never prompts, replies or secrets. */
   names: z.array(z.string()).max(100),
-  /** What to do about it. */
+  /** Remedy, as a sentence. */
   todo: z.string(),
   /** True if `doctor --fix` repairs it. */
   fixable: z.boolean(),

@@ -75,7 +75,7 @@ export function mayUseWorkspace(tool: Tool | undefined): boolean {
 export interface ToolDefinition<Input extends z.ZodObject> {
   /** `^[a-z][a-z0-9_]{0,63}$` */
   readonly name: string;
-  /** What the tool does and when to use it, written for the model; not empty. */
+  /** Purpose of the tool and when to use it, written for the model; not empty. */
   readonly description: string;
   readonly input: Input;
   readonly idempotent?: boolean;

@@ -84,7 +84,11 @@ export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
   } finally {
     closeSync(nothing);
   }
-  return new Promise((resolve, reject) => watch(child, options, resolve, reject));
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    // One that could not be started has no end, and where no descriptor was free no streams either.
+    if (child.pid !== undefined) watch(child, options, resolve);
+  });
 }
 
 function descriptors(inputs: number, nothing: number): ("ignore" | "pipe" | number)[] {
@@ -108,7 +112,6 @@ function watch(
   child: ChildProcess,
   { command, inputs, signal, timeoutMs, clock }: ProcessOptions,
   resolve: (outcome: ProcessOutcome) => void,
-  reject: (error: unknown) => void,
 ): void {
   let killed: Killed | undefined;
   const kill = (why: Killed): void => {
@@ -134,10 +137,6 @@ function watch(
     for (const timer of timers) timer.cancel();
     forget();
   };
-  child.once("error", (error) => {
-    over();
-    reject(error);
-  });
   child.once("exit", () => {
     killTree(child);
     timers.push(clock.timeout(DRAIN_MS, () => closeStreams(child)));

@@ -28,6 +28,14 @@ export default [
     tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
   },
   {
+    id: "workspace-draft-left",
+    promise: "Where a workspace cannot be opened, nothing is left beside it.",
+    file: "src/worker/tools/workspace.ts",
+    find: "await rm(draft, { force: true });",
+    replace: "",
+    tests: ["test/unit/worker/tools/workspace.test.ts"],
+  },
+  {
     id: "workspace-walked-for-each-command",
     promise: "A command costs nothing for what earlier commands left in the workspace.",
     file: "src/worker/tools/sandbox/mount.ts",

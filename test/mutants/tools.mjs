@@ -34,6 +34,7 @@ export default [
     find: "await rm(draft, { force: true });",
     replace: "",
     tests: ["test/unit/worker/tools/workspace.test.ts"],
+    title: "leaves nothing behind on a disk that is full",
   },
   {
     id: "workspace-walked-for-each-command",

@@ -56,6 +56,9 @@ const Deployment = z.strictObject({
       metadata: z.strictObject({ labels: Labels }),
       spec: z.strictObject({
         terminationGracePeriodSeconds: z.int(),
+        // A variable of a service named subagent-… would count as a setting that is misspelt, or be read as one.
+        enableServiceLinks: z.literal(false),
+        automountServiceAccountToken: z.literal(false),
         // Of a user that has a name only, Kubernetes cannot tell that it is not root, and starts no pod.
         securityContext: z.looseObject({
           runAsNonRoot: z.literal(true),

@@ -10,6 +10,33 @@ export default [
     tests: ["test/unit/worker/tools/registry.test.ts"],
   },
   {
+    id: "command-without-descriptor-watched",
+    promise:
+      "A command for which no file descriptor is free fails alone: its worker and all other runs go on.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: "if (child.pid !== undefined) watch(child, options, resolve);",
+    replace: "watch(child, options, resolve);",
+    tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
+  },
+  {
+    id: "server-without-descriptor-watched",
+    promise:
+      "An MCP server for which no file descriptor is free fails its call alone, and is started by a later one.",
+    file: "src/worker/tools/mcp/process-transport.ts",
+    find: "if (child.pid === undefined) return started;",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
+  },
+  {
+    id: "workspace-draft-left",
+    promise: "Where a workspace cannot be opened, nothing is left beside it.",
+    file: "src/worker/tools/workspace.ts",
+    find: "await rm(draft, { force: true });",
+    replace: "",
+    tests: ["test/unit/worker/tools/workspace.test.ts"],
+    title: "leaves nothing behind on a disk that is full",
+  },
+  {
     id: "workspace-walked-for-each-command",
     promise: "A command costs nothing for what earlier commands left in the workspace.",
     file: "src/worker/tools/sandbox/mount.ts",

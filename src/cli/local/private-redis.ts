@@ -148,6 +148,10 @@ function launch(path: string, directory: string, socketPath: string): ChildProce
   return child;
 }
 
+/** Its log lies beside its data: on a disk that is full it can say nothing. */
+const ENDED_WITHOUT_A_WORD =
+  "it ended at once and could write nothing down; make room where TMPDIR (else /tmp) lies, or set REDIS_URL";
+
 async function untilReady(socketPath: string, gone: Promise<void>, clock: Clock): Promise<void> {
   let ended = false;
   void gone.then(() => {
@@ -155,7 +159,7 @@ async function untilReady(socketPath: string, gone: Promise<void>, clock: Clock)
   });
   const giveUpAt = clock.monotonicMs() + READY_WITHIN_MS;
   while (!(await answersPing(socketPath))) {
-    if (ended) throw new SubagentError("setup_failed", "it ended at once");
+    if (ended) throw new SubagentError("setup_failed", ENDED_WITHOUT_A_WORD);
     if (clock.monotonicMs() > giveUpAt) {
       throw new SubagentError("setup_failed", `it did not answer within ${READY_WITHIN_MS / 1_000} s`);
     }

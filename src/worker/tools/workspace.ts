@@ -161,11 +161,11 @@ async function claimStamp(
     const foreign = await isThere(directory);
     const aside = join(agentDirectory, `former-${clock.now()}-${randomUUID()}`);
     if (found !== undefined) await renameIfThere(path, `${aside}${STAMP_NAME}`);
-    await writeFile(draft, JSON.stringify({ v: 1, uid, created_at: new Date(clock.now()).toISOString() }), {
-      flag: "wx",
-      mode: FILE_MODE,
-    });
     try {
+      await writeFile(draft, JSON.stringify({ v: 1, uid, created_at: new Date(clock.now()).toISOString() }), {
+        flag: "wx",
+        mode: FILE_MODE,
+      });
       // `link` is atomic, and never replaces a stamp that another process has written meanwhile.
       await link(draft, path);
       if (foreign) await renameIfThere(directory, aside);

@@ -53,6 +53,12 @@ export class ProcessTransport implements Transport {
     const { command, args, env, cwd, maxBytes, clock, complained } = this.#options;
     const child = spawn(command, args, { env, cwd, detached: true, stdio: "pipe" });
     this.#child = child;
+    const started = new Promise<void>((resolve, reject) => {
+      child.once("spawn", resolve);
+      child.once("error", reject);
+    });
+    // Without a free file descriptor the child has no streams.
+    if (child.pid === undefined) return started;
     const buffer = new ReadBuffer({ maxBufferSize: maxBytes });
     const failed = (error: Error) => this.onerror?.(error);
     for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", failed);
@@ -69,10 +75,7 @@ export class ProcessTransport implements Transport {
       this.#tellClosed();
       this.onclose?.();
     });
-    await new Promise<void>((resolve, reject) => {
-      child.once("spawn", resolve);
-      child.once("error", reject);
-    });
+    await started;
   }
 
   /** Resolves when the system has accepted the message, or the server has ended. */

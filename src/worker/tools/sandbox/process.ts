@@ -85,7 +85,11 @@ export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
   } finally {
     closeSync(nothing);
   }
-  return new Promise((resolve, reject) => watch(child, options, resolve, reject));
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    // A child that could not start emits no exit, and without a free file descriptor it has no streams.
+    if (child.pid !== undefined) watch(child, options, resolve);
+  });
 }
 
 function descriptors(inputs: number, nothing: number): ("ignore" | "pipe" | number)[] {
@@ -109,7 +113,6 @@ function watch(
   child: ChildProcess,
   { command, inputs, signal, timeoutMs, clock }: ProcessOptions,
   resolve: (outcome: ProcessOutcome) => void,
-  reject: (error: unknown) => void,
 ): void {
   let killed: Killed | undefined;
   const kill = (why: Killed): void => {
@@ -135,10 +138,6 @@ function watch(
     for (const timer of timers) timer.cancel();
     forget();
   };
-  child.once("error", (error) => {
-    over();
-    reject(error);
-  });
   child.once("exit", () => {
     killTree(child);
     timers.push(clock.timeout(DRAIN_MS, () => closeStreams(child)));

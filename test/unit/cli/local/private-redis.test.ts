@@ -119,6 +119,15 @@ test("a server that cannot start is reported with its own last words and leaves 
   expect(readdirSync(temporary)).toEqual([]);
 });
 
+test("a server that ends without a word, as on a full disk, is reported with what to look at", async () => {
+  const bin = scratch();
+  writeFileSync(join(bin, "redis-server"), "#!/bin/sh\nexit 1\n");
+  chmodSync(join(bin, "redis-server"), 0o755);
+  await expect(startPrivateRedis({ searchPath: bin, clock: systemClock })).rejects.toThrow(
+    "redis-server could not be started: it ended at once and could write nothing down; make room where TMPDIR",
+  );
+});
+
 test("redis-server is preferred to valkey-server, whatever the order of the PATH; a directory is no server", () => {
   const [first, second, third] = [scratch(), scratch(), scratch()];
   symlinkSync(tmpdir(), join(third, "redis-server"));

@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../src/shared/clock.ts";
 import { type OpenWorkspaceOptions, openWorkspace } from "../../../../src/worker/tools/workspace.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { spawnNode } from "../../../helpers/processes.ts";
 
 let root: string;
 beforeEach(async () => {
@@ -93,6 +94,14 @@ describe("openWorkspace", () => {
     await writeFile(join(root, "default/planner-7"), "a file in the way");
     await expect(open()).rejects.toMatchObject({ code: "setup_failed" });
   });
+});
+
+it("leaves nothing behind on a disk that is full, however often it is tried again", async () => {
+  const child = await spawnNode("test/helpers/fixtures/full-disk.ts", { args: [root] });
+  await child.closed;
+  const problem = expect.stringMatching(/^The workspace of a1 cannot be opened \(EFBIG/);
+  expect(child.stdout, child.stderr.join("\n")).toEqual([problem, problem, problem]);
+  expect(await readdir(agent())).toEqual([]);
 });
 
 describe("exclusive", () => {

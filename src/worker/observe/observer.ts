@@ -6,14 +6,15 @@
  * Prompts, results and arguments are in no line, label or attribute: ids, names, counts and durations only.
  *
  * The spans are run → turn → tool, by the API of OpenTelemetry and with the names of its GenAI conventions. Each process that holds
- * the run has a run span of its own; all hang under the span that the record names, so that they are one trace.
+ * the run has a run span of its own; all hang under the span that the record names, so that they are one trace. What the
+ * application's SDK throws ends no run: an answer that was paid for and the outcome of a tool are kept, and spans are missing.
  */
 import type { Context, Span } from "@opentelemetry/api";
 import type { Logger } from "../../shared/logger.ts";
 import { promptTokens, totalTokens, type Usage } from "../../shared/protocol/content.ts";
 import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/ids.ts";
 import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
-import type { TelemetryApi } from "../../shared/telemetry.ts";
+import { type TelemetryApi, unlessTelemetryFails } from "../../shared/telemetry.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** A run as every line, figure and span names it. */
@@ -101,14 +102,14 @@ export class RunObserver {
 
   /** `traceparent` of the model call under way. */
   get traceparent(): string {
-    return this.#spans?.traceparent ?? traceparentOf(this.#span);
+    return unlessTelemetryFails(() => this.#spans?.traceparent) ?? traceparentOf(this.#span);
   }
 
   /** A call of `model` begins, and with it turn `turn`. */
   callBegins(turn: number, model: string): void {
     this.#tellTurn();
     this.#model = model;
-    this.#traced()?.callBegins(turn, model);
+    unlessTelemetryFails(() => this.#traced()?.callBegins(turn, model));
   }
 
   /** The call brought an answer. */
@@ -117,7 +118,7 @@ export class RunObserver {
     this.#answer = answer;
     metrics?.answered(answer.model, answer.durationMs);
     metrics?.bought(answer.model, answer.usage, answer.costUsd);
-    this.#spans?.answered(answer);
+    unlessTelemetryFails(() => this.#spans?.answered(answer));
   }
 
   /** The call brought none: `kind` of the failure, or `aborted`. With `usage` it was paid for all the same. */
@@ -125,7 +126,7 @@ export class RunObserver {
     const { metrics } = this.#means;
     if (kind !== "aborted") metrics?.refused(kind);
     if (usage) metrics?.bought(this.#model, usage, costUsd);
-    this.#spans?.failed(kind, usage, costUsd);
+    unlessTelemetryFails(() => this.#spans?.failed(kind, usage, costUsd));
   }
 
   /** Performs a tool call; `isOffered`: a tool of this run has that name. */
@@ -134,7 +135,7 @@ export class RunObserver {
     isOffered: boolean,
     work: () => Promise<Outcome>,
   ): Promise<Outcome> {
-    const outcome = await (this.#traced()?.tool(call, work) ?? work());
+    const outcome = await (unlessTelemetryFails(() => this.#traced())?.tool(call, work) ?? work());
     const { isError, durationMs } = outcome;
     const told = { tool: call.name, ms: Math.round(durationMs) };
     this.#tools.push(isError ? { ...told, error: true } : told);
@@ -147,19 +148,20 @@ export class RunObserver {
     this.#tellTurn();
     const { turns, tokens, usage, cost_usd, duration_ms: ms } = body;
     this.#means.metrics?.settled(status, stopReason, ms);
-    this.#traced()?.settled(stopReason, usage, cost_usd, status === "failed");
+    unlessTelemetryFails(() => this.#traced()?.settled(stopReason, usage, cost_usd, status === "failed"));
     this.#lines().info({ status, stop_reason: stopReason, turns, tokens, cost_usd, ms }, "Run");
   }
 
   /** This process' part in the run is over. */
   end({ status, reason }: { status: string; reason?: string }): void {
     this.#tellTurn();
-    this.#spans?.end(reason === undefined ? status : `${status}: ${reason}`);
+    unlessTelemetryFails(() => this.#spans?.end(reason === undefined ? status : `${status}: ${reason}`));
   }
 
   #traced(): RunSpans | undefined {
     if (this.#spans || !this.#isTraced) return this.#spans;
     const { api } = this.#means;
+    this.#isTraced = false;
     const spans = api && new RunSpans(api, this.#run, this.#span);
     this.#isTraced = spans?.isRecorded === true;
     if (this.#isTraced) this.#spans = spans;
@@ -188,13 +190,14 @@ export class RunObserver {
 const TRACER = "subagent-queue";
 const PROVIDER = "anthropic";
 
-/** The spans of one run in one process. */
+/** The spans of one run in one process. All but `tool` may throw what the SDK throws. */
 class RunSpans {
   readonly #api: TelemetryApi;
   readonly #run: Span;
   readonly #context: Context;
   /** Whether an SDK is there: without one, what should be a new span is the caller's once more. */
   readonly isRecorded: boolean;
+  /** Of the call under way. */
   #turn: Span | undefined;
   #turnContext: Context;
 
@@ -234,28 +237,34 @@ class RunSpans {
       "subagent.turn": turn,
     };
     const kind = this.#api.SpanKind.CLIENT;
+    this.#turnContext = this.#context;
     this.#turn = this.#tracer.startSpan(`chat ${model}`, { kind, attributes }, this.#context);
     this.#turnContext = this.#api.trace.setSpan(this.#context, this.#turn);
   }
 
   /** The call brought an answer; the tools that it asks for are spans below this turn. */
   answered({ model, stopReason, usage, costUsd }: ObservedAnswer): void {
-    this.#turn?.setAttributes({
+    const turn = this.#takeTurn();
+    turn?.setAttributes({
       "gen_ai.response.model": model,
       "gen_ai.response.finish_reasons": [stopReason],
       ...usageAttributes(usage, costUsd),
     });
-    this.#turn?.end();
+    turn?.end();
   }
 
   /** The call brought none; `kind` as the model port names it. */
   failed(kind: string, usage: Usage | undefined, costUsd: number): void {
-    if (usage) this.#turn?.setAttributes(usageAttributes(usage, costUsd));
-    this.#turn?.setAttribute("error.type", kind).setStatus({ code: this.#api.SpanStatusCode.ERROR });
-    this.#turn?.end();
+    const turn = this.#takeTurn();
+    if (usage) turn?.setAttributes(usageAttributes(usage, costUsd));
+    turn?.setAttribute("error.type", kind).setStatus({ code: this.#api.SpanStatusCode.ERROR });
+    turn?.end();
   }
 
-  /** Performs a tool call in a span of its own, active while it goes on: what the tool traces hangs below it. */
+  /**
+   * Performs a tool call, once, in a span of its own, active while it goes on: what the tool traces hangs below it. Throws only what
+   * `work` throws.
+   */
   async tool<Outcome extends { isError: boolean }>(
     { id, name }: { id: string; name: string },
     work: () => Promise<Outcome>,
@@ -266,14 +275,26 @@ class RunSpans {
       "gen_ai.tool.call.id": id,
       "gen_ai.tool.type": "function",
     };
-    const span = this.#tracer.startSpan(`execute_tool ${name}`, { attributes }, this.#turnContext);
+    const start = () => this.#tracer.startSpan(`execute_tool ${name}`, { attributes }, this.#turnContext);
+    const span = unlessTelemetryFails(start);
+    if (!span) return work();
+    let working: Promise<Outcome> | undefined;
+    const begin = () => {
+      working ??= work();
+      return working;
+    };
     try {
-      const outcome = await this.#api.context.with(this.#api.trace.setSpan(this.#turnContext, span), work);
-      if (outcome.isError)
-        span.setAttribute("error.type", "tool_error").setStatus({ code: this.#api.SpanStatusCode.ERROR });
+      unlessTelemetryFails(() => {
+        void this.#api.context.with(this.#api.trace.setSpan(this.#turnContext, span), begin);
+      });
+      const outcome = await begin();
+      unlessTelemetryFails(() => {
+        if (outcome.isError)
+          span.setAttribute("error.type", "tool_error").setStatus({ code: this.#api.SpanStatusCode.ERROR });
+      });
       return outcome;
     } finally {
-      span.end();
+      unlessTelemetryFails(() => span.end());
     }
   }
 
@@ -284,10 +305,17 @@ class RunSpans {
       this.#run.setAttribute("error.type", stopReason).setStatus({ code: this.#api.SpanStatusCode.ERROR });
   }
 
-  /** This process' part in the run is over; `how`: settled, released and why, or lost. */
+  /** This process' part in the run is over, and with it a call that was broken off; `how`: settled, released and why, or lost. */
   end(how: string): void {
+    if (this.#turn) this.failed("aborted", undefined, 0);
     this.#run.setAttribute("subagent.end", how);
     this.#run.end();
+  }
+
+  #takeTurn(): Span | undefined {
+    const turn = this.#turn;
+    this.#turn = undefined;
+    return turn;
   }
 
   get #tracer() {

@@ -885,4 +885,22 @@ export default [
     tests: ["test/integration/broken-logger.test.ts"],
     title: "a sender of callbacks",
   },
+  {
+    id: "board-page-unbounded",
+    promise: "A page of the board reads at most 100 jobs of a state.",
+    file: "src/service/board/bull-board.ts",
+    find: "Math.min(end, start + MOST_JOBS_A_PAGE - 1)",
+    replace: "end",
+    tests: ["test/integration/service/board.test.ts"],
+    title: "at most 100 jobs of a state",
+  },
+  {
+    id: "stream-head-waits",
+    promise: "A HEAD for a stream is answered at once.",
+    file: "src/service/api/event-stream.ts",
+    find: 'if (request.method === "HEAD") return void response.end();',
+    replace: "",
+    tests: STREAMS,
+    title: "a HEAD for the stream",
+  },
 ];

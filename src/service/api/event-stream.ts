@@ -58,6 +58,8 @@ export async function streamEvents(
   response
     .status(200)
     .set({ "Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no" });
+  // It has the head alone: a client would wait for it to the end of the stream. The source ends with the connection's request.
+  if (request.method === "HEAD") return void response.end();
   response.write(": connected\n\n");
   const stopHeartbeat = startHeartbeat({ request, response, auth, clock });
   try {

@@ -903,4 +903,21 @@ export default [
     tests: STREAMS,
     title: "a HEAD for the stream",
   },
+  {
+    id: "tls-files-unread",
+    promise: "The files that an address of Redis names are what a connection trusts and shows.",
+    file: "src/shared/redis/connection/connection.ts",
+    find: "...(secureContext && { secureContext })",
+    replace: "",
+    tests: ["test/integration/tls.test.ts"],
+    title: "with a certificate of their own",
+  },
+  {
+    id: "tls-half-a-certificate",
+    promise: "A certificate without its key is refused.",
+    file: "src/shared/redis-url.ts",
+    find: ' || files.has("cert") !== files.has("key")',
+    replace: "",
+    tests: ["test/unit/shared/redis-url.test.ts"],
+  },
 ];

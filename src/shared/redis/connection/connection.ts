@@ -167,6 +167,11 @@ export function inOneFlight<T>(redis: RedisClient, send: () => T): T {
   }
 }
 
+/** The number of the database that a connection works on; a cluster has no other than 0. */
+export function databaseOf(redis: RedisClient): number {
+  return redis instanceof Cluster ? 0 : (redis.options.db ?? 0);
+}
+
 /** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */
 export function onConnection(redis: RedisClient, listener: (connection: RedisConnection) => void): void {
   if (redis instanceof Cluster) {

@@ -35,7 +35,7 @@ import { type TaskWaits, watchTaskWaits } from "./task-wait-reasons.ts";
 /** Options of a client. */
 export interface ClientOptions {
   /**
-   * `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path/to/redis.sock`; for a cluster
+   * `redis://[user:password@]host[:port][/db]`, `rediss://…[?ca=/path&cert=/path&key=/path]` or `unix:///path/to/redis.sock`; for a cluster
    * `redis+cluster://[user:password@]host:port[,host:port…]` or `rediss+cluster://…`, with some of its nodes.
    */
   redisUrl: string;

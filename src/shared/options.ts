@@ -44,7 +44,7 @@ export const HOST = [isText, "a host name or an address"] as const;
 /** See {@link FLAG}. */
 export const PREFIX = [
   (value: unknown) => Prefix.safeParse(value).success,
-  "1 to 32 characters of A-Za-z0-9._-",
+  "1 to 32 characters of A-Za-z0-9._-, starting with a letter or digit",
 ] as const;
 /** See {@link FLAG}. */
 export const PORT = [

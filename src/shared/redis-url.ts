@@ -1,4 +1,5 @@
 /** Parser of Redis URLs: one server, or the nodes from which a cluster is discovered. Pure. */
+import { isAbsolute } from "node:path";
 import { SubagentError } from "./errors.ts";
 
 /** A node of a cluster. */
@@ -7,6 +8,9 @@ export interface ClusterNode {
   port: number;
 }
 
+/** Absolute paths of PEM files: the CA to trust instead of Node's own, and the client's certificate with its key. */
+export type TlsFiles = Partial<Record<"ca" | "cert" | "key", string>>;
+
 /** Address and login of Redis. With `nodes` it is a cluster; all its nodes take the same login and TLS. */
 export interface RedisAddress extends Partial<ClusterNode> {
   path?: string;
@@ -14,21 +18,23 @@ export interface RedisAddress extends Partial<ClusterNode> {
   username?: string;
   password?: string;
   db?: number;
-  tls?: Record<string, never>;
+  tls?: TlsFiles;
 }
 
 /** The forms of a Redis URL, as the end of "write …". */
 export const REDIS_URL_FORMS =
-  "redis://host:port, rediss://host:port, unix:///path/to/redis.sock, or for a cluster redis+cluster://host:port,host:port";
+  "redis://host:port, rediss://host:port, unix:///path/to/redis.sock, or for a cluster redis+cluster://host:port,host:port; with TLS also ?ca=/path&cert=/path&key=/path";
 
 const DEFAULT_PORT = 6379;
-/** Captures scheme, login and hosts. A cluster has only database 0. */
-const CLUSTER = /^(rediss?)\+cluster:\/\/([^@/?#]*@)?([^@/?#]+)(?:\/0?)?$/;
+/** Captures scheme, login, hosts and TLS files. A cluster has only database 0. */
+const CLUSTER = /^(rediss?)\+cluster:\/\/([^@/?#]*@)?([^@/?#]+)(?:\/0?)?(\?[^#]*)?$/;
+const TLS_FILES: ReadonlySet<string> = new Set(["ca", "cert", "key"] satisfies (keyof TlsFiles)[]);
 
 /**
  * Parses a Redis URL: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/redis.sock`,
- * `redis+cluster://[user:password@]host[:port][,host[:port]…]` or `rediss+cluster://…`. Throws `invalid_config` with the
- * expected forms; also if there are settings after a `?`, because they would have no effect.
+ * `redis+cluster://[user:password@]host[:port][,host[:port]…]` or `rediss+cluster://…`. With TLS the paths of its files may follow a
+ * `?`, percent-encoded. Throws `invalid_config` with the expected forms; also if there are other settings after a `?`, because they
+ * would have no effect.
  */
 export function parseRedisUrl(url: string): RedisAddress {
   const address = addressOf(url);
@@ -61,19 +67,24 @@ function addressOf(url: string): RedisAddress | undefined {
 
 function serverOf(url: URL): RedisAddress | undefined {
   const { protocol, hostname, pathname, search, hash } = url;
-  if (search !== "" || hash !== "") return undefined;
-  if (protocol === "unix:" && pathname.length > 1) return { path: decodeURIComponent(pathname) };
+  if (hash !== "") return undefined;
+  if (protocol === "unix:" && search === "" && pathname.length > 1)
+    return { path: decodeURIComponent(pathname) };
   if ((protocol !== "redis:" && protocol !== "rediss:") || hostname === "") return undefined;
   const db = pathname.slice(1);
-  if (!/^\d*$/.test(db)) return undefined;
-  return { ...nodeOf(url), ...loginOf(url), ...(db && { db: Number(db) }), ...tlsOf(protocol) };
+  const tls = tlsOf(protocol, search);
+  if (!/^\d*$/.test(db) || !tls) return undefined;
+  return { ...nodeOf(url), ...loginOf(url), ...(db && { db: Number(db) }), ...tls };
 }
 
-function clusterOf([, scheme, login = "", hosts = ""]: RegExpExecArray): RedisAddress | undefined {
+function clusterOf([, scheme, login = "", hosts = "", search = ""]: RegExpExecArray):
+  | RedisAddress
+  | undefined {
   const urls = hosts.split(",").map((host) => new URL(`redis://${login}${host}`));
   const [first] = urls;
-  if (!first || urls.some(({ hostname }) => hostname === "")) return undefined;
-  return { nodes: urls.map(nodeOf), ...loginOf(first), ...tlsOf(`${scheme}:`) };
+  const tls = tlsOf(`${scheme}:`, search);
+  if (!first || urls.some(({ hostname }) => hostname === "") || !tls) return undefined;
+  return { nodes: urls.map(nodeOf), ...loginOf(first), ...tls };
 }
 
 function nodeOf({ hostname, port }: URL): ClusterNode {
@@ -87,6 +98,18 @@ function loginOf({ username, password }: URL): Pick<RedisAddress, "username" | "
   };
 }
 
-function tlsOf(protocol: string): Pick<RedisAddress, "tls"> {
-  return protocol === "rediss:" ? { tls: {} } : {};
+/** Undefined for settings that are none of TLS. */
+function tlsOf(protocol: string, search: string): Pick<RedisAddress, "tls"> | undefined {
+  if (protocol !== "rediss:" && search === "") return {};
+  const files = new Map(search === "" ? [] : search.slice(1).split("&").map(fileOf));
+  const isRead = [...files].every(([name, path]) => TLS_FILES.has(name) && isAbsolute(path));
+  const isEachOnce = files.size === search.split("=").length - 1;
+  if (protocol !== "rediss:" || !isRead || !isEachOnce || files.has("cert") !== files.has("key"))
+    return undefined;
+  return { tls: Object.fromEntries(files) };
+}
+
+function fileOf(setting: string): [name: string, path: string] {
+  const [name = "", path = ""] = setting.split("=");
+  return [name, decodeURIComponent(path)];
 }

@@ -337,7 +337,7 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
   "node:https": [],
   "node:http2": [],
   "node:dgram": [],
-  "node:tls": [],
+  "node:tls": ["src/shared/redis/connection/connection.ts"],
   "node:net": [
     "src/cli/local/",
     "src/shared/http-server.ts",

@@ -241,4 +241,13 @@ export default [
     replace: "",
     tests: ["test/integration/producer/worker-directory.test.ts"],
   },
+  {
+    id: "parents-read-at-once",
+    promise: "The index of parents is read in pages, however many there are.",
+    file: "src/shared/redis/survey.ts",
+    find: "from, from + PAGE_PARENTS - 1,",
+    replace: "from, -1,",
+    tests: ["test/integration/verbs/deadline-set.test.ts"],
+    title: "an index of many parents",
+  },
 ];

@@ -1221,4 +1221,12 @@ export default [
     tests: ["test/integration/broken-logger.test.ts"],
     title: "a client says",
   },
+  {
+    id: "channels-of-every-database",
+    promise: "Installations in two databases of one Redis hear nothing of each other.",
+    file: "src/shared/redis/installation.ts",
+    find: "keysUnder(prefix, databaseOf(redis))",
+    replace: "keysUnder(prefix)",
+    tests: ["test/integration/producer/databases.test.ts"],
+  },
 ];

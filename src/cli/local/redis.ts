@@ -92,10 +92,15 @@ export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
   return new SubagentError("redis_unavailable", sentenceAbout(place, why), {}, reason);
 }
 
+/** Messages of Node about a certificate that it does not accept. */
+const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:get|verify)|altnames/;
+
 function sentenceAbout(place: string, why: string): string {
   if (isOutOfMemory(why)) return `Redis at ${place} has no memory left (${why}): ${MAKE_ROOM}.`;
   if (why.startsWith("NOPERM "))
     return `Redis at ${place} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
+  if (UNTRUSTED.test(why))
+    return `Redis at ${place} cannot be trusted (${why}): correct its certificate, or name the CA that signed it in REDIS_URL, as ?ca=/path/ca.pem.`;
   return ANSWERED.test(why)
     ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;

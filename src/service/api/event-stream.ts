@@ -58,6 +58,8 @@ export async function streamEvents(
   response
     .status(200)
     .set({ "Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no" });
+  // A HEAD has no body: its client would wait until the stream ends. The source ends with the request.
+  if (request.method === "HEAD") return void response.end();
   response.write(": connected\n\n");
   const stopHeartbeat = startHeartbeat({ request, response, auth, clock });
   try {

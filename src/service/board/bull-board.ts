@@ -4,6 +4,7 @@
  * 1. Only routes that read are mounted; no route can change a queue.
  * 2. All job data passes through `visibleFields`: ids, states, counts.
  * 3. The pages load nothing from other hosts.
+ * 4. A page reads at most {@link MOST_JOBS_A_PAGE} jobs of each state.
  */
 import { createBullBoard } from "@bull-board/api";
 import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
@@ -69,6 +70,9 @@ class ReadingServer extends ExpressAdapter {
   }
 }
 
+/** Maximum jobs of a page: Redis reads them in one script, and serves no other client meanwhile. */
+const MOST_JOBS_A_PAGE = 100;
+
 /** The wake queue, reduced to ids and states. */
 class WakeView extends BullMQAdapter {
   override getJobStatuses(): ReturnType<BullMQAdapter["getJobStatuses"]> {
@@ -78,8 +82,11 @@ class WakeView extends BullMQAdapter {
     const job = await super.getJob(id);
     return job && reduced(job);
   }
-  override async getJobs(...args: Parameters<BullMQAdapter["getJobs"]>): Promise<Job[]> {
-    return (await super.getJobs(...args)).map(reduced);
+  override async getJobs(
+    ...[statuses, start = 0, end = Number.POSITIVE_INFINITY]: Parameters<BullMQAdapter["getJobs"]>
+  ): Promise<Job[]> {
+    const last = Math.min(end, start + MOST_JOBS_A_PAGE - 1);
+    return (await super.getJobs(statuses, start, last)).map(reduced);
   }
   override async getJobLogs(): Promise<string[]> {
     return [];

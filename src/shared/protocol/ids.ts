@@ -24,7 +24,10 @@ export const ParentId = TenantId.refine(
 /** Name that separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`. */
 export const Prefix = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, "1 to 32 characters of A-Za-z0-9._-");
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/,
+    "1 to 32 characters of A-Za-z0-9._-, starting with a letter or digit",
+  );
 
 /** The random name of an agent in every key: `sa-` and 24 hex digits. */
 export const Uid = z.string().regex(UID);

@@ -156,8 +156,12 @@ export interface Keys {
   agent(address: AgentAddress): AgentKeys;
 }
 
-/** Returns the names under `prefix`; `saq` unless several installations share one Redis. */
-export function keysUnder(prefix = "saq"): Keys {
+/**
+ * Returns the names under `prefix`, by default `saq`; installations that share one database need different prefixes. Channels reach all
+ * databases of a Redis: in a database other than 0 their names end with its number.
+ */
+export function keysUnder(prefix = "saq", database = 0): Keys {
+  const ending = database === 0 ? "" : `@${database}`;
   const tagged = ({ tenant, parentId }: ParentAddress) => `${prefix}:{${tenant}/${parentId}}`;
   return {
     bullPrefix: `{${prefix}}`,
@@ -172,7 +176,7 @@ export function keysUnder(prefix = "saq"): Keys {
     hintGrace: `{${prefix}}:hint-grace`,
     parents: `{${prefix}}:parents`,
     tenantParents: (tenant) => `{${prefix}}:parents:${tenant}`,
-    hints: `${prefix}:hints`,
+    hints: `${prefix}:hints${ending}`,
     workers: `{${prefix}}:workers`,
     worker: (workerId) => `{${prefix}}:worker:${workerId}`,
     paused: `{${prefix}}:paused`,
@@ -180,7 +184,7 @@ export function keysUnder(prefix = "saq"): Keys {
     webhooks: `{${prefix}}:webhooks`,
     webhooksDue: `{${prefix}}:webhooks-due`,
     webhookHolders: `{${prefix}}:webhook-holders`,
-    webhookDoorbell: `${prefix}:webhook-doorbell`,
+    webhookDoorbell: `${prefix}:webhook-doorbell${ending}`,
     callbacks: `{${prefix}}:callbacks`,
     callbackLock: `{${prefix}}:callback-lock`,
     requestRate: `${prefix}:request-rate`,
@@ -190,20 +194,20 @@ export function keysUnder(prefix = "saq"): Keys {
     limiterWaiting: (name) => `{${prefix}}:limiter-waiting:${name}`,
     budget: (name) => `{${prefix}}:budget:${name}`,
     reservation: (call) => `{${prefix}}:reservation:${call}`,
-    parent: (address) => parentKeys(tagged(address)),
+    parent: (address) => parentKeys(tagged(address), ending),
     agent: (address) => agentKeys(`${tagged(address)}:agent:${address.uid}`),
   };
 }
 
-/** `tag`: prefix of each key. */
-function parentKeys(tag: string): ParentKeys {
+/** Returns the keys of a parent, which begin with `tag`, and its channels, which also end with `ending`. */
+function parentKeys(tag: string, ending: string): ParentKeys {
   return {
     registry: `${tag}:registry`,
     live: `${tag}:live`,
     usage: `${tag}:usage`,
     replies: `${tag}:replies`,
-    doorbell: `${tag}:doorbell`,
-    events: `${tag}:events`,
+    doorbell: `${tag}:doorbell${ending}`,
+    events: `${tag}:events${ending}`,
     history: `${tag}:history`,
     timelines: `${tag}:timelines`,
     watching: `${tag}:watching`,

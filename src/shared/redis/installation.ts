@@ -6,7 +6,7 @@ import type { Logger } from "../logger.ts";
 import { type Keys, keysUnder } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import { type AgentStore, createAgentStore } from "./agent-store.ts";
-import type { RedisClient } from "./connection/connection.ts";
+import { databaseOf, type RedisClient } from "./connection/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "./deadlines.ts";
 import { createIntakeQueue, type IntakeQueue } from "./intake-queue.ts";
 import { createPause, type SteppedPause } from "./pause.ts";
@@ -41,7 +41,7 @@ export function openInstallation(
   redis: RedisClient,
   { prefix, timing = TIMING, logger }: InstallationOptions = {},
 ): Installation {
-  const keys = keysUnder(prefix);
+  const keys = keysUnder(prefix, databaseOf(redis));
   return {
     redis,
     keys,

@@ -50,6 +50,8 @@ export interface WakesSnapshot {
 }
 
 const BATCH = 200;
+/** Entries of the index that one command reads: about a millisecond of Redis. */
+const PAGE_PARENTS = 1_000;
 
 /** Reads the channels of `parents` whose oldest entry is older than `ageMs`. */
 export async function readOldReplies(
@@ -112,17 +114,26 @@ export async function readSweeperLagMs(redis: RedisClient, keys: Keys): Promise<
   return dueMs === undefined ? 0 : Math.max(0, nowMs - numberIn(dueMs));
 }
 
-/** Reads every parent that was active since `sinceMs` (epoch ms), with its last activity, the newest first. A hint. */
+/**
+ * Reads every parent that was active since `sinceMs` (epoch ms), with its last activity, the newest first. A hint. Reads in pages, so
+ * that Redis serves others in between. A parent that becomes active meanwhile moves to the front and may be missing.
+ */
 export async function readParents(
   redis: RedisClient,
   keys: Keys,
   sinceMs = 0,
 ): Promise<{ parent: ParentAddress; activeAtMs: number }[]> {
-  const found = await redis.zrange(keys.parents, "+inf", sinceMs, "BYSCORE", "REV", "WITHSCORES");
-  return [...pairs(found)].flatMap(([member, score]) => {
-    const parent = parentOfMember(member);
-    return parent ? [{ parent, activeAtMs: Number(score) }] : [];
-  });
+  const found = new Map<string, { parent: ParentAddress; activeAtMs: number }>();
+  for (let from = 0; ; from += PAGE_PARENTS) {
+    const page = await redis.zrange(keys.parents, from, from + PAGE_PARENTS - 1, "REV", "WITHSCORES");
+    // A score that is not a time, written by another program, sorts before all times.
+    const active = [...pairs(page)].filter(([, score]) => !(Number(score) < sinceMs));
+    for (const [member, score] of active) {
+      const parent = parentOfMember(member);
+      if (parent && !found.has(member)) found.set(member, { parent, activeAtMs: Number(score) });
+    }
+    if (active.length < PAGE_PARENTS) return [...found.values()];
+  }
 }
 
 /** Reads entries `from` to `to` (both included, from 0) of a tenant's index, the last active parent first. */

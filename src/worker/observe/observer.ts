@@ -7,13 +7,14 @@
  *
  * The spans are run → turn → tool, by the API of OpenTelemetry and with the names of its GenAI conventions. Each process
  * that holds the run has its own run span. All are children of the span that the record names, so they form one trace.
+ * An SDK that throws ends no run: paid answers and outcomes of tools are kept, and spans are missing.
  */
 import type { Context, Span } from "@opentelemetry/api";
 import type { Logger } from "../../shared/logger.ts";
 import { promptTokens, totalTokens, type Usage } from "../../shared/protocol/content.ts";
 import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/ids.ts";
 import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
-import type { TelemetryApi } from "../../shared/telemetry.ts";
+import { type TelemetryApi, unlessTelemetryFails } from "../../shared/telemetry.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Identity of a run in every line, metric and span. */
@@ -101,14 +102,14 @@ export class RunObserver {
 
   /** `traceparent` of the model call in progress. */
   get traceparent(): string {
-    return this.#spans?.traceparent ?? traceparentOf(this.#span);
+    return unlessTelemetryFails(() => this.#spans?.traceparent) ?? traceparentOf(this.#span);
   }
 
   /** Called when turn `turn` begins with a call of `model`. */
   callBegins(turn: number, model: string): void {
     this.#tellTurn();
     this.#model = model;
-    this.#traced()?.callBegins(turn, model);
+    unlessTelemetryFails(() => this.#traced()?.callBegins(turn, model));
   }
 
   /** Called when the call brought an answer. */
@@ -117,7 +118,7 @@ export class RunObserver {
     this.#answer = answer;
     metrics?.answered(answer.model, answer.durationMs);
     metrics?.bought(answer.model, answer.usage, answer.costUsd);
-    this.#spans?.answered(answer);
+    unlessTelemetryFails(() => this.#spans?.answered(answer));
   }
 
   /** Called when the call brought none: `kind` of the failure, or `aborted`. With `usage` it was billed all the same. */
@@ -125,7 +126,7 @@ export class RunObserver {
     const { metrics } = this.#means;
     if (kind !== "aborted") metrics?.refused(kind);
     if (usage) metrics?.bought(this.#model, usage, costUsd);
-    this.#spans?.failed(kind, usage, costUsd);
+    unlessTelemetryFails(() => this.#spans?.failed(kind, usage, costUsd));
   }
 
   /** Performs a tool call; `isOffered`: a tool of this run has that name. */
@@ -134,7 +135,7 @@ export class RunObserver {
     isOffered: boolean,
     work: () => Promise<Outcome>,
   ): Promise<Outcome> {
-    const outcome = await (this.#traced()?.tool(call, work) ?? work());
+    const outcome = await (unlessTelemetryFails(() => this.#traced())?.tool(call, work) ?? work());
     const { isError, durationMs } = outcome;
     const told = { tool: call.name, ms: Math.round(durationMs) };
     this.#tools.push(isError ? { ...told, error: true } : told);
@@ -147,19 +148,20 @@ export class RunObserver {
     this.#tellTurn();
     const { turns, tokens, usage, cost_usd, duration_ms: ms } = body;
     this.#means.metrics?.settled(status, stopReason, ms);
-    this.#traced()?.settled(stopReason, usage, cost_usd, status === "failed");
+    unlessTelemetryFails(() => this.#traced()?.settled(stopReason, usage, cost_usd, status === "failed"));
     this.#lines().info({ status, stop_reason: stopReason, turns, tokens, cost_usd, ms }, "Run");
   }
 
   /** Called when this process' part in the run is over. */
   end({ status, reason }: { status: string; reason?: string }): void {
     this.#tellTurn();
-    this.#spans?.end(reason === undefined ? status : `${status}: ${reason}`);
+    unlessTelemetryFails(() => this.#spans?.end(reason === undefined ? status : `${status}: ${reason}`));
   }
 
   #traced(): RunSpans | undefined {
     if (this.#spans || !this.#isTraced) return this.#spans;
     const { api } = this.#means;
+    this.#isTraced = false;
     const spans = api && new RunSpans(api, this.#run, this.#span);
     this.#isTraced = spans?.isRecorded === true;
     if (this.#isTraced) this.#spans = spans;
@@ -188,13 +190,14 @@ export class RunObserver {
 const TRACER = "subagent-queue";
 const PROVIDER = "anthropic";
 
-/** The spans of one run in one process. */
+/** Spans of one run in one process. All methods but `tool` may throw errors of the SDK. */
 class RunSpans {
   readonly #api: TelemetryApi;
   readonly #run: Span;
   readonly #context: Context;
   /** True if an SDK is present: without one, `startSpan` returns the caller's span again. */
   readonly isRecorded: boolean;
+  /** Span of the current call. */
   #turn: Span | undefined;
   #turnContext: Context;
 
@@ -234,28 +237,34 @@ class RunSpans {
       "subagent.turn": turn,
     };
     const kind = this.#api.SpanKind.CLIENT;
+    this.#turnContext = this.#context;
     this.#turn = this.#tracer.startSpan(`chat ${model}`, { kind, attributes }, this.#context);
     this.#turnContext = this.#api.trace.setSpan(this.#context, this.#turn);
   }
 
   /** Ends the turn's span after an answer; the tools that it calls are spans below this turn. */
   answered({ model, stopReason, usage, costUsd }: ObservedAnswer): void {
-    this.#turn?.setAttributes({
+    const turn = this.#takeTurn();
+    turn?.setAttributes({
       "gen_ai.response.model": model,
       "gen_ai.response.finish_reasons": [stopReason],
       ...usageAttributes(usage, costUsd),
     });
-    this.#turn?.end();
+    turn?.end();
   }
 
   /** Ends the turn's span after a call without an answer; `kind` as in the model port. */
   failed(kind: string, usage: Usage | undefined, costUsd: number): void {
-    if (usage) this.#turn?.setAttributes(usageAttributes(usage, costUsd));
-    this.#turn?.setAttribute("error.type", kind).setStatus({ code: this.#api.SpanStatusCode.ERROR });
-    this.#turn?.end();
+    const turn = this.#takeTurn();
+    if (usage) turn?.setAttributes(usageAttributes(usage, costUsd));
+    turn?.setAttribute("error.type", kind).setStatus({ code: this.#api.SpanStatusCode.ERROR });
+    turn?.end();
   }
 
-  /** Performs a tool call in its own span, which is active meanwhile: spans of the tool become its children. */
+  /**
+   * Performs a tool call, once, in its own span, which is active meanwhile: spans of the tool become its children. Throws only
+   * errors of `work`.
+   */
   async tool<Outcome extends { isError: boolean }>(
     { id, name }: { id: string; name: string },
     work: () => Promise<Outcome>,
@@ -266,14 +275,26 @@ class RunSpans {
       "gen_ai.tool.call.id": id,
       "gen_ai.tool.type": "function",
     };
-    const span = this.#tracer.startSpan(`execute_tool ${name}`, { attributes }, this.#turnContext);
+    const start = () => this.#tracer.startSpan(`execute_tool ${name}`, { attributes }, this.#turnContext);
+    const span = unlessTelemetryFails(start);
+    if (!span) return work();
+    let working: Promise<Outcome> | undefined;
+    const begin = () => {
+      working ??= work();
+      return working;
+    };
     try {
-      const outcome = await this.#api.context.with(this.#api.trace.setSpan(this.#turnContext, span), work);
-      if (outcome.isError)
-        span.setAttribute("error.type", "tool_error").setStatus({ code: this.#api.SpanStatusCode.ERROR });
+      unlessTelemetryFails(() => {
+        void this.#api.context.with(this.#api.trace.setSpan(this.#turnContext, span), begin);
+      });
+      const outcome = await begin();
+      unlessTelemetryFails(() => {
+        if (outcome.isError)
+          span.setAttribute("error.type", "tool_error").setStatus({ code: this.#api.SpanStatusCode.ERROR });
+      });
       return outcome;
     } finally {
-      span.end();
+      unlessTelemetryFails(() => span.end());
     }
   }
 
@@ -284,10 +305,17 @@ class RunSpans {
       this.#run.setAttribute("error.type", stopReason).setStatus({ code: this.#api.SpanStatusCode.ERROR });
   }
 
-  /** Ends the run's span; `how`: settled, released and why, or lost. */
+  /** Ends the run's span, and that of a call that was cut off; `how`: settled, released and why, or lost. */
   end(how: string): void {
+    if (this.#turn) this.failed("aborted", undefined, 0);
     this.#run.setAttribute("subagent.end", how);
     this.#run.end();
+  }
+
+  #takeTurn(): Span | undefined {
+    const turn = this.#turn;
+    this.#turn = undefined;
+    return turn;
   }
 
   get #tracer() {

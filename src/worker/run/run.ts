@@ -35,20 +35,20 @@ async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlo
   const lease = leases.hold(claimed);
   context.onHeld?.(claimed);
   let session: Session | undefined;
+  let end: RunOutcome = { status: "lost" };
   try {
     if (claimed.claimAnswer?.status !== "claimed") return await settleCrashed(context, claimed, lease);
     session = await openSession(context, claimed.claimAnswer, lease, slot);
     claimed.claimAnswer = undefined;
-    const end = (await runSteps(context, session)) ?? (await afterLeaseLoss(context, claimed, session));
-    session.equipment.observer.end(end);
+    end = (await runSteps(context, session)) ?? (await afterLeaseLoss(context, claimed, session));
     return end;
   } catch (error) {
     // Other tools of the turn may still run: they end before another worker may begin.
     lease.workStop.stop();
-    const end = await afterError(context, { claimed, lease, session }, error);
-    session?.equipment.observer.end(end);
+    end = await afterError(context, { claimed, lease, session }, error);
     return end;
   } finally {
+    session?.equipment.observer.end(end);
     leases.drop(lease);
   }
 }

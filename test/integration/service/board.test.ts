@@ -8,7 +8,7 @@ import { createBullBoardRouter } from "../../../src/service/board/bull-board.ts"
 import { systemClock } from "../../../src/shared/clock.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
-import { openWakeQueueForReading } from "../../../src/shared/redis/wake-queue.ts";
+import { createWakeQueue, openWakeQueueForReading } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { keysLike, redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
@@ -46,6 +46,29 @@ describe("what it shows", () => {
     expect(await idsOf("waiting")).toEqual([scene.waiting]);
     expect(await idsOf("delayed")).toEqual([scene.delayed]);
   });
+
+  test.each(["jobsPerPage=1000", "jobsPerPage=-1", "jobsPerPage=none", "jobsPerPage=1000&page=-3", ""])(
+    "at most 100 jobs of a state at once, whatever an address asks for: %s",
+    async (query) => {
+      const crowded = uniquePrefix();
+      const wakes = createWakeQueue(redis, keysUnder(crowded));
+      closeAtEnd(() => wakes.stop());
+      const ids = Array.from({ length: 120 }, (_, n) => `sa-${String(n).padStart(24, "0")}`);
+      await Promise.all(
+        ids.map((uid) =>
+          wakes.add({ tenant: "acme", parent_id: "planner", uid, agent_id: "waiter", wake: 1 }, 60_000),
+        ),
+      );
+      const address = await startBoard({ redisUrl: redisUrl(), prefix: crowded });
+      await until(async () => (await ask(`${address}/api/queues`)).status === 200);
+      const { status, body } = await ask(`${address}/api/queues?activeQueue=wakes&status=delayed&${query}`);
+      if (status !== 200) return expect(status).toBe(400);
+      const [{ jobs, counts }] = JSON.parse(body).queues;
+      expect(counts.delayed).toBe(120);
+      expect(jobs.length).toBeGreaterThan(0);
+      expect(jobs.length).toBeLessThanOrEqual(100);
+    },
+  );
 
   test("a run's outcome as status, stop reason and turns under the agent's id", async () => {
     const { jobs } = await queueAt("completed");

@@ -103,6 +103,17 @@ test("a client that reads nothing has no more taken for it than its socket holds
   expect(taken).toBeLessThan(MOST_TAKEN / 2);
 });
 
+test.each(["events", "replies"])(
+  "a HEAD for the stream of %s has its head, and does not wait for its end",
+  async (what) => {
+    const headers = { accept: "text/event-stream" };
+    const url = `${api.url}/v1/parents/planner-7/${what}`;
+    const answer = await fetch(url, { method: "HEAD", headers, signal: AbortSignal.timeout(5_000) });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toContain("text/event-stream");
+  },
+);
+
 /** Time between two heartbeats of a stream. */
 const HEARTBEAT_MS = 15_000;
 /** Less than what a connection queues before it asks its writer to wait. */

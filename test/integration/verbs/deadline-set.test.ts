@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
@@ -179,6 +179,21 @@ test("the index of parents has each parent once, the last active first", async (
   expect(parents.map(({ parent }) => parent.parentId)).toEqual(["one", "two"]);
   const since = parents[0]?.activeAtMs ?? 0;
   expect(await readParents(rig.redis, rig.keys, since)).toHaveLength(1);
+});
+
+test("an index of many parents is read whole, in pages that hold Redis up for a moment each, and no further than asked", async () => {
+  const rig = verbRig();
+  const now = await rig.redisNow();
+  const entries = Array.from({ length: 2_500 }, (_, n) => [now - n, `acme/p-${n}`]);
+  await rig.redis.zadd(rig.keys.parents, ...entries.flat());
+  const answers = vi.spyOn(rig.redis, "zrange");
+  const parents = await readParents(rig.redis, rig.keys);
+  expect(parents.map(({ parent }) => parent.parentId)).toEqual(entries.map((_, n) => `p-${n}`));
+  const sizes = await Promise.all(answers.mock.results.map(async ({ value }) => (await value).length / 2));
+  expect(sizes).toEqual([1_000, 1_000, 500]);
+  answers.mockClear();
+  expect(await readParents(rig.redis, rig.keys, now - 1_099)).toHaveLength(1_100);
+  expect(answers).toHaveBeenCalledTimes(2);
 });
 
 test("the lists of parents forget those of which nothing is kept, as often as new ones come, and no active one", async () => {

@@ -6,6 +6,7 @@ import {
   BasicTracerProvider,
   InMemorySpanExporter,
   type ReadableSpan,
+  SamplingDecision,
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
@@ -18,7 +19,27 @@ import { until } from "../../helpers/until.ts";
 import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const exporter = new InMemorySpanExporter();
-const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+/** Where a part of the SDK that an application brings throws: `<part> <beginning of the span's name>`. */
+let trouble = "";
+const throwAt = (part: string, name: string) => {
+  if (trouble !== "" && `${part} ${name}`.startsWith(trouble)) throw new Error("the SDK is broken");
+};
+const sampler = {
+  shouldSample: (_context: unknown, _traceId: string, name: string) => {
+    throwAt("sampler", name);
+    return { decision: SamplingDecision.RECORD_AND_SAMPLED };
+  },
+};
+const broken = {
+  onStart: ({ name }: { name: string }) => throwAt("start", name),
+  onEnd: ({ name }: { name: string }) => throwAt("end", name),
+  forceFlush: async () => {},
+  shutdown: async () => {},
+};
+const provider = new BasicTracerProvider({
+  sampler,
+  spanProcessors: [new SimpleSpanProcessor(exporter), broken],
+});
 const contexts = new AsyncLocalStorageContextManager().enable();
 beforeAll(() => {
   trace.setGlobalTracerProvider(provider);
@@ -29,7 +50,10 @@ afterAll(async () => {
   context.disable();
   await provider.shutdown();
 });
-beforeEach(() => exporter.reset());
+beforeEach(() => {
+  trouble = "";
+  exporter.reset();
+});
 
 const use = (name: string) => ({ content: [{ type: "tool_use" as const, name, input: {} }] });
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -144,6 +168,39 @@ test("a run that a second worker takes over is one trace: caller → run → tur
     tools: [{ tool: "look_up", ms: expect.any(Number) }],
   });
   expect(JSON.stringify(lines)).not.toContain("find it");
+});
+
+test.each([
+  "sampler",
+  "start invoke",
+  "start chat",
+  "end chat",
+  "start execute",
+  "end execute",
+  "end invoke",
+])("an SDK that throws ends no run, buys no answer and performs no tool again: %s", async (where) => {
+  const stage = await openStage({ scenario: { turns: [use("pay"), done] } });
+  let paid = 0;
+  const pay = defineTool({
+    name: "pay",
+    description: "Pays.",
+    input: z.object({}),
+    run: async () => {
+      paid += 1;
+      return "paid";
+    },
+  });
+  const { lines, logger } = collected();
+  await stage.startWorker({ tools: [pay], logger });
+  trouble = where;
+  const reply = await stage.parent().task({ prompt: "work" });
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2, tools_called: { pay: 1 } });
+  await until(() => lines.some(({ msg }) => msg === "Run"));
+  expect({ paid, bought: stage.offline.ledger.length }).toEqual({ paid: 1, bought: 2 });
+  expect(lines.filter(({ msg }) => msg.startsWith("Run broke off"))).toEqual([]);
+  // What the model was told is the tool's own outcome.
+  expect(lines.find(({ msg }) => msg === "Turn")).toMatchObject({ tools: [{ tool: "pay" }] });
+  expect(JSON.stringify(lines)).not.toContain('"error":true');
 });
 
 test("a call that a limited model leaves to the next of its chain is a span of that one", async () => {

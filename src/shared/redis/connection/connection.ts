@@ -7,11 +7,13 @@
  * - `asker`: waits as a worker does, but returns a replica's refusal as the answer: a command must end.
  * - `subscriber`: pub/sub only; its listener subscribes at every `ready`.
  */
+import { readFileSync } from "node:fs";
+import { createSecureContext, type SecureContext } from "node:tls";
 import { Cluster, type Redis, type RedisOptions } from "ioredis";
 import { type Clock, systemClock } from "../../clock.ts";
-import { SubagentError } from "../../errors.ts";
+import { messageOf, SubagentError } from "../../errors.ts";
 import type { Logger } from "../../logger.ts";
-import { parseRedisUrl } from "../../redis-url.ts";
+import { parseRedisUrl, type TlsFiles } from "../../redis-url.ts";
 import { keepSecret } from "../../secrets.ts";
 import { closeCluster, NO_CLUSTER, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
 import { dropConnection, ServerConnection, UNNEEDED_PASSWORD, WRONG_DATABASE } from "./server-connection.ts";
@@ -38,7 +40,7 @@ const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
 
 /**
  * Opens a connection for `role`; it connects in the background and reconnects for ever. `url` has one of the forms of
- * {@link parseRedisUrl}, which throws `invalid_config` on any other.
+ * {@link parseRedisUrl}, which throws `invalid_config` on any other; also where the files of TLS cannot be used. They are read once.
  */
 export function openRedis(
   url: string,
@@ -64,10 +66,12 @@ export function openRedis(
 }
 
 function open(url: string, role: RedisRole, clock: Clock): RedisClient {
-  const { nodes, ...address } = parseRedisUrl(url);
+  const { nodes, tls, ...address } = parseRedisUrl(url);
   keepSecret(address.password);
+  const secureContext = tls && Object.keys(tls).length > 0 ? secureContextOf(tls) : undefined;
   const options: RedisOptions = {
     ...address,
+    ...(tls && { tls: { ...(secureContext && { secureContext }) } }),
     connectionName: `subagent-queue-${role}`,
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: FAREWELL_MS,
@@ -76,6 +80,16 @@ function open(url: string, role: RedisRole, clock: Clock): RedisClient {
   if (nodes && role !== "subscriber") return openCluster(nodes, role, options, clock);
   const ofRole = { ...options, ...ROLE_OPTIONS[role] };
   return nodes ? openClusterSubscriber(nodes, ofRole, clock) : new ServerConnection(clock, ofRole);
+}
+
+function secureContextOf({ ca, cert, key }: TlsFiles): SecureContext {
+  const read = (path: string | undefined) => (path === undefined ? undefined : readFileSync(path, "utf8"));
+  try {
+    return createSecureContext({ ca: read(ca), cert: read(cert), key: read(key) });
+  } catch (error) {
+    const sentence = `The files behind the ? in the address of Redis cannot be used (${messageOf(error)}): name PEM files that this user may read, and a key that fits its certificate.`;
+    throw new SubagentError("invalid_config", sentence, {}, error);
+  }
 }
 
 const REFUSAL = new RegExp(
@@ -151,6 +165,11 @@ export function inOneFlight<T>(redis: RedisClient, send: () => T): T {
   } finally {
     stream.uncork();
   }
+}
+
+/** Returns the number of the database of a connection; 0 for a cluster. */
+export function databaseOf(redis: RedisClient): number {
+  return redis instanceof Cluster ? 0 : (redis.options.db ?? 0);
 }
 
 /** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */

@@ -49,7 +49,7 @@ test("an intake names each option that it does not know or cannot use, and an ad
   expect(problemsOf(() => Reflect.apply(createIntake, undefined, [wrong]))).toEqual([
     "url is no option of an intake",
     "redisUrl must be the address of a Redis, e.g. redis://127.0.0.1:6379",
-    "prefix must be 1 to 32 characters of A-Za-z0-9._-",
+    "prefix must be 1 to 32 characters of A-Za-z0-9._-, starting with a letter or digit",
     expect.stringMatching(/^logger must be a logger: /),
     expect.stringMatching(/^clock must be a clock: /),
   ]);

@@ -45,7 +45,7 @@ export type {
   EndedReason,
   InForce,
   ProviderWait,
-  SeenStatus,
+  VisibleStatus,
 } from "./shared/protocol/agent.ts";
 export type {
   AgentDefinition,

@@ -13,7 +13,7 @@ import { agentCard, byId, keep, parentRow, replyCard } from "./view.js";
 const KEY = "subagent-queue key";
 const PARENTS_A_PAGE = 20;
 const REPLIES_A_PAGE = 10;
-const LOOK_EVERY_MS = 2_000;
+const POLL_EVERY_MS = 2_000;
 const SOONEST_MS = 300;
 
 /** Cursors of the shown pages, and the id of the shown parent. */
@@ -58,7 +58,7 @@ async function look() {
   }
   isLooking = true;
   isWanted = false;
-  let waitMs = LOOK_EVERY_MS;
+  let waitMs = POLL_EVERY_MS;
   try {
     await showParents();
     if (at.parent !== "") await showParent();
@@ -147,7 +147,7 @@ function follow() {
 function told(error) {
   if (!(error instanceof Refused)) {
     say("away", "The server does not answer. Trying again until it does.");
-    return LOOK_EVERY_MS;
+    return POLL_EVERY_MS;
   }
   if (error.status === 401 || error.status === 403) {
     byId("refused").textContent = key() === undefined ? "" : error.message;
@@ -157,7 +157,7 @@ function told(error) {
   if (error.status === 400 || error.status === 404) {
     choose("");
     say("away", error.message);
-    return LOOK_EVERY_MS;
+    return POLL_EVERY_MS;
   }
   say("away", error.message);
   return error.retryAfterMs;

@@ -9,11 +9,11 @@ import { quoted } from "../shared/protocol/text.ts";
 import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
-import { lookUpModel, modelToAsk, openClient, whoIsThere } from "./local/client.ts";
+import { defaultModel, lookupModel, openClient, readWorkersAndPause } from "./local/client.ts";
 import { createDisposables, type Disposables } from "./local/disposables.ts";
 import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
-import { neededRedisUrl } from "./local/redis.ts";
+import { requireRedisUrl } from "./local/redis.ts";
 
 /** The verbs that create agents or give them messages. */
 const HANDING_OVER = ["spawn", "send", "continue", "mcp"];
@@ -65,10 +65,10 @@ export async function actAsParent(
   const { config, clock } = context;
   const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
   const { prefix, tenant } = config;
-  const redisUrl = neededRedisUrl(config, `${verb} acts on the agents of a Redis`);
+  const redisUrl = requireRedisUrl(config, `${verb} acts on the agents of a Redis`);
   const disposables = createDisposables();
   try {
-    const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
+    const { workers, paused } = await readWorkersAndPause(redisUrl, prefix, clock);
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });
     // Only new work needs a Redis that keeps it; reading, stopping and fetching replies work on any Redis.
@@ -91,7 +91,7 @@ export async function actAsParent(
     for (const each of [parent, ...others]) disposables.add(() => each.stop());
     return await work({ context, client, parent, others, workers, redis: withoutPassword(redisUrl) });
   } catch (error) {
-    throw inTermsOf(verb, error, parentId);
+    throw rewordError(verb, error, parentId);
   } finally {
     await disposables.close();
   }
@@ -106,8 +106,8 @@ function modelFor(
   context: CommandContext,
   there: { redisUrl: string; workers: readonly WorkerAnnouncement[]; disposables: Disposables },
 ): string | (() => string | undefined) {
-  if (verb === "mcp") return lookUpModel(context, there.redisUrl, there.workers, there.disposables);
-  const model = modelToAsk(context.config, there.workers);
+  if (verb === "mcp") return lookupModel(context, there.redisUrl, there.workers, there.disposables);
+  const model = defaultModel(context.config, there.workers);
   return verb === "schedule" ? () => model : (model ?? OFFLINE_MODEL);
 }
 
@@ -138,7 +138,7 @@ const REPEATABLE_BY: Readonly<Record<string, string>> = {
  * Rewords an error of the library for the command line. "This parent" becomes the parent's id, with a hint at --parent.
  * The field that makes a second call safe becomes the option of `verb`.
  */
-export function inTermsOf(verb: string, error: unknown, parentId: string): unknown {
+export function rewordError(verb: string, error: unknown, parentId: string): unknown {
   if (!(error instanceof SubagentError)) return error;
   const { code, details } = error;
   if (code === "outcome_unknown") {

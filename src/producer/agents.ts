@@ -5,7 +5,7 @@ import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../s
 import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
 import { answerEntry, LOG_MAX_BYTES } from "../shared/protocol/log.ts";
-import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
+import { attachedText, attachmentKey, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
 import { quoted } from "../shared/protocol/text.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
 import type { VerbAnswer } from "../shared/redis/scripts.ts";
@@ -167,7 +167,7 @@ async function sendMessage(
     message_id,
     payload: JSON.stringify(payload),
     digest: digestOf(attached === undefined ? text : { text, attached }),
-    ...(attached && { attached, attached_to: attachedTo(message_id) }),
+    ...(attached && { attached, attached_to: attachmentKey(message_id) }),
   };
   const sent = await call.write({ what: "the sending", key: { message_id } }, () =>
     store.send(agent.address, stored),
@@ -226,7 +226,7 @@ function sendRefusal(
 
 /** Hints an earlier deadline to the sweepers, before the verb that sets it. */
 async function hintDeadline({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
-  await read(() => client.deadlines.hint(address, client.timing.lookMs));
+  await read(() => client.deadlines.hint(address, client.timing.checkMs));
 }
 
 /** Adds the job of a wake. The record already has the work, so a sweeper adds the job again if this fails. */

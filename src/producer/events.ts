@@ -113,7 +113,7 @@ class HistoryReader {
   #isLagging = true;
   #isReading = false;
   /** Lines may have been written since the current page was requested. */
-  #isAskedAgain = false;
+  #hasNewRing = false;
   #hasEnded = false;
 
   constructor(
@@ -178,7 +178,7 @@ class HistoryReader {
 
   #catchUp(): void {
     this.#isLagging = true;
-    if (this.#isReading) this.#isAskedAgain = true;
+    if (this.#isReading) this.#hasNewRing = true;
     else if (this.#hasRoom) void this.#read();
   }
 
@@ -187,9 +187,9 @@ class HistoryReader {
     this.#isReading = true;
     try {
       do {
-        this.#isAskedAgain = false;
-        this.#isLagging = !(await this.#readOn()) || this.#isAskedAgain;
-      } while (this.#isAskedAgain && this.#hasRoom);
+        this.#hasNewRing = false;
+        this.#isLagging = !(await this.#readOn()) || this.#hasNewRing;
+      } while (this.#hasNewRing && this.#hasRoom);
     } catch (problem) {
       this.#client.logger.debug({ problem }, "events could not be read; again soon");
     } finally {

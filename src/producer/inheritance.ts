@@ -88,7 +88,7 @@ function profileUnder(
   const what =
     version === 0 ? "createParent" : `createParent (under version ${version} of the registered profile)`;
   const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {
-    if ((own[field] ?? 0) > most) throw widerError(what, field, own[field], most);
+    if ((own[field] ?? 0) > most) throw tooWideError(what, field, own[field], most);
     return own[field] ?? most;
   };
   const allowed = baseLimits(TASK_LIMITS, operator, base.limits ?? {});
@@ -104,9 +104,9 @@ function profileUnder(
     hooks: union(base.hooks, own.hooks),
     budgets: Object.keys(budgets).length > 0 ? budgets : undefined,
     version: version > 0 ? version : undefined,
-    transcript_ms: atMostOf(what, "transcript_ms", base.transcript_ms, own.transcript_ms),
+    transcript_ms: boundedBy(what, "transcript_ms", base.transcript_ms, own.transcript_ms),
     effort: effortUnder(what, base.effort, own.effort),
-    task_budget: atMostOf(what, "task_budget", base.task_budget, own.task_budget),
+    task_budget: boundedBy(what, "task_budget", base.task_budget, own.task_budget),
   };
   return {
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
@@ -171,7 +171,7 @@ export function inherit(
       ...(definition?.permissions ?? []),
       ...(input.permissions ? [input.permissions] : []),
     ]),
-    transcript_ms: atMostOf(what, "transcript_ms", profile.transcript_ms, input.transcript_ms),
+    transcript_ms: boundedBy(what, "transcript_ms", profile.transcript_ms, input.transcript_ms),
     ...paceOf(what, model, definition, input, profile),
     fallback_models: nonEmpty(
       union(chain?.flatMap((name) => idOf(name) ?? []))?.filter((id) => id !== model),
@@ -199,7 +199,7 @@ function paceOf(
   const budgets = [profile.task_budget, definition?.task_budget].filter((most) => most !== undefined);
   const most = budgets.length > 0 ? Math.min(...budgets) : undefined;
   const effort = effortUnder(what, leastEffort(profile.effort, definition?.effort), input.effort);
-  const task_budget = atMostOf(what, "task_budget", most, input.task_budget);
+  const task_budget = boundedBy(what, "task_budget", most, input.task_budget);
   if (model === undefined) return { effort, task_budget };
   const taken = paceFor(model, { effort, task_budget });
   for (const field of ["effort", "task_budget"] as const) {
@@ -250,20 +250,20 @@ function toolsOf(
   if (!definition?.tools) return asked;
   const offered = definition.tools.filter((tool) => !profileTools || profileTools.includes(tool));
   const refused = asked?.filter((tool) => !offered.includes(tool)) ?? [];
-  if (refused.length > 0) throw widerError(what, "tools", refused, offered);
+  if (refused.length > 0) throw tooWideError(what, "tools", refused, offered);
   if (offered.length === 0 && definition.tools.length > 0 && !asked)
-    throw widerError(what, `tools of the definition ${definition.name}`, definition.tools, profileTools);
+    throw tooWideError(what, `tools of the definition ${definition.name}`, definition.tools, profileTools);
   return asked ?? offered;
 }
 
 /** Returns the requested number, by default the allowed one. Throws `invalid_input` if it exceeds the allowed one. */
-function atMostOf(
+function boundedBy(
   what: string,
   field: "transcript_ms" | "task_budget",
   allowed: number | undefined,
   asked: number | undefined,
 ): number | undefined {
-  if (allowed !== undefined && (asked ?? 0) > allowed) throw widerError(what, field, asked, allowed);
+  if (allowed !== undefined && (asked ?? 0) > allowed) throw tooWideError(what, field, asked, allowed);
   return asked ?? allowed;
 }
 
@@ -273,7 +273,7 @@ function effortUnder(
   allowed: Effort | undefined,
   asked: Effort | undefined,
 ): Effort | undefined {
-  if (asked && leastEffort(allowed, asked) !== asked) throw widerError(what, "effort", asked, allowed);
+  if (asked && leastEffort(allowed, asked) !== asked) throw tooWideError(what, "effort", asked, allowed);
   return asked ?? allowed;
 }
 
@@ -291,7 +291,7 @@ function narrowedNames(
   const has = (names: readonly string[] | undefined) => (name: string) => !names || names.includes(name);
   const allowed = definitionNames?.filter(has(profileNames)) ?? profileNames;
   const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];
-  if (refused.length > 0) throw widerError(what, field, refused, allowed);
+  if (refused.length > 0) throw tooWideError(what, field, refused, allowed);
   return asked ?? (allowed && [...allowed]);
 }
 
@@ -319,11 +319,11 @@ export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile
 export function narrowed(base: Limits, wish: LimitsInput, what: string): Limits {
   const answer = narrowLimits(base, wish);
   if (answer.status === "narrowed") return answer.limits;
-  throw widerError(what, `limits.${answer.field}`, answer.wished, answer.allowed);
+  throw tooWideError(what, `limits.${answer.field}`, answer.wished, answer.allowed);
 }
 
 /** Returns the error for a value that is more than allowed. */
-export function widerError(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
+export function tooWideError(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
   const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
   return new SubagentError(
     "invalid_input",

@@ -28,7 +28,7 @@ import {
 import { OutputSchema } from "../shared/protocol/output.ts";
 import type { Question, Reply } from "../shared/protocol/reply.ts";
 import { priceOf } from "../shared/protocol/usage.ts";
-import { inherit, widerError } from "./inheritance.ts";
+import { inherit, tooWideError } from "./inheritance.ts";
 import {
   AnswerMs,
   DefinitionName,
@@ -138,9 +138,9 @@ export function prepareSpawn(
     idle_ms = profile.idle_ms,
     answer_within_ms = profile.answer_within_ms,
   }: Partial<z.output<typeof SpawnInput>> = "prompt" in args ? {} : args;
-  if (idle_ms > profile.idle_ms) throw widerError(kind, "idle_ms", idle_ms, profile.idle_ms);
+  if (idle_ms > profile.idle_ms) throw tooWideError(kind, "idle_ms", idle_ms, profile.idle_ms);
   if (answer_within_ms > profile.answer_within_ms)
-    throw widerError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
+    throw tooWideError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
   const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
   if (model === undefined) throw noModel(kind, operator);
   const budgets = narrowedBudgets(narrowedBudgets(operator.budgets, profile.budgets), others);

@@ -8,13 +8,13 @@ import { type AgentSpec, IDLE_EXPIRY, InForce, isoTime } from "../shared/protoco
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
-import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
+import { attachmentKey, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import { withDeadlineHint } from "../shared/redis/deadline-hint.ts";
 import type { VerbInput } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { widerError } from "./inheritance.ts";
+import { tooWideError } from "./inheritance.ts";
 import { type RegisteredProfile, UNREGISTERED } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import type { SafeRepeat } from "./redis-call.ts";
@@ -48,7 +48,7 @@ export function resolveTools(
   if (!asked) return { tools: undefined, unknown: [] };
   const allowed = (tool: string) => !profileTools || profileTools.includes(tool);
   const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));
-  if (refused.length > 0) throw widerError("spawn", "tools", refused, profileTools);
+  if (refused.length > 0) throw tooWideError("spawn", "tools", refused, profileTools);
   return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };
 }
 
@@ -298,7 +298,7 @@ function storedForm(
     idle_ms: spec.idle_ms,
     on_parent_gone: onParentGone,
     message,
-    ...(attached !== undefined && { attached, attached_to: attachedTo() }),
+    ...(attached !== undefined && { attached, attached_to: attachmentKey() }),
     promised: promised && message !== undefined,
     profile_version: spec.profile_version,
     transcript_ms: spec.transcript_ms,
@@ -345,7 +345,7 @@ async function sendSpawn(client: ClientResources, address: AgentAddress, stored:
  */
 async function sendHinted(client: ClientResources, address: AgentAddress, stored: VerbInput<"spawn">) {
   const { deadlines, store, timing, redis, logger, inBackground } = client;
-  const hint = () => deadlines.hint(address, stored.message === undefined ? stored.idle_ms : timing.lookMs);
+  const hint = () => deadlines.hint(address, stored.message === undefined ? stored.idle_ms : timing.checkMs);
   if (redis.isCluster) {
     await hint();
     return store.spawn(address, stored);

@@ -4,7 +4,7 @@
  * Owns: the set of waiting tasks, and when Redis is read. Its neighbours: `task.ts` decides the effect of a wait on a task;
  * the workers' announcements and the agents' records are the source of truth.
  *
- * 1. A task without a live worker is notified within two checks, {@link LOOK_MS} apart; it is notified again only of a change.
+ * 1. A task without a live worker is notified within two checks, {@link CHECK_MS} apart; it is notified again only of a change.
  * 2. "No worker is live" is logged once until a worker is live, unless all callers have a callback; a client without a logger
  *    emits a process warning.
  *
@@ -23,7 +23,7 @@ import type { StopSignal } from "../shared/stop-signal.ts";
 import type { RedisCall } from "./redis-call.ts";
 
 /** Time between two checks. */
-export const LOOK_MS = 2_000;
+export const CHECK_MS = 2_000;
 const MOST_RECORDS = 32;
 const NO_WORKER =
   "No worker is live on this Redis and prefix: tasks wait until one joins (subagent-queue worker).";
@@ -86,13 +86,13 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
     timer?.cancel();
-    timer = watched.size > 0 ? clock.timeout(LOOK_MS, () => void look()) : undefined;
+    timer = watched.size > 0 ? clock.timeout(CHECK_MS, () => void look()) : undefined;
   };
   return {
     watch(address, told, isHeard) {
       const each: Watched = { address, told, isHeard, wait: undefined };
       watched.add(each);
-      timer ??= clock.timeout(LOOK_MS, () => void look());
+      timer ??= clock.timeout(CHECK_MS, () => void look());
       return () => {
         watched.delete(each);
         if (watched.size > 0) return;

@@ -179,8 +179,8 @@ async function runTask(
       if (cancelled) reservation.cancel(cancelled.reason);
     }
     watchTask(client, spawned.address, options, { tellHandle: listener?.waits, cancel, over });
-    const bornAt = Date.parse(spawned.receipt.created_at);
-    const entry = await reservation.wait(FIRST_RUN, known ? "even_if_acked" : { bornAt });
+    const spawnedAtMs = Date.parse(spawned.receipt.created_at);
+    const entry = await reservation.wait(FIRST_RUN, known ? "even_if_acked" : { spawnedAtMs });
     // The ack goes out after the caller has the reply; the reservation lasts until the ack is answered.
     const held = reservation;
     const acking = new Promise(setImmediate).then(() => client.channels.tryAck(parent, entry));

@@ -142,7 +142,7 @@ const STEP_MS = 20;
 /** Maximum that one step counts, however late it comes. */
 const MOST_COUNTED_MS = 100;
 
-interface Appointment {
+interface Timeout {
   readonly atMs: number;
   readonly due: () => void;
 }
@@ -155,7 +155,7 @@ export class LoopTime {
   /** Counted ms; does not advance while no timeout is pending. Only this class writes it. */
   nowMs = 0;
   readonly #clock: Clock;
-  readonly #appointments = new Set<Appointment>();
+  readonly #timeouts = new Set<Timeout>();
   #timer: { cancel(): void } | undefined;
   #steppedAtMs = 0;
 
@@ -169,14 +169,14 @@ export class LoopTime {
       this.#steppedAtMs = this.#clock.monotonicMs();
       this.#wait();
     }
-    const appointment = { atMs: this.nowMs + Math.max(0, ms), due };
-    this.#appointments.add(appointment);
-    return { cancel: () => this.#cancel(appointment) };
+    const timeout = { atMs: this.nowMs + Math.max(0, ms), due };
+    this.#timeouts.add(timeout);
+    return { cancel: () => this.#cancel(timeout) };
   }
 
-  #cancel(appointment: Appointment): void {
-    this.#appointments.delete(appointment);
-    if (this.#appointments.size > 0) return;
+  #cancel(timeout: Timeout): void {
+    this.#timeouts.delete(timeout);
+    if (this.#timeouts.size > 0) return;
     this.#timer?.cancel();
     this.#timer = undefined;
   }
@@ -192,10 +192,10 @@ export class LoopTime {
     const atMs = this.#clock.monotonicMs();
     this.nowMs += Math.min(atMs - this.#steppedAtMs, MOST_COUNTED_MS);
     this.#steppedAtMs = atMs;
-    for (const appointment of [...this.#appointments]) {
-      if (appointment.atMs <= this.nowMs && this.#appointments.delete(appointment)) appointment.due();
+    for (const timeout of [...this.#timeouts]) {
+      if (timeout.atMs <= this.nowMs && this.#timeouts.delete(timeout)) timeout.due();
     }
-    if (this.#appointments.size > 0) this.#wait();
+    if (this.#timeouts.size > 0) this.#wait();
     else this.#timer = undefined;
   }
 }

@@ -60,7 +60,7 @@ export class SubagentError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, sentence: string, details: Record<string, unknown> = {}, cause?: unknown) {
-    super(withoutSecrets(sentence), cause === undefined ? undefined : { cause: fitToShow(cause) });
+    super(withoutSecrets(sentence), cause === undefined ? undefined : { cause: printableCause(cause) });
     this.code = code;
     this.details = withoutSecretsIn(details);
   }
@@ -85,7 +85,7 @@ class Cause extends Error {}
  * Returns a cause with only its name, message, stack, code and causes. Clients keep more in their errors: those of Redis the
  * arguments of the failed command, also of AUTH; others the headers of the request.
  */
-function fitToShow(cause: unknown, depth = 0): unknown {
+function printableCause(cause: unknown, depth = 0): unknown {
   if (!(cause instanceof Error)) return messageOf(cause);
   const shown = new Cause(withoutSecrets(cause.message));
   const { stack = "", code } = cause as NodeJS.ErrnoException;
@@ -95,7 +95,7 @@ function fitToShow(cause: unknown, depth = 0): unknown {
     stack: { ...hidden, value: withoutSecrets(stack) },
   });
   if (typeof code === "string") Object.assign(shown, { code: withoutSecrets(code) });
-  if (cause.cause !== undefined && depth < MOST_CAUSES) shown.cause = fitToShow(cause.cause, depth + 1);
+  if (cause.cause !== undefined && depth < MOST_CAUSES) shown.cause = printableCause(cause.cause, depth + 1);
   return shown;
 }
 

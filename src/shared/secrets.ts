@@ -27,7 +27,7 @@ const SECRET_NAME = /auth(?!or(?!i))|cookie|credential|key|pass|secret|token/i;
 const ABOUT_A_SECRET =
   /(?:algorithm|audience|dir|directory|email|endpoint|expiry|file|format|host|issuer|limit|method|mode|name|path|policy|provider|scheme|scope|size|sock|ttl|type|ur[il]|version)$/i;
 /** Matches names whose values are secrets, whatever the value looks like. */
-const SURELY_SECRET =
+const ALWAYS_SECRET_NAME =
   /(?:authorization|pass(?:phrase|wd|word)|secret|token|(?:access|api|private)[-_]?key)$/i;
 /** Matches one word, as settings spell their options. */
 const WORD = /^(?:[A-Z]?[a-z]+|[A-Z]+)$/;
@@ -42,7 +42,7 @@ interface Spellings {
 const spellings = new Map<string, Spellings>();
 let known: readonly string[] = [];
 let digits: readonly string[] = [];
-let beginnings: Beginnings | undefined;
+let beginnings: PrefixIndex | undefined;
 
 /** Registers a secret of at least 8 characters: from now on it is masked. */
 export function keepSecret(value: string | undefined): void {
@@ -63,7 +63,7 @@ export function keepSecret(value: string | undefined): void {
 export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(values)) {
     keepNamed(name, value);
-    keepLoginOf(value);
+    keepUrlPassword(value);
   }
 }
 
@@ -87,11 +87,11 @@ function keepNamed(name: string, whole: string): void {
 /** Returns false for ordinary words, because they would be masked in everything that a model writes. */
 function mayBeSecret(name: string, value: string): boolean {
   if (!SECRET_NAME.test(name) || ABOUT_A_SECRET.test(name)) return false;
-  return SURELY_SECRET.test(name) || value.length > WORD_MAX_CHARS || !WORD.test(value);
+  return ALWAYS_SECRET_NAME.test(name) || value.length > WORD_MAX_CHARS || !WORD.test(value);
 }
 
 /** Matches a random key: neither a path nor a word. */
-const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
+const LOOKS_RANDOM = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
 
 /**
  * Registers the environment's values that are secret by their name and look random, and the passwords of all URLs in it.
@@ -99,13 +99,13 @@ const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
  */
 export function keepSecretsOfEnvironment(env: Readonly<Record<string, string | undefined>>): void {
   for (const [name, value = ""] of Object.entries(env)) {
-    if (mayBeSecret(name, value.trim()) && LOOKS_DRAWN.test(value.trim())) keepSecret(value);
-    keepLoginOf(value);
+    if (mayBeSecret(name, value.trim()) && LOOKS_RANDOM.test(value.trim())) keepSecret(value);
+    keepUrlPassword(value);
   }
 }
 
 /** Registers the password of a URL, as written and decoded, and the query parameters that are secret by their name. */
-export function keepLoginOf(address: string): void {
+export function keepUrlPassword(address: string): void {
   // The last @ ends the login, because a password may contain @ and slashes.
   const password = /:\/\/[^\s:]*:(\S+)@/.exec(address)?.[1];
   keepSecret(password);
@@ -137,21 +137,21 @@ export function keepSecretsOfArguments(args: readonly string[]): void {
       const [, field = "", meant = ""] = form.exec(own ?? arg) ?? [];
       keepNamed(field, meant);
     }
-    keepLoginOf(arg);
+    keepUrlPassword(arg);
   }
 }
 
 /** Returns `text` with every known secret masked. */
 export function withoutSecrets(text: string): string {
-  if (!beginnings?.mayBeIn(text)) return text;
+  if (!beginnings?.mightContain(text)) return text;
   let clean = text;
   for (const spelling of known) if (clean.includes(spelling)) clean = clean.replaceAll(spelling, MASK);
   return digits.length > 0 && MAY_BE_BROKEN.test(clean) ? withoutBroken(clean) : clean;
 }
 
 /** Index of the spellings' first characters. Nearly every text contains none of them, so one scan is enough. */
-interface Beginnings {
-  mayBeIn(text: string): boolean;
+interface PrefixIndex {
+  mightContain(text: string): boolean;
 }
 
 const BEGINNING_CHARS = 4;
@@ -159,17 +159,17 @@ const BEGINNING_CHARS = 4;
 const SKIPPED = /[^!-9;-~]|\\[nr]/g;
 const [BLANK, COLON, BACKSLASH, TILDE, N, R] = [32, 58, 92, 126, 110, 114];
 
-function beginningsOf(all: readonly string[]): Beginnings {
+function beginningsOf(all: readonly string[]): PrefixIndex {
   // A text may have a backslash before a first n or r; the scan skips both.
   const begun = all.flatMap((each) => (/^[nr]/.test(each) ? [each, each.slice(1)] : [each]));
   const kept = begun.map((each) => each.replace(SKIPPED, ""));
   // The scan may skip a backslash at the end of a beginning together with the next character.
-  if (kept.some(({ length }) => length <= BEGINNING_CHARS)) return { mayBeIn: () => true };
+  if (kept.some(({ length }) => length <= BEGINNING_CHARS)) return { mightContain: () => true };
   const packed = new Set(kept.map((each) => Buffer.from(each).readInt32BE()));
   const isPossible = new Uint8Array(1 << SLOT_BITS);
   for (const each of packed) isPossible[slotOf(each)] = 1;
   return {
-    mayBeIn(text) {
+    mightContain(text) {
       let last = 0;
       for (let i = 0; i < text.length; i++) {
         const code = text.charCodeAt(i);
@@ -239,7 +239,7 @@ export function withoutSecretsIn(
 
 /** Returns true if {@link withoutSecrets} may change a text in `value`, or if `value` is too deep. Copies nothing. */
 function mayHoldSecret(value: unknown, depth: number): boolean {
-  if (typeof value === "string") return beginnings?.mayBeIn(value) === true;
+  if (typeof value === "string") return beginnings?.mightContain(value) === true;
   if (typeof value !== "object" || value === null || beginnings === undefined) return false;
   if (depth === 0) return true;
   if (Array.isArray(value)) return value.some((item) => mayHoldSecret(item, depth - 1));

@@ -8,7 +8,7 @@ import { LinkedList } from "./linked-list.ts";
 /** See the module's header. */
 export class StopSignal {
   #isStopped = false;
-  readonly #told = new LinkedList<() => void>();
+  readonly #callbacks = new LinkedList<() => void>();
   #controller: AbortController | undefined;
 
   get isStopped(): boolean {
@@ -20,8 +20,8 @@ export class StopSignal {
     if (this.#isStopped) return;
     this.#isStopped = true;
     this.#controller?.abort();
-    for (const tell of this.#told) tell();
-    this.#told.clear();
+    for (const tell of this.#callbacks) tell();
+    this.#callbacks.clear();
   }
 
   /** Calls `tell` on the stop, at once if it has happened. Returns a function that unregisters `tell`. */
@@ -30,7 +30,7 @@ export class StopSignal {
       tell();
       return ignore;
     }
-    const link = this.#told.add(tell);
+    const link = this.#callbacks.add(tell);
     return () => link.remove();
   }
 

@@ -180,10 +180,10 @@ function tell(message: FromProcess): void {
 const UNTIL_PROVED: RunSlots = {
   admit(): RunSlot {
     const slot = {
-      mustYield: false,
+      mustHandBack: false,
       isolate: async () => true,
       endIsolation() {
-        slot.mustYield = true;
+        slot.mustHandBack = true;
       },
       leave() {},
     };

@@ -28,7 +28,7 @@ const STARTS_WITHIN_MS = 60_000;
 /** Time to end beyond the grace of its runs: 5 s for aborted calls and tools to report, and 10 s in reserve. */
 const ENDS_WITHIN_MS = 15_000;
 /** After this many processes in a row that ended before they took runs, the program counts as unusable. */
-const MOST_VAIN_STARTS = 3;
+const MAX_FAILED_STARTS = 3;
 /** Delay before a run is retried whose process ended before it took the run. */
 const NOT_TAKEN_DELAY_MS = 1_000;
 
@@ -60,25 +60,25 @@ export interface IsolationProcesses {
 }
 
 /** Dependencies of a process of suspects. */
-type Keeping = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "logger">;
+type ProcessContext = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "logger">;
 
 /** Creates processes for suspects, none started. */
 export function createIsolationProcesses(
-  context: Keeping,
+  context: ProcessContext,
   program: IsolationProgram,
   { concurrency, drainGraceMs }: { concurrency: number; drainGraceMs: number },
 ): IsolationProcesses {
-  const places = Math.max(1, Math.floor(concurrency / 4));
-  const most = Math.min(MOST_PROCESSES, places);
-  const groupSize = Math.ceil(places / most);
+  const slots = Math.max(1, Math.floor(concurrency / 4));
+  const maxProcesses = Math.min(MOST_PROCESSES, slots);
+  const groupSize = Math.ceil(slots / maxProcesses);
   const processes = new Set<SuspectsProcess>();
   let isDraining = false;
-  let vainStarts = 0;
-  const hasRoom = () => !isDraining && [...processes].reduce((sum, { size }) => sum + size, 0) < places;
+  let failedStarts = 0;
+  const hasRoom = () => !isDraining && [...processes].reduce((sum, { size }) => sum + size, 0) < slots;
   const started = () => {
-    if (processes.size >= most) return undefined;
+    if (processes.size >= maxProcesses) return undefined;
     const one = new SuspectsProcess(context, program, drainGraceMs, (wasReady) => {
-      vainStarts = wasReady ? 0 : vainStarts + 1;
+      failedStarts = wasReady ? 0 : failedStarts + 1;
       processes.delete(one);
     });
     processes.add(one);
@@ -92,7 +92,7 @@ export function createIsolationProcesses(
   };
   return {
     get isUsable() {
-      return vainStarts < MOST_VAIN_STARTS;
+      return failedStarts < MAX_FAILED_STARTS;
     },
     get hasRoom() {
       return hasRoom();
@@ -122,7 +122,7 @@ interface Suspect {
 }
 
 class SuspectsProcess {
-  readonly #context: Keeping;
+  readonly #context: ProcessContext;
   readonly #child: ChildProcess;
   readonly #runs = new Map<string, Suspect>();
   readonly #onGone: (wasReady: boolean) => void;
@@ -137,7 +137,7 @@ class SuspectsProcess {
   readonly #drainGraceMs: number;
 
   constructor(
-    context: Keeping,
+    context: ProcessContext,
     { file, args = [] }: IsolationProgram,
     drainGraceMs: number,
     onGone: (wasReady: boolean) => void,
@@ -151,13 +151,13 @@ class SuspectsProcess {
       context.logger.warn({ pid: this.#child.pid }, "A process of suspects does not start: it is ended");
       this.#child.kill("SIGKILL");
     });
-    this.#child.on("message", (message) => this.#take(message));
+    this.#child.on("message", (message) => this.#onMessage(message));
     // `disconnect` comes after the last message, which may arrive after the process has exited.
-    this.#child.once("disconnect", () => this.#gone());
+    this.#child.once("disconnect", () => this.#onDisconnect());
     this.#child.on("error", (error) => {
       context.logger.warn({ problem: error.message }, "Process of suspects");
       // A process that could not be started emits no `disconnect`.
-      if (this.#child.pid === undefined) this.#gone();
+      if (this.#child.pid === undefined) this.#onDisconnect();
     });
   }
 
@@ -184,7 +184,7 @@ class SuspectsProcess {
     this.#hasOneRun = isolation === "own_process";
     return new Promise((resolve) => {
       this.#runs.set(id, { address, held: undefined, end: resolve });
-      this.#say({ run: { id, address, wake, timesTaken, isolation } });
+      this.#send({ run: { id, address, wake, timesTaken, isolation } });
     });
   }
 
@@ -192,7 +192,7 @@ class SuspectsProcess {
     const { clock, logger } = this.#context;
     this.#leaving ??= "draining";
     this.#idle?.cancel();
-    this.#say({ drain: true });
+    this.#send({ drain: true });
     this.#ending ??= clock.timeout(this.#drainGraceMs + ENDS_WITHIN_MS, () => {
       logger.warn({ pid: this.#child.pid }, "A process of suspects does not end: it is killed");
       this.stop();
@@ -205,15 +205,15 @@ class SuspectsProcess {
   }
 
   /** Sends nothing if the process is gone; its `disconnect` follows. */
-  #say(message: ToProcess): void {
+  #send(message: ToProcess): void {
     if (this.#child.connected) this.#child.send(message, () => {});
   }
 
-  #take(message: unknown): void {
+  #onMessage(message: unknown): void {
     const told = FromProcess.safeParse(message).data;
     if (!told) return;
     if ("ready" in told) this.#started();
-    else if ("end" in told) this.#over(told.id, told.end);
+    else if ("end" in told) this.#endRun(told.id, told.end);
     else for (const run of this.#runs.values()) if (run.address.uid === told.uid) run.held = told.held;
   }
 
@@ -222,7 +222,7 @@ class SuspectsProcess {
     this.#starting.cancel();
   }
 
-  #over(id: string, end: IsolatedEnd): void {
+  #endRun(id: string, end: IsolatedEnd): void {
     this.#runs.get(id)?.end(end);
     this.#runs.delete(id);
     if (this.size > 0 || this.#leaving) return;
@@ -231,7 +231,7 @@ class SuspectsProcess {
   }
 
   /** Ends the runs that the process still held: they crashed with it, unless it was killed. */
-  #gone(): void {
+  #onDisconnect(): void {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#starting.cancel();
@@ -250,7 +250,7 @@ class SuspectsProcess {
 }
 
 /** Counts a crash and queues the agent again. A run that was not held yet has not crashed. */
-async function afterCrash(context: Keeping, { address, held }: Suspect): Promise<IsolatedEnd> {
+async function afterCrash(context: ProcessContext, { address, held }: Suspect): Promise<IsolatedEnd> {
   if (!held) return { status: "returned", because: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
   context.logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");
   return releaseAgent(context, address, "crashed", { ...held, delay_ms: 0, crashed: true });

@@ -31,15 +31,15 @@ import { createRunSlots } from "./run-slots.ts";
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
 /** An idle worker polls this often, because the queue's notification may have gone to a frozen or disconnected worker. */
-const IDLE_LOOK_S = 1;
+const IDLE_POLL_S = 1;
 /** BullMQ must never fail a wake by itself: the records decide. */
 const UNLIMITED_STALLS = 1_000_000;
 /** Default time for steps to finish after `stop`; then they are aborted. */
 export const DRAIN_GRACE_MS = 10_000;
 /** Time without taking wakes after Redis rejected a command. */
-const REST_MS = 1_000;
+const REFUSED_PAUSE_MS = 1_000;
 /** Time for which a worker takes no new wake after it returned one, so that another worker gets it first. */
-const YIELD_MS = 25;
+const RETURN_DELAY_MS = 25;
 /** Average delay of a suspect for which no slot in isolation was free. */
 const ISOLATION_REST_MS = 500;
 /** Reasons, for people, why no wakes are taken for a while. */
@@ -49,7 +49,7 @@ const ALONE = "a run that two workers did not survive has the process to itself"
 const ABANDON_MS = 5_000;
 /** Longest time in a row for which a stopping process waits for an unavailable Redis; other workers claim its runs later. */
 const AWAY_MS = 3_000;
-const AWAY_LOOK_MS = 100;
+const REDIS_POLL_MS = 100;
 /** Timeout for closing BullMQ's worker; tried once with Redis, once without. */
 const CLOSE_MS = 2_000;
 
@@ -101,7 +101,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
   const onError = (error: Error) => {
     trouble.tell(error.message);
     // Without the pause, BullMQ would ask a Redis that refuses to hand out a job again and again.
-    if (error.name === "ReplyError" && !stopped) reasons.pauseFor(REFUSED, REST_MS);
+    if (error.name === "ReplyError" && !stopped) reasons.pauseFor(REFUSED, REFUSED_PAUSE_MS);
   };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     trouble.over();
@@ -217,7 +217,7 @@ function openWorker(
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
     maxStalledCount: UNLIMITED_STALLS,
-    drainDelay: IDLE_LOOK_S,
+    drainDelay: IDLE_POLL_S,
     ...WAKES_KEPT,
     autorun: false,
   });
@@ -279,7 +279,7 @@ async function returnJob(
     logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
   );
   // BullMQ fetches the next job as soon as this one is returned, ahead of the worker that was woken for it.
-  if (delayMs === 0) await clock.sleep(YIELD_MS);
+  if (delayMs === 0) await clock.sleep(RETURN_DELAY_MS);
   throw delayMs > 0 ? new DelayedError() : new WaitingError();
 }
 
@@ -322,7 +322,7 @@ async function whenAway(
     const nowMs = clock.monotonicMs();
     sinceMs = redis.status === "ready" ? undefined : (sinceMs ?? nowMs);
     if (sinceMs !== undefined && nowMs - sinceMs >= AWAY_MS) return;
-    await clock.sleep(AWAY_LOOK_MS, signal);
+    await clock.sleep(REDIS_POLL_MS, signal);
   }
 }
 

@@ -12,7 +12,7 @@ import type { Clock } from "../shared/clock.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 
 /** A suspect waits at most this long for the others to leave. After a failed wait no suspect tries for as long. */
-export const CLEARING_MS = 60_000;
+export const ISOLATION_WAIT_MS = 60_000;
 
 /** See the module's header. */
 export interface RunSlots {
@@ -23,10 +23,10 @@ export interface RunSlots {
 /** The slot of one run. */
 export interface RunSlot {
   /** True while a suspect waits for the process: the run is handed back after its current step. */
-  readonly mustYield: boolean;
+  readonly mustHandBack: boolean;
   /**
    * Asks the other runs to yield and waits until they have left. Resolves to false if they do not leave in
-   * {@link CLEARING_MS}, another suspect was first, or the process stops. The suspect then tries later or elsewhere.
+   * {@link ISOLATION_WAIT_MS}, another suspect was first, or the process stops. The suspect then tries later or elsewhere.
    */
   isolate(): Promise<boolean>;
   /** The suspect has committed a step: others may enter again. Does nothing for a slot beside others. Idempotent. */
@@ -74,10 +74,10 @@ class Slots implements RunSlots {
     const waiting = new AbortController();
     this.#suspect = { slot, waiting };
     close();
-    for (const other of this.#taken) if (other !== slot) other.mustYield = true;
-    if (this.#taken.size > 1) await clock.sleep(CLEARING_MS, waiting.signal);
+    for (const other of this.#taken) if (other !== slot) other.mustHandBack = true;
+    if (this.#taken.size > 1) await clock.sleep(ISOLATION_WAIT_MS, waiting.signal);
     if (this.#taken.size === 1 && !draining.aborted) return true;
-    this.#openUntilMs = clock.monotonicMs() + CLEARING_MS;
+    this.#openUntilMs = clock.monotonicMs() + ISOLATION_WAIT_MS;
     this.#reopen();
     return false;
   }
@@ -94,13 +94,13 @@ class Slots implements RunSlots {
 
   #reopen(): void {
     this.#suspect = undefined;
-    for (const slot of this.#taken) slot.mustYield = false;
+    for (const slot of this.#taken) slot.mustHandBack = false;
     this.#options.open();
   }
 }
 
 class Slot implements RunSlot {
-  mustYield = false;
+  mustHandBack = false;
   readonly #slots: Slots;
 
   constructor(slots: Slots) {

@@ -107,7 +107,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
   };
 }
 
-const DEATH_OF_AGE: VerbInput<"settle"> = {
+const MAX_AGE_END: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "failed",
@@ -115,9 +115,9 @@ const DEATH_OF_AGE: VerbInput<"settle"> = {
   stop_reason: "max_age",
 };
 
-const DEATH_WITHOUT_TOOLS: VerbInput<"settle"> = { ...DEATH_OF_AGE, stop_reason: "tools_missing" };
+const TOOLS_MISSING_END: VerbInput<"settle"> = { ...MAX_AGE_END, stop_reason: "tools_missing" };
 
-const DEATH_OF_AN_ORPHAN: VerbInput<"settle"> = {
+const PARENT_GONE_END: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "destroyed",
@@ -155,12 +155,12 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
     case "idle_over":
       return settle(context, due, address, IDLE_EXPIRY);
     case "max_age_over":
-      return settle(context, due, address, DEATH_OF_AGE);
+      return settle(context, due, address, MAX_AGE_END);
     case "tools_missing":
       if (await isOffered(context, found.needs_tools)) return checkJob(context, due, address, found);
-      return settle(context, due, address, DEATH_WITHOUT_TOOLS);
+      return settle(context, due, address, TOOLS_MISSING_END);
     case "parent_gone":
-      return settle(context, due, address, DEATH_OF_AN_ORPHAN);
+      return settle(context, due, address, PARENT_GONE_END);
     case "unwatched":
       await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
       return undefined;
@@ -205,7 +205,7 @@ async function checkParent(context: SweeperContext, due: Due, parent: ParentAddr
 /** Ends or finishes an agent whose parent is gone; its own deadline stays until its next check. */
 async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
   const found = await context.store.overdue(address);
-  if (found.status === "parent_gone") await context.store.settle(address, DEATH_OF_AN_ORPHAN);
+  if (found.status === "parent_gone") await context.store.settle(address, PARENT_GONE_END);
   else if (found.status === "unwatched")
     await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
 }
@@ -219,7 +219,7 @@ async function finish(
   address: AgentAddress,
   { agentId, orphaned, because }: { agentId: string; orphaned: boolean; because: string },
 ): Promise<void> {
-  await deadlines.hint(address, store.timing.lookMs);
+  await deadlines.hint(address, store.timing.checkMs);
   const answer = await store.finish(address, { orphaned });
   if (answer.status !== "finishing") return;
   logger.info({ agent_id: agentId, parent_id: address.parentId }, because);
@@ -285,7 +285,7 @@ async function requeue(
   address: AgentAddress,
   { wake, agent_id }: { wake: number; agent_id: string },
 ): Promise<undefined> {
-  await deadlines.hint(address, store.timing.lookMs);
+  await deadlines.hint(address, store.timing.checkMs);
   const answer = await store.requeue(address, { expected_wake: wake });
   if (answer.status === "wake") await wakes.add(wakeOf(address, agent_id, answer.wake));
 }

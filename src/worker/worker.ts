@@ -155,18 +155,18 @@ interface Opened {
   watchdog: Watchdog | undefined;
   observer: Observer;
   /** Calls the option `admit`, which may throw to refuse this worker beside the live ones. */
-  refuseCompany(): Promise<void>;
+  admitBesideOthers(): Promise<void>;
 }
 
 /** Runs the start steps in order; throws `closed` if the worker is stopped meanwhile. */
 async function begin(
-  { redis, hints, pool, sweeper, announcer, health, watchdog, observer, refuseCompany }: Opened,
+  { redis, hints, pool, sweeper, announcer, health, watchdog, observer, admitBesideOthers }: Opened,
   prepare: () => Promise<unknown>,
   isStopping: () => boolean,
 ): Promise<void> {
   const watch = async () => watchdog?.start();
   const trace = async () => observer.traceWith(await telemetryApi());
-  const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis), refuseCompany];
+  const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis), admitBesideOthers];
   for (const step of [...admit, hints.start, watch, pool.start, announcer.start]) {
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
@@ -191,8 +191,8 @@ function open(options: OpenOptions): Opened {
   const sweeper = createSweeper(context);
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
   const { wakes, workers, observer } = context;
-  const refuseCompany = async () => options.admit?.(await workers.list());
-  return { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer, refuseCompany };
+  const admitBesideOthers = async () => options.admit?.(await workers.list());
+  return { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer, admitBesideOthers };
 }
 
 function openHints(
@@ -217,7 +217,7 @@ function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
     ...lent,
     hints: openHints(options, lent),
     heartbeat: startHeartbeat(lent.redis, options.clock),
-    watchdog: options.watchdog ? createWatchdog(watchedBeforeLeaseEnds(options, context.logger)) : undefined,
+    watchdog: options.watchdog ? createWatchdog(isolatedWatchdogOptions(options, context.logger)) : undefined,
     runs: createIsolatedRuns(context, draining),
     mcp,
     prepare: () => Promise.all([requireWritable(options.workspaceRoot, options.clock), mcp.start()]),
@@ -281,7 +281,7 @@ function watched({ id: workerId, clock, timing = TIMING }: OpenOptions, logger: 
 }
 
 /** Ends a process of suspects before any of its leases expires, so that its worker learns of the crash first. */
-function watchedBeforeLeaseEnds(options: OpenOptions, logger: Logger) {
+function isolatedWatchdogOptions(options: OpenOptions, logger: Logger) {
   const { leaseMs, renewMs, leaseMarginMs } = options.timing ?? TIMING;
   return { ...watched(options, logger), silenceMs: leaseMs - renewMs - leaseMarginMs / 4 };
 }

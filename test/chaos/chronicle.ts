@@ -13,16 +13,16 @@ import { Redis } from "ioredis";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type OnCommand, openMonitor } from "../helpers/monitor.ts";
-import { happeningsOf, isStep } from "./happening.ts";
+import { changesOf, isStep } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
 import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
 /** One change of an agent. */
-export type Happening = { at: number; uid: string } & (
+export type RecordedChange = { at: number; uid: string } & (
   | { what: "spawned"; agentId: string; parentId: string }
   /** A worker took one of its wakes; the claim may still fail. */
   | { what: "taken"; wake: number }
-  | { what: "claimed"; epoch: number; worker: string; barrenDeaths: number }
+  | { what: "claimed"; epoch: number; worker: string; crashesWithoutProgress: number }
   | { what: "status"; status: string; epoch: number | undefined }
   | { what: "committed"; entry: string; interrupted: boolean }
   | { what: "entry"; replyId: string; kind: string; status: string }
@@ -36,12 +36,12 @@ export interface Holding {
   /** Steps committed since the claim: turns and results. */
   steps: number;
   /** Number of successive holders before this one that died without committing a step. */
-  barrenDeaths: number;
+  crashesWithoutProgress: number;
 }
 
 /** See the module's header. */
 export interface Chronicle {
-  readonly happenings: readonly Happening[];
+  readonly happenings: readonly RecordedChange[];
   /** uid → state and holder of the agent. */
   readonly agents: ReadonlyMap<string, Readonly<Holding>>;
   /** Verbs sent with an epoch that was no longer the agent's. */
@@ -57,9 +57,9 @@ export interface Chronicle {
 
 /** Starts to record the installation under `prefix` on the server `url`; stops at the end of the test. */
 export async function openChronicle(url: string, prefix: string): Promise<Chronicle> {
-  const happenings: Happening[] = [];
+  const happenings: RecordedChange[] = [];
   const agents = new Map<string, Holding>();
-  const note = (happening: Happening) => {
+  const note = (happening: RecordedChange) => {
     happenings.push(happening);
     follow(agents, happening);
   };
@@ -67,7 +67,7 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   const onCommand: OnCommand = (seconds, command, source) => {
     const at = Number(seconds) * 1_000;
     stale.see(at, command, source);
-    for (const happening of happeningsOf(prefix, at, command)) note(happening);
+    for (const happening of changesOf(prefix, at, command)) note(happening);
   };
   let monitor = await openMonitor(url, onCommand);
   closeAtEnd(() => monitor.stop());
@@ -99,12 +99,18 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   };
 }
 
-function follow(agents: Map<string, Holding>, happening: Happening): void {
+function follow(agents: Map<string, Holding>, happening: RecordedChange): void {
   const { uid } = happening;
-  const held = agents.get(uid) ?? { status: "idle", epoch: 0, worker: "", steps: 0, barrenDeaths: 0 };
+  const held = agents.get(uid) ?? {
+    status: "idle",
+    epoch: 0,
+    worker: "",
+    steps: 0,
+    crashesWithoutProgress: 0,
+  };
   if (happening.what === "claimed") {
-    const { epoch, worker, barrenDeaths } = happening;
-    agents.set(uid, { status: "running", epoch, worker, barrenDeaths, steps: 0 });
+    const { epoch, worker, crashesWithoutProgress } = happening;
+    agents.set(uid, { status: "running", epoch, worker, crashesWithoutProgress, steps: 0 });
   } else if (happening.what === "status") {
     agents.set(uid, { ...held, status: happening.status, epoch: happening.epoch ?? held.epoch });
   } else if (happening.what === "committed" && isStep(happening.entry)) {

@@ -28,8 +28,8 @@ const PATIENT_LEASES: Timing = {
   leaseMs: 600_000,
   renewMs: 200_000,
   leaseMarginMs: 60_000,
-  lookMs: 600_000,
-  longestLookMs: 600_000,
+  checkMs: 600_000,
+  longestCheckMs: 600_000,
 };
 const STARTS_WITHIN_MS = 120_000;
 /** Timeout (ms) of a reply: BullMQ requeues the job of a dead worker only after its lock and a check for stalled jobs. */

@@ -3,7 +3,7 @@ import type { LedgerEntry } from "../../src/offline/server.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import type { UsageTotals } from "../../src/shared/protocol/usage.ts";
 import type { JournalLine } from "../helpers/tool-journal.ts";
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import type { LoadRecord, Told } from "./load.ts";
 import type { StaleAsk } from "./stale-asks.ts";
 import type { Story } from "./stories.ts";
@@ -27,7 +27,7 @@ export interface Evidence {
   /** Results of the runs without faults, by `<story>.<run>`. */
   undisturbed: ReadonlyMap<string, Outcome>;
   faults: readonly Fault[];
-  happenings: readonly Happening[];
+  happenings: readonly RecordedChange[];
   /** Verbs sent with an epoch that was no longer the agent's. */
   staleAsks: readonly StaleAsk[];
   ledger: readonly LedgerEntry[];
@@ -49,7 +49,7 @@ export interface Lookup {
   /** `<uid> <log entry>` → time of its first write, epoch ms. */
   committedAt: ReadonlyMap<string, number>;
   /** uid → its claims, oldest first. */
-  claims: ReadonlyMap<string, readonly Extract<Happening, { what: "claimed" }>[]>;
+  claims: ReadonlyMap<string, readonly Extract<RecordedChange, { what: "claimed" }>[]>;
   /** `<uid> <tool_use id>` → the first committed result. */
   results: ReadonlyMap<string, { at: number; interrupted: boolean }>;
   uidOf(told: Told): string | undefined;
@@ -59,7 +59,7 @@ export interface Lookup {
 export function lookUp({ happenings }: Pick<Evidence, "happenings">): Lookup {
   const uids = new Map<string, string>();
   const committedAt = new Map<string, number>();
-  const claims = new Map<string, Extract<Happening, { what: "claimed" }>[]>();
+  const claims = new Map<string, Extract<RecordedChange, { what: "claimed" }>[]>();
   const results = new Map<string, { at: number; interrupted: boolean }>();
   for (const one of happenings) {
     const { uid } = one;

@@ -1,8 +1,8 @@
 /** Translates a command reported by MONITOR into happenings of an agent. Pure. */
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 
 /** Returns the changes that a command at epoch ms `at` made to an agent under `prefix`; [] if none is relevant. */
-export function happeningsOf(prefix: string, at: number, command: readonly string[]): Happening[] {
+export function changesOf(prefix: string, at: number, command: readonly string[]): RecordedChange[] {
   const [verb = "", key = "", ...rest] = command;
   if (key === `{${prefix}}:wakes:events`) return [wakeTaken(at, rest) ?? []].flat();
   if (!key.startsWith(`${prefix}:{`)) return [];
@@ -20,24 +20,24 @@ export function isStep(entry: string): boolean {
 }
 
 /** Reads BullMQ's event for each job that a worker takes, also if the job was taken before. */
-function wakeTaken(at: number, [, ...flat]: readonly string[]): Happening | undefined {
+function wakeTaken(at: number, [, ...flat]: readonly string[]): RecordedChange | undefined {
   const { event, jobId = "" } = fieldsOf(flat);
   const [, uid, wake] = /^(.+)\.(\d+)$/.exec(jobId) ?? [];
   return event === "active" && uid !== undefined ? { at, uid, what: "taken", wake: Number(wake) } : undefined;
 }
 
-function entryAdded(at: number, [, ...flat]: readonly string[]): Happening {
+function entryAdded(at: number, [, ...flat]: readonly string[]): RecordedChange {
   const { uid = "", reply_id: replyId = "", kind = "", status = "" } = fieldsOf(flat);
   return { at, uid, what: "entry", replyId, kind, status };
 }
 
-function committed(at: number, uid: string, flat: readonly string[]): Happening[] {
+function committed(at: number, uid: string, flat: readonly string[]): RecordedChange[] {
   return Object.entries(fieldsOf(flat)).map(([entry, value = ""]) => {
     return { at, uid, what: "committed", entry, interrupted: /interrupted\W+true/.test(value) };
   });
 }
 
-function recordChanged(at: number, uid: string, flat: readonly string[]): Happening | undefined {
+function recordChanged(at: number, uid: string, flat: readonly string[]): RecordedChange | undefined {
   const { status, epoch, worker, settled_epoch, crashes_without_progress, agent_id, parent_id } =
     fieldsOf(flat);
   if (agent_id !== undefined && parent_id !== undefined)
@@ -49,7 +49,7 @@ function recordChanged(at: number, uid: string, flat: readonly string[]): Happen
       what: "claimed",
       epoch: Number(epoch),
       worker,
-      barrenDeaths: Number(crashes_without_progress),
+      crashesWithoutProgress: Number(crashes_without_progress),
     };
   if (status === undefined) return undefined;
   const newEpoch = epoch ?? settled_epoch;

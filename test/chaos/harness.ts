@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
-import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../helpers/redis.ts";
+import { FSYNC_NEVER, startPrivateRedis } from "../helpers/redis.ts";
 import { setClockForth } from "../helpers/redis-clock.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { readJournal } from "../helpers/tool-journal.ts";
@@ -40,7 +40,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   const { tempo } = timesOf(options);
   const stories = tellStories(options.seed, options.runs, tempo);
   const plan = planStrikes(options.seed, options.kills, options.faults);
-  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
   const undisturbed = await runUndisturbed(options, server, stories);
   say(`undisturbed: ${undisturbed.size} runs; now the same under ${plan.length} faults`);
   const disturbed = await runDisturbed(options, server, stories, plan, say);

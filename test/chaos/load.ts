@@ -62,7 +62,7 @@ export interface LoadOptions {
 }
 
 const PARENTS = 4;
-const LOOK_EVERY_MS = 50;
+const POLL_EVERY_MS = 50;
 
 /** The ids of all parents of the load. */
 export const PARENT_IDS: readonly string[] = Array.from({ length: PARENTS }, (_, i) => `chaos-${i}`);
@@ -171,7 +171,7 @@ async function tell(
     until(() => came.get(agent_id)?.some(isWanted), {
       what: `${what} of ${agent_id}`,
       timeoutMs: patienceMs,
-      everyMs: LOOK_EVERY_MS,
+      everyMs: POLL_EVERY_MS,
     });
   for (const [part, prompt] of prompts.entries()) {
     const message_id = `story-${number}.${part}`;

@@ -1,18 +1,18 @@
 /** Finds happenings that a Redis could not report before it died, in the data it has after the restart. */
 import type { Redis } from "ioredis";
 import type { Keys } from "../../src/shared/protocol/keys.ts";
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import { PARENT_IDS } from "./load.ts";
 
 /** Returns the happenings that Redis' data shows and `known` lacks, with the time `at`. */
 export async function missedHappenings(
   redis: Redis,
   keys: Keys,
-  known: readonly Happening[],
+  known: readonly RecordedChange[],
   at: number,
-): Promise<Happening[]> {
+): Promise<RecordedChange[]> {
   const ledger = knownThings(known);
-  const missed: Happening[] = [];
+  const missed: RecordedChange[] = [];
   for (const parentId of PARENT_IDS) {
     const parent = { tenant: "default", parentId };
     for (const uid of await redis.hkeys(keys.parent(parent).live)) {
@@ -21,8 +21,8 @@ export async function missedHappenings(
       const { agent_id: agentId = "", status = "", worker = "", epoch, crashes_without_progress } = fields;
       if (!ledger.has(`spawned ${uid}`)) missed.push({ at, uid, what: "spawned", agentId, parentId });
       if (status === "running" && !ledger.has(`claimed ${uid} ${epoch}`)) {
-        const barrenDeaths = Number(crashes_without_progress);
-        missed.push({ at, uid, what: "claimed", epoch: Number(epoch), worker, barrenDeaths });
+        const crashesWithoutProgress = Number(crashes_without_progress);
+        missed.push({ at, uid, what: "claimed", epoch: Number(epoch), worker, crashesWithoutProgress });
       } else if (status !== "running") {
         missed.push({ at, uid, what: "status", status, epoch: Number(epoch) });
       }
@@ -42,7 +42,7 @@ export async function missedHappenings(
   return missed;
 }
 
-function knownThings(known: readonly Happening[]): ReadonlySet<string> {
+function knownThings(known: readonly RecordedChange[]): ReadonlySet<string> {
   return new Set(
     known.map((one) => {
       if (one.what === "claimed") return `claimed ${one.uid} ${one.epoch}`;

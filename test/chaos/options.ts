@@ -11,8 +11,8 @@ const SHORT_LEASES: Timing = {
   leaseMs: 2_500,
   renewMs: 500,
   leaseMarginMs: 500,
-  lookMs: 1_000,
-  longestLookMs: 4_000,
+  checkMs: 1_000,
+  longestCheckMs: 4_000,
 };
 
 /** Leases and pace by name; `short` is for tests that must end soon. */

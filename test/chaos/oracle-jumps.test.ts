@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import type { JournalLine } from "../helpers/tool-journal.ts";
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import { type Evidence, lookUp } from "./evidence.ts";
 import { judgeEffects } from "./oracle-effects.ts";
 import { isHeldOverJump } from "./oracle-jumps.ts";
@@ -10,13 +10,13 @@ import { judgeTurns } from "./oracle-turns.ts";
 import type { Fault } from "./strikes.ts";
 
 const UID = "sa-1";
-const claim = (at: number, epoch: number): Happening => ({
+const claim = (at: number, epoch: number): RecordedChange => ({
   at,
   uid: UID,
   what: "claimed",
   epoch,
   worker: `w${epoch}`,
-  barrenDeaths: 0,
+  crashesWithoutProgress: 0,
 });
 const TAKEN_AT = 1_000;
 const happenings = [claim(10, 1), claim(TAKEN_AT, 2)];

@@ -26,7 +26,7 @@ export function judgeRecovery(
   const taken = WORKERS_TAKEN.reduce((sum, kind) => sum + (faults[kind] ?? 0), 0);
   if (taken > 0 && count === 0)
     return [{ broken, detail: `none was claimed again, while ${taken} faults took a worker away` }];
-  const mostMs = CLAIMED_AGAIN_MS + (swallowed ? LOST_ANSWER_MS : 0) + (stalledCheck ? 0 : TIMING.lookMs);
+  const mostMs = CLAIMED_AGAIN_MS + (swallowed ? LOST_ANSWER_MS : 0) + (stalledCheck ? 0 : TIMING.checkMs);
   if (p95 <= mostMs) return [];
   const detail = `p95 of ${count} runs was ${p95} ms, more than ${mostMs} ms; the slowest`;
   return [{ broken, detail, uid }];

@@ -1,8 +1,8 @@
 /** Wakes are counted by run, steps by commit: what came to three wakes a step passes, and one wake more is noticed. */
 import { expect, test } from "vitest";
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import { lookUp } from "./evidence.ts";
-import { happeningsOf } from "./happening.ts";
+import { changesOf } from "./happening.ts";
 import { judgeWakes } from "./oracle-wakes.ts";
 import { type Story, tellStories } from "./stories.ts";
 
@@ -10,17 +10,23 @@ const UID = "sa-1";
 const tempo = { latencyMs: [1, 2], toolMs: [1, 2], turns: [2, 2] } as const;
 const [, , , , story] = tellStories(7, 6, tempo) as [Story, Story, Story, Story, Story];
 
-const taken = (times: number, everyMs = 1): Happening[] =>
+const taken = (times: number, everyMs = 1): RecordedChange[] =>
   Array.from({ length: times }, (_, i) => ({ at: i * everyMs, uid: UID, what: "taken", wake: 1 }));
-const committed = (at: number, ...entries: string[]): Happening[] =>
+const committed = (at: number, ...entries: string[]): RecordedChange[] =>
   entries.map((entry) => ({ at, uid: UID, what: "committed", entry, interrupted: false }));
-const replied = (run: number): Happening[] => [
+const replied = (run: number): RecordedChange[] => [
   { at: 90, uid: UID, what: "entry", replyId: `${UID}.${run}`, kind: "reply", status: "succeeded" },
 ];
 
 /** What is wrong with an agent of two runs of which this is known. */
-function judge(happenings: readonly Happening[], visited?: number) {
-  const spawned: Happening = { at: 0, uid: UID, what: "spawned", agentId: "story_4", parentId: "chaos-0" };
+function judge(happenings: readonly RecordedChange[], visited?: number) {
+  const spawned: RecordedChange = {
+    at: 0,
+    uid: UID,
+    what: "spawned",
+    agentId: "story_4",
+    parentId: "chaos-0",
+  };
   const load = { told: [{ story, parentId: "chaos-0", agentId: "story_4" }] };
   const evidence = { load: { seen: [], complaints: [], repeated: 0, ...load }, happenings };
   return judgeWakes(evidence, lookUp({ happenings: [spawned, ...happenings] }), visited).map(
@@ -67,7 +73,7 @@ test("a chronicle without wakes is noticed", () => {
 
 test("each wake that BullMQ hands to a worker is seen, and nothing else that it tells", () => {
   const told = (event: string, id = `${UID}.3`) =>
-    happeningsOf("t", 7, ["XADD", "{t}:wakes:events", "*", "event", event, "jobId", id, "prev", "waiting"]);
+    changesOf("t", 7, ["XADD", "{t}:wakes:events", "*", "event", event, "jobId", id, "prev", "waiting"]);
   expect(told("active")).toEqual([{ at: 7, uid: UID, what: "taken", wake: 3 }]);
   expect(told("waiting")).toEqual([]);
   expect(told("active", "other")).toEqual([]);

@@ -1,5 +1,5 @@
 /** The oracle's part about wakes: finds runs that workers take and give back in a loop without progress. Pure. */
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import type { Evidence, Lookup, Violation } from "./evidence.ts";
 import { isStep } from "./happening.ts";
 
@@ -54,7 +54,7 @@ export function countWakes(
   { load, happenings }: Pick<Evidence, "load" | "happenings">,
   { uidOf }: Pick<Lookup, "uidOf">,
 ): WokenRun[] {
-  const byAgent = new Map<string, Happening[]>();
+  const byAgent = new Map<string, RecordedChange[]>();
   for (const one of happenings) {
     const known = byAgent.get(one.uid);
     if (known) known.push(one);
@@ -71,7 +71,7 @@ export function countWakes(
 }
 
 /** Adds up the happenings of an agent. A wake after a reply counts for the next run, or for the last run if there is none. */
-function addUp(runs: readonly WokenRun[], happenings: readonly Happening[]): void {
+function addUp(runs: readonly WokenRun[], happenings: readonly RecordedChange[]): void {
   let replies = 0;
   let committedAt = 0;
   for (const one of happenings) {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
 import type { JournalLine } from "../helpers/tool-journal.ts";
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import { type Evidence, lookUp, type Violation } from "./evidence.ts";
 import { judgeEffects } from "./oracle-effects.ts";
 import { judgeFaults, type Struck } from "./oracle-faults.ts";
@@ -28,15 +28,15 @@ const outcome = {
   tools_called: { note: 2, look: 1 },
 };
 
-const claim = (at: number, epoch: number, by: string): Happening => ({
+const claim = (at: number, epoch: number, by: string): RecordedChange => ({
   at,
   uid: UID,
   what: "claimed",
   epoch,
   worker: by,
-  barrenDeaths: 0,
+  crashesWithoutProgress: 0,
 });
-const commit = (at: number, entry: string, interrupted = false): Happening => ({
+const commit = (at: number, entry: string, interrupted = false): RecordedChange => ({
   at,
   uid: UID,
   what: "committed",
@@ -110,7 +110,7 @@ const spent = (usage = bought, cost_usd = 0.000018) => ({
 
 /** What one run leaves behind that nothing disturbed. */
 function flawless(): Evidence {
-  const entry: Happening = {
+  const entry: RecordedChange = {
     at: 90,
     uid: UID,
     what: "entry",
@@ -150,7 +150,7 @@ function flawless(): Evidence {
 }
 
 /** The same, but the result of the call that was to write `line` says that its effect is unknown. */
-function interrupt(happenings: readonly Happening[], line: string): Happening[] {
+function interrupt(happenings: readonly RecordedChange[], line: string): RecordedChange[] {
   return happenings.map((one) =>
     one.what === "committed" && one.entry === `1/${callOf(line)}/result`
       ? { ...one, interrupted: true }

@@ -7,7 +7,7 @@
 import { expect, test } from "vitest";
 import type { Parent } from "../../src/producer/parent.ts";
 import { newRequestKey } from "../../src/shared/protocol/ids.ts";
-import { HOLDS_NOTHING_BACK } from "../helpers/redis.ts";
+import { FSYNC_NEVER } from "../helpers/redis.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
 import type { ProxiedStage } from "../stage/stage.ts";
@@ -94,7 +94,7 @@ test(`${KILLS} kills of Redis lose nothing that was answered`, {
   const stage = await openTroubledStage({
     latencyMs: 20,
     turns: 1,
-    keeping: IS_LONG ? ["--appendfsync", "everysec"] : HOLDS_NOTHING_BACK,
+    keeping: IS_LONG ? ["--appendfsync", "everysec"] : FSYNC_NEVER,
   });
   // An agent that stays is asked again and again.
   stage.offline.setScenario({ turns: [{ content: [{ type: "text", text: "Read." }] }], repeat: true });

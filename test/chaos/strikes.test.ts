@@ -6,7 +6,7 @@ const planned: PlannedStrike = { kind: "refuse", dueAt: 0, aim: 0, delayMs: 0, o
 
 /** Of two workers the first is busy with one run; `refuse` is what its proxy does. There is work for so many choices. */
 function sceneWith(refuse: (run: { status: string }) => void, choices = 1) {
-  const run = { status: "running", epoch: 1, worker: "w0", steps: 1, barrenDeaths: 0 };
+  const run = { status: "running", epoch: 1, worker: "w0", steps: 1, crashesWithoutProgress: 0 };
   const seat = (number: number) => ({
     number,
     up: true,

@@ -129,7 +129,8 @@ async function chooseBusy(
 }
 
 const DEATHS_TO_SPARE = 2;
-const isSpared = ({ steps, barrenDeaths }: Holding) => steps === 0 && barrenDeaths >= DEATHS_TO_SPARE;
+const isSpared = ({ steps, crashesWithoutProgress }: Holding) =>
+  steps === 0 && crashesWithoutProgress >= DEATHS_TO_SPARE;
 
 /** A fault whose hits are known; `over` resolves when it has ended. */
 interface Strike {

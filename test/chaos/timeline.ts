@@ -1,5 +1,5 @@
 /** The events of one agent in time order: claims, commits, model calls, tools, entries, and concurrent faults. Pure. */
-import type { Happening } from "./chronicle.ts";
+import type { RecordedChange } from "./chronicle.ts";
 import type { Evidence } from "./evidence.ts";
 import { namedCalls } from "./oracle-turns.ts";
 import type { Fault } from "./strikes.ts";
@@ -31,7 +31,7 @@ export function timelineOf(uid: string, evidence: Evidence): string[] {
     .map(({ at, text }) => `${(at - from).toFixed(1).padStart(10)}  ${text}`);
 }
 
-function ofRedis(one: Happening): Moment {
+function ofRedis(one: RecordedChange): Moment {
   const { at } = one;
   switch (one.what) {
     case "spawned":
@@ -39,7 +39,7 @@ function ofRedis(one: Happening): Moment {
     case "claimed":
       return {
         at,
-        text: `redis   claimed by ${one.worker}, epoch ${one.epoch}, ${one.barrenDeaths} barren deaths`,
+        text: `redis   claimed by ${one.worker}, epoch ${one.epoch}, ${one.crashesWithoutProgress} barren deaths`,
       };
     case "taken":
       return { at, text: `redis   wake ${one.wake} is taken by a worker` };

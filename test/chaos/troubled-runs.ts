@@ -8,7 +8,7 @@ import type { Parent } from "../../src/producer/parent.ts";
 import { SubagentError } from "../../src/shared/errors.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { reportTime } from "../helpers/figures.ts";
-import { HOLDS_NOTHING_BACK } from "../helpers/redis-server.ts";
+import { FSYNC_NEVER } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type ProxiedStage } from "../stage/stage.ts";
 
@@ -34,7 +34,7 @@ const scenarioOf = (turns: number) => ({
 export function openTroubledStage({
   latencyMs = LATENCY_MS,
   turns = TURNS,
-  keeping = HOLDS_NOTHING_BACK,
+  keeping = FSYNC_NEVER,
 } = {}): Promise<ProxiedStage> {
   const scenario = scenarioOf(turns);
   return openStage({ redis: "own", redisArguments: keeping, proxied: true, scenario, latencyMs });

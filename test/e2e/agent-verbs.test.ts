@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import type { OutputStream } from "../../src/cli/terminal/output.ts";
 import { ProfileInput } from "../../src/producer/input.ts";
-import { LOOK_MS } from "../../src/producer/task-wait-reasons.ts";
+import { CHECK_MS } from "../../src/producer/task-wait-reasons.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
 import { type CommandHere, runHere, startHere } from "../helpers/program.ts";
@@ -380,7 +380,7 @@ test("run says so when the last of the workers that it uses has gone", async () 
     /^No worker has been live on redis:\S+ since \S+Z: the runs wait until one joins/,
   );
   // Within two looks; how long this machine took for them is no question of the product.
-  expect(2 * LOOK_MS).toBeLessThan(SAID_WITHIN_MS);
+  expect(2 * CHECK_MS).toBeLessThan(SAID_WITHIN_MS);
   void running.kill("SIGINT");
   await running.waitForLine(/^Finishing: 1 sub-agent/);
   expect((await running.kill("SIGINT")).code).toBe(130);

@@ -27,7 +27,7 @@ const HINT =
  * Arguments of a server that loses no acknowledged write after a SIGKILL. With `everysec` it delays writes to its file, even
  * acknowledged ones, while the disk still runs the previous sync.
  */
-export const HOLDS_NOTHING_BACK: readonly string[] = ["--appendfsync", "no"];
+export const FSYNC_NEVER: readonly string[] = ["--appendfsync", "no"];
 
 /** A running or killed `redis-server` with its own port and directory. */
 export interface RedisServer {

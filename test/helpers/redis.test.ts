@@ -2,7 +2,7 @@ import { access } from "node:fs/promises";
 import { Redis } from "ioredis";
 import { afterEach, expect, test } from "vitest";
 import { closeAtEnd } from "./cleanup.ts";
-import { HOLDS_NOTHING_BACK, redisSocket, redisUrl, startPrivateRedis, uniquePrefix } from "./redis.ts";
+import { FSYNC_NEVER, redisSocket, redisUrl, startPrivateRedis, uniquePrefix } from "./redis.ts";
 import { startRedisServer } from "./redis-server.ts";
 import { until } from "./until.ts";
 
@@ -32,7 +32,7 @@ test("two prefixes are never the same and need no escaping anywhere", () => {
 });
 
 test("a private server that is killed comes back on its port with its data, and its client finds it", async () => {
-  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
   const redis = connectTo(server.url);
   await redis.set("kept", "yes");
   const firstPid = server.pid;

@@ -8,9 +8,9 @@ import { inject } from "vitest";
 import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { type RedisCluster, startCluster } from "./cluster.ts";
-import { HOLDS_NOTHING_BACK, type RedisServer, startRedisServer } from "./redis-server.ts";
+import { FSYNC_NEVER, type RedisServer, startRedisServer } from "./redis-server.ts";
 
-export { HOLDS_NOTHING_BACK } from "./redis-server.ts";
+export { FSYNC_NEVER } from "./redis-server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -75,7 +75,7 @@ export async function startPrivateRedis(
 
 /** Starts a private cluster whose nodes may be killed; the end of the test (or file) stops and removes it. */
 export async function startPrivateCluster(): Promise<RedisCluster> {
-  const cluster = await startCluster(HOLDS_NOTHING_BACK);
+  const cluster = await startCluster(FSYNC_NEVER);
   closeAtEnd(() => cluster.stop());
   return cluster;
 }

@@ -273,8 +273,8 @@ export default [
     id: "file-changed-meanwhile",
     promise: "A file that somebody changed since it was read is not replaced by an edit.",
     file: "src/worker/tools/files/file.ts",
-    find: "if (options.unchangedSince !== undefined) await requireSame",
-    replace: "if (false) await requireSame",
+    find: "if (options.unchangedSince !== undefined)\n      await requireSame",
+    replace: "if (false)\n      await requireSame",
     tests: ["test/unit/worker/tools/files/file.test.ts"],
   },
   {

@@ -15,7 +15,7 @@ import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
-import { HOLDS_NOTHING_BACK, type RedisServer, startRedisServer } from "../helpers/redis-server.ts";
+import { FSYNC_NEVER, type RedisServer, startRedisServer } from "../helpers/redis-server.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
 import { leftovers, takeCensus, total } from "./census.ts";
@@ -96,7 +96,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const workspaceRoot = await mkdtemp(join(tmpdir(), "soak-"));
   const offline = createOfflineModel({ scenario, latencyMs: 150 });
   await offline.start();
-  const server = await startRedisServer(HOLDS_NOTHING_BACK);
+  const server = await startRedisServer(FSYNC_NEVER);
   const redis = openRedis(server.url, "worker");
   let fleet: Fleet | undefined;
   try {

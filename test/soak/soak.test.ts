@@ -14,8 +14,8 @@ const timing = {
   leaseMs: 5_000,
   renewMs: 1_000,
   leaseMarginMs: 1_000,
-  lookMs: 5_000,
-  longestLookMs: 10_000,
+  checkMs: 5_000,
+  longestCheckMs: 10_000,
 };
 
 test("a short soak under every fault tells each run once, leaves nothing in Redis, and names the worker that leaks", async () => {

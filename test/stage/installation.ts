@@ -35,8 +35,8 @@ export const SHORT_TIMING: Timing = {
   leaseMs: 1_500,
   renewMs: 300,
   leaseMarginMs: 300,
-  lookMs: 500,
-  longestLookMs: 2_000,
+  checkMs: 500,
+  longestCheckMs: 2_000,
 };
 
 /** Timing so long that no sweeper repairs anything during a test: only the path under test can have the effect. */
@@ -44,8 +44,8 @@ export const LONG_TIMING: Timing = {
   ...TIMING,
   leaseMs: 900_000,
   renewMs: 300_000,
-  lookMs: 900_000,
-  longestLookMs: 900_000,
+  checkMs: 900_000,
+  longestCheckMs: 900_000,
 };
 
 export interface InstallationOptions {
@@ -217,7 +217,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       idle_ms: IDLE_MS,
       ...spec,
     };
-    await deadlines.hint(address, Math.min(full.idle_ms, timing.lookMs));
+    await deadlines.hint(address, Math.min(full.idle_ms, timing.checkMs));
     const answer = await store.spawn(address, {
       request_key: address.uid,
       digest: "",
@@ -231,7 +231,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
     return { ...address, agentId: answer.agent_id };
   };
   const send = async (agent: Agent, text: string, delayMs = 0): Promise<string> => {
-    await deadlines.hint(agent, timing.lookMs);
+    await deadlines.hint(agent, timing.checkMs);
     const message_id = randomBytes(8).toString("hex");
     const payload = JSON.stringify({ v: 1, message_id, text });
     const answer = await store.send(agent, { message_id, payload, digest: "" });

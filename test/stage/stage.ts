@@ -18,7 +18,7 @@ import { testClient, testParent } from "../helpers/parents.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { type Proxy as FaultyProxy, startProxy } from "../helpers/proxy.ts";
 import { redisUrl, startPrivateRedis } from "../helpers/redis.ts";
-import { HOLDS_NOTHING_BACK, type RedisServer } from "../helpers/redis-server.ts";
+import { FSYNC_NEVER, type RedisServer } from "../helpers/redis-server.ts";
 import { type ScriptedWorker, scriptedWorker } from "../helpers/scripted-worker.ts";
 import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
 
@@ -101,7 +101,7 @@ export function openStage(
 export function openStage(options: StageOptions & { redis: "own" | RedisServer }): Promise<OwnStage>;
 export function openStage(options?: StageOptions): Promise<Stage>;
 export async function openStage(options: StageOptions = {}): Promise<Stage> {
-  const { redis = "shared", redisArguments = HOLDS_NOTHING_BACK, proxied = false, ...more } = options;
+  const { redis = "shared", redisArguments = FSYNC_NEVER, proxied = false, ...more } = options;
   if (redis === "shared") return stageOn(await openInstallation(more), redisUrl(), more);
   const server = redis === "own" ? await startPrivateRedis({ arguments: redisArguments }) : redis;
   const installation = await openInstallation({ ...more, redisUrl: server.url });

@@ -60,12 +60,12 @@ export interface Installation extends shared.Installation {
   inspection: AgentInspection;
 }
 
-type Place = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
+type Examined = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
 /** Opens the installation at `place`; `disposables` closes it. Rejects with the connection's own error. */
 export async function openToExamine(
   redisUrl: string,
-  place: Place,
+  place: Examined,
   disposables: Disposables,
 ): Promise<Installation> {
   const redis = openRedis(redisUrl, "producer");
@@ -91,7 +91,7 @@ export interface ExamineOptions extends Pick<Facts, "host" | "isProduction" | "b
 
 const SECOND_CHECK_MS = 1_500;
 /** Number and interval (ms) of the checks of a wake beside free slots; a healthy worker takes it at once. */
-const WAKE_LOOKS = 6;
+const WAKE_READS = 6;
 const WAKE_LOOK_MS = 500;
 /** After this many crashes in a row without progress a run is alone in its worker. */
 const CRASHES_BEFORE_ISOLATION = 2;
@@ -113,7 +113,7 @@ export async function examine(installation: Installation, options: ExamineOption
   const { snapshots: agents, unreadable } = await inspection.inspect(survey.agents, graceMs);
   const [suspects, wakes] = await Promise.all([
     lookAgain(installation, agents, options),
-    lookAtWakes(installation, workersWithOneRun(agents)),
+    readWakesRepeatedly(installation, workersWithOneRun(agents)),
   ]);
   const overdue = survey.strangers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
   return {
@@ -165,7 +165,7 @@ function workersWithOneRun(snapshots: readonly AgentSnapshot[]): ReadonlySet<str
   return new Set(isolated);
 }
 
-async function lookAtWakes(
+async function readWakesRepeatedly(
   { redis, keys, queue, clock }: Installation,
   closed: ReadonlySet<string>,
 ): Promise<Pick<Facts, "workers" | "wakes" | "areWakesStuck">> {
@@ -175,7 +175,7 @@ async function lookAtWakes(
   };
   let seen = await look();
   const { next } = seen.wakes;
-  for (let looks = 1; seemStuck(seen, closed, next) && looks < WAKE_LOOKS; looks += 1) {
+  for (let looks = 1; seemStuck(seen, closed, next) && looks < WAKE_READS; looks += 1) {
     await clock.sleep(WAKE_LOOK_MS);
     seen = await look();
   }

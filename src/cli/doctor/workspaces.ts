@@ -31,8 +31,8 @@ export interface WorkspaceContext {
 }
 
 /** An agent's directory by its path; {@link FoundWorkspace} adds the uid in its stamp. */
-type Place = Omit<WorkspaceSnapshot, "uid" | "agentState" | "isDeletable">;
-type FoundWorkspace = Place & Pick<WorkspaceSnapshot, "uid">;
+type FoundDirectory = Omit<WorkspaceSnapshot, "uid" | "agentState" | "isDeletable">;
+type FoundWorkspace = FoundDirectory & Pick<WorkspaceSnapshot, "uid">;
 
 /** A workspace may be deleted if it is unchanged for this long and its agent has ended, ms. */
 export const OLD_WORKSPACE_MS = 30 * 86_400_000;
@@ -55,7 +55,7 @@ export async function readWorkspaces(
   const places = await placesIn(root);
   if (!places) return { root, isThere: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
-  const look = async (place: Place): Promise<WorkspaceSnapshot> => {
+  const look = async (place: FoundDirectory): Promise<WorkspaceSnapshot> => {
     const found = { ...place, uid: await stampIn(join(root, place.path)) };
     const seen = known.get(found.uid ?? "");
     const agentState = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
@@ -105,9 +105,9 @@ async function findMissing(
 }
 
 /** Returns the workspaces below `root`; undefined if it is no directory. */
-export async function placesIn(root: string): Promise<Place[] | undefined> {
+export async function placesIn(root: string): Promise<FoundDirectory[] | undefined> {
   if (!(await stat(root).catch(() => undefined))?.isDirectory()) return undefined;
-  const places: Place[] = [];
+  const places: FoundDirectory[] = [];
   for (const tenant of await directoriesIn(root, TenantId)) {
     for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {
       const owner = { tenant, parentId };

@@ -16,7 +16,7 @@ import type { AgentView } from "../../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../../shared/protocol/reply.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 
-const LOOK_EVERY_MS = 1_000;
+const POLL_EVERY_MS = 1_000;
 /** Number of ended agents that are remembered, because their events may come late. */
 const MOST_OVER = 1_000;
 
@@ -77,7 +77,7 @@ export async function watchAgents(
         if (!isAway) listener.away(messageOf(error));
         isAway = true;
       }
-      if (!ending.signal.aborted) await clock.sleep(LOOK_EVERY_MS, nudge.signal);
+      if (!ending.signal.aborted) await clock.sleep(POLL_EVERY_MS, nudge.signal);
     }
     await hearing;
   } finally {

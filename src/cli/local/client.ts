@@ -33,7 +33,7 @@ export function logUnusedDefinitions(client: Pick<Client, "definitions">, logger
 }
 
 /** Reads the live workers of `prefix` and the pause in force. Throws `redis_unavailable` with the reason. */
-export function whoIsThere(
+export function readWorkersAndPause(
   redisUrl: string,
   prefix: string,
   clock: Clock,
@@ -48,21 +48,21 @@ export function whoIsThere(
  * Returns the model of agents that name none: the configured one, else one that the workers announce, a real one before
  * the offline one. Undefined: there is neither.
  */
-export function modelToAsk(config: Config, workers: readonly WorkerAnnouncement[]): string | undefined {
+export function defaultModel(config: Config, workers: readonly WorkerAnnouncement[]): string | undefined {
   if (config.provider || config.isModelSet) return config.model;
   const announced = workers.flatMap((worker) => worker.model ?? []);
   return announced.find((model) => model !== OFFLINE_MODEL) ?? announced[0];
 }
 
-/** Poll interval of {@link lookUpModel}, ms. */
+/** Poll interval of {@link lookupModel}, ms. */
 const LOOKED_UP_MS = 2_000;
 
 /**
- * {@link modelToAsk} for a long-running process. If no model is configured, it polls the live workers every two seconds, over
+ * {@link defaultModel} for a long-running process. If no model is configured, it polls the live workers every two seconds, over
  * its own connection, until `disposables` closes. While no worker announces a model, the last one is kept. `workers`:
  * those that are live now.
  */
-export function lookUpModel(
+export function lookupModel(
   { config, clock }: Pick<CommandContext, "config" | "clock">,
   redisUrl: string,
   workers: readonly WorkerAnnouncement[],
@@ -71,13 +71,13 @@ export function lookUpModel(
   const ending = new AbortController();
   const { signal } = ending;
   disposables.add(() => ending.abort());
-  let known = modelToAsk(config, workers);
+  let known = defaultModel(config, workers);
   const look = async () => {
     while (!signal.aborted) {
       await withInstallation(redisUrl, config.prefix, clock, async (ask) => {
         while (!signal.aborted) {
           await clock.sleep(LOOKED_UP_MS, signal);
-          const found = modelToAsk(config, await ask(({ workers }) => workers.list()));
+          const found = defaultModel(config, await ask(({ workers }) => workers.list()));
           // While a worker with a real model restarts, an offline worker beside it does not replace its model.
           if (found !== OFFLINE_MODEL || known === undefined) known = found ?? known;
         }

@@ -77,7 +77,7 @@ interface FanOut {
 
 /** Maximum length of the configured parent id in the id of a command's own parent; a random part follows. */
 const OWN_NAME_CHARS = 39;
-const LOOK_EVERY_MS = 2_000;
+const POLL_EVERY_MS = 2_000;
 /** Time limit of the wait for the command's own worker before the totals, for a tool that ignores the stop. */
 const RELEASED_WITHIN_MS = 5_000;
 /** Other workers book a call that a destroy aborted within this time: they wait a moment for its usage. */
@@ -136,7 +136,7 @@ export async function runPrompts(
 function show(asking: FanOut, questions: readonly NamedPrompt[]): () => Promise<void> {
   const { progress } = asking;
   const watching = new AbortController();
-  const watched = Promise.all([watch(asking, watching.signal), lookForRedis(asking, watching.signal)]);
+  const watched = Promise.all([watch(asking, watching.signal), watchRedis(asking, watching.signal)]);
   const labels = labelsOf(questions.map(({ name, label }) => label ?? name));
   for (const [n, { name }] of questions.entries()) progress.add(name, labels[n]);
   progress.start();
@@ -266,9 +266,9 @@ function timeOf(instant: string): string {
 }
 
 /** Reports to the progress display whether Redis answers, because its rows are stale without Redis. */
-async function lookForRedis({ parent, progress, context }: FanOut, signal: AbortSignal): Promise<void> {
+async function watchRedis({ parent, progress, context }: FanOut, signal: AbortSignal): Promise<void> {
   for (;;) {
-    await context.clock.sleep(LOOK_EVERY_MS, signal);
+    await context.clock.sleep(POLL_EVERY_MS, signal);
     if (signal.aborted) return;
     const isThere = await parent.list().then(
       () => true,

@@ -9,7 +9,7 @@ import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import { readParents } from "../../shared/redis/survey.ts";
 import type { CommandContext } from "../command.ts";
-import { type AskedInstallation, neededRedisUrl, withInstallation } from "./redis.ts";
+import { type AskedInstallation, requireRedisUrl, withInstallation } from "./redis.ts";
 
 /** A parent and its state in Redis. */
 export interface ParentSnapshot {
@@ -60,7 +60,7 @@ export function withReading<T>(
   verb: string,
   work: (read: ReadInstallation) => Promise<T>,
 ): Promise<T> {
-  const redisUrl = neededRedisUrl(config, `${verb} reads the installation on a Redis`);
+  const redisUrl = requireRedisUrl(config, `${verb} reads the installation on a Redis`);
   return withInstallation(redisUrl, config.prefix, clock, work);
 }
 

@@ -4,7 +4,7 @@ import type { Pause, PauseState } from "../../shared/redis/pause.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import type { CommandContext } from "../command.ts";
 import { plainLine } from "../terminal/text.ts";
-import { askInstallation, neededRedisUrl } from "./redis.ts";
+import { askInstallation, requireRedisUrl } from "./redis.ts";
 
 /** Reads the pause of the installation under `prefix`. Throws `redis_unavailable` with the reason. */
 export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise<PauseState | undefined> {
@@ -27,7 +27,7 @@ export async function onInstallation<T>(
   verb: string,
   work: (pausing: Pause) => Promise<T>,
 ): Promise<{ state: T; address: string }> {
-  const redisUrl = neededRedisUrl(config, `${verb} acts on the workers of a Redis`);
+  const redisUrl = requireRedisUrl(config, `${verb} acts on the workers of a Redis`);
   const state = await askInstallation(redisUrl, config.prefix, clock, ({ pause }) => work(pause));
   return { state, address: withoutPassword(redisUrl) };
 }

@@ -25,7 +25,7 @@ const SERVERS = ["redis-server", "valkey-server"];
 /** A unix socket's path must fit into 108 bytes with its terminating NUL. */
 const SOCKET_PATH_MAX_BYTES = 107;
 const READY_WITHIN_MS = 10_000;
-const LOOK_EVERY_MS = 10;
+const POLL_EVERY_MS = 10;
 
 const SUPERVISOR = `
 trap "" INT TERM HUP QUIT
@@ -163,7 +163,7 @@ async function untilReady(socketPath: string, gone: Promise<void>, clock: Clock)
     if (clock.monotonicMs() > giveUpAt) {
       throw new SubagentError("setup_failed", `it did not answer within ${READY_WITHIN_MS / 1_000} s`);
     }
-    await clock.sleep(LOOK_EVERY_MS);
+    await clock.sleep(POLL_EVERY_MS);
   }
 }
 

@@ -82,7 +82,7 @@ export async function openRedisSource(
 const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "RangeError", "ZodError"]);
 
 /** Returns the error for an unusable Redis or unreadable data in it; its sentence has the reason and what to do. */
-export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
+export function redisError(redisUrl: string, reason: unknown): SubagentError {
   const place = withoutPassword(redisUrl);
   if (reason instanceof Error && UNREADABLE.has(reason.name)) {
     const sentence = `Data in Redis at ${place} cannot be read (${clip(messageOf(reason), SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
@@ -107,7 +107,7 @@ function sentenceAbout(place: string, why: string): string {
 }
 
 /** Returns REDIS_URL for a command that starts no Redis. Without it, throws `invalid_config`; `purpose` is in the sentence. */
-export function neededRedisUrl({ redisUrl }: Pick<Config, "redisUrl">, purpose: string): string {
+export function requireRedisUrl({ redisUrl }: Pick<Config, "redisUrl">, purpose: string): string {
   if (redisUrl !== undefined) return redisUrl;
   throw new SubagentError("invalid_config", `REDIS_URL is not set: ${purpose}, e.g. redis://host:6379.`);
 }
@@ -125,9 +125,9 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
  * Redis sends nothing for 5 s; stalls of this process do not count. A long answer that keeps arriving does not time out.
  * Throws `protocol_violation` if the data is not this product's, and `invalid_config` at a single node of a cluster.
  */
-export type AskRedis = <T>(question: (redis: RedisClient) => Promise<T>) => Promise<T>;
+export type RedisRequest = <T>(question: (redis: RedisClient) => Promise<T>) => Promise<T>;
 
-/** Makes one request over its own connection. Throws as {@link AskRedis} does. */
+/** Makes one request over its own connection. Throws as {@link RedisRequest} does. */
 export function askRedis<T>(
   redisUrl: string,
   clock: Clock,
@@ -140,7 +140,7 @@ export function askRedis<T>(
 export async function withRedis<T>(
   redisUrl: string,
   clock: Clock,
-  work: (ask: AskRedis) => Promise<T>,
+  work: (ask: RedisRequest) => Promise<T>,
 ): Promise<T> {
   const redis = openRedis(redisUrl, "asker");
   const onSilence = silenceWatch(redis, clock);
@@ -161,7 +161,7 @@ export async function withRedis<T>(
         return await Promise.race([accepted.then(() => question(redis)), failed]);
       } catch (error) {
         if (error instanceof SubagentError) throw error;
-        throw noRedisAt(redisUrl, error);
+        throw redisError(redisUrl, error);
       } finally {
         forget();
       }
@@ -197,10 +197,10 @@ function silenceWatch(redis: RedisClient, clock: Clock): (isSilent: () => void) 
 /** The parts of an installation for a command's own connection: those that need no stop. */
 export type AskedInstallation = Pick<Installation, "redis" | "keys" | "store" | "workers" | "pause">;
 
-/** Makes a request to an installation. Throws as {@link AskRedis} does. */
+/** Makes a request to an installation. Throws as {@link RedisRequest} does. */
 export type AskInstallation = <T>(question: (installation: AskedInstallation) => Promise<T>) => Promise<T>;
 
-/** Makes one request to the installation under `prefix` over its own connection. Throws as {@link AskRedis} does. */
+/** Makes one request to the installation under `prefix` over its own connection. Throws as {@link RedisRequest} does. */
 export function askInstallation<T>(
   redisUrl: string,
   prefix: string,

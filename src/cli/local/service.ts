@@ -25,7 +25,7 @@ import type { Tool } from "../../worker/tools/tool.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import type { CommandContext } from "../command.ts";
 import { renderBanner } from "../terminal/banner.ts";
-import { modelToAsk, openClient, whoIsThere } from "./client.ts";
+import { defaultModel, openClient, readWorkersAndPause } from "./client.ts";
 import { createDisposables, type Disposables } from "./disposables.ts";
 import { openIntake } from "./intake.ts";
 import { refuseOffline } from "./offline.ts";
@@ -98,7 +98,7 @@ export async function startLocalService(
     const redis = await openRedisSource(config, env.PATH, clock);
     disposables.add(() => redis.stop());
     health.watch(redis.gone);
-    const there = redis.isPrivate ? undefined : await whoIsThere(redis.url, config.prefix, clock);
+    const there = redis.isPrivate ? undefined : await readWorkersAndPause(redis.url, config.prefix, clock);
     const live = there?.workers ?? [];
     notePause(context, there?.paused);
     const workers = others === "use" ? live : [];
@@ -108,7 +108,7 @@ export async function startLocalService(
       workers.length === 0
         ? await unlessStopped(command.signal, openWorker(context, redis.url, roots, disposables))
         : undefined;
-    const model = modelToAsk(config, workers) ?? config.model;
+    const model = defaultModel(config, workers) ?? config.model;
     const client = await openClient(context, redis.url, model, disposables);
     if (workers.length === 0) openIntake(context, redis.url, model, disposables);
     return {

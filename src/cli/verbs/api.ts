@@ -6,9 +6,9 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
-import { logUnusedDefinitions, lookUpModel, whoIsThere } from "../local/client.ts";
+import { logUnusedDefinitions, lookupModel, readWorkersAndPause } from "../local/client.ts";
 import { createDisposables } from "../local/disposables.ts";
-import { neededRedisUrl } from "../local/redis.ts";
+import { requireRedisUrl } from "../local/redis.ts";
 
 const HELP = `
 Examples:
@@ -71,12 +71,12 @@ interface ApiFlags {
 async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
   const { prefix, prices, timing, limits, budgets, agents, workspaceRoot } = config;
-  const redisUrl = neededRedisUrl(config, "the API acts on the agents of a Redis");
+  const redisUrl = requireRedisUrl(config, "the API acts on the agents of a Redis");
   const { host, port, hostName: hostNames = [], rate: requestsPerMinute } = flags;
   const disposables = createDisposables();
   try {
-    const { workers } = await whoIsThere(redisUrl, prefix, clock);
-    const model = lookUpModel(context, redisUrl, workers, disposables);
+    const { workers } = await readWorkersAndPause(redisUrl, prefix, clock);
+    const model = lookupModel(context, redisUrl, workers, disposables);
     const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
     const client = createClient({ ...installation, model, strict: config.production, logger, clock });
     disposables.add(() => client.stop());

@@ -3,7 +3,7 @@ import { type BoardOptions, createBoard } from "../../service/board/board.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
-import { neededRedisUrl } from "../local/redis.ts";
+import { requireRedisUrl } from "../local/redis.ts";
 
 const HELP = `
 Examples:
@@ -34,7 +34,7 @@ interface BoardFlags extends Required<Pick<BoardOptions, "host" | "port">> {
 async function board(context: CommandContext, flags: BoardFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
   const { prefix } = config;
-  const redisUrl = neededRedisUrl(config, "the board shows the queue of a Redis");
+  const redisUrl = requireRedisUrl(config, "the board shows the queue of a Redis");
   const { host, port, hostName: hostNames } = flags;
   const server = createBoard({ redisUrl, prefix, host, port, hostNames, clock, logger });
   try {

@@ -10,7 +10,7 @@ import { repair, repairedOf } from "../doctor/fix.ts";
 import { measure } from "../doctor/measure.ts";
 import { DoctorReport, type Repaired, renderReport } from "../doctor/report.ts";
 import { createDisposables } from "../local/disposables.ts";
-import { askRedis, neededRedisUrl, noRedisAt } from "../local/redis.ts";
+import { askRedis, redisError, requireRedisUrl } from "../local/redis.ts";
 import { openBash } from "../local/service.ts";
 import { pasteable } from "../shell-command.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -64,7 +64,7 @@ interface DoctorFlags {
  */
 async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
   const { config, output } = context;
-  const redisUrl = neededRedisUrl(config, "doctor examines the installation on a Redis");
+  const redisUrl = requireRedisUrl(config, "doctor examines the installation on a Redis");
   output.block([output.style("dim", `Examining ${withoutPassword(redisUrl)} …`)]);
   const examined = await examineAt(context, redisUrl, flags.fix).finally(() => output.block([]));
   const measured = flags.measure ? await measure(context) : undefined;
@@ -101,7 +101,7 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
     const facts = await look();
     return { facts, repaired: repairedOf(diagnose(before).findings, diagnose(facts).findings) };
   } catch (error) {
-    throw error instanceof SubagentError ? error : noRedisAt(redisUrl, error);
+    throw error instanceof SubagentError ? error : redisError(redisUrl, error);
   } finally {
     await disposables.close();
   }

@@ -11,7 +11,7 @@ import {
   Scope,
 } from "../../shared/redis/api-keys.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { askInstallation, neededRedisUrl } from "../local/redis.ts";
+import { askInstallation, requireRedisUrl } from "../local/redis.ts";
 import { renderTable } from "../terminal/table.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -140,7 +140,7 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
 }
 
 function onKeys<T>({ config, clock }: CommandContext, work: (keys: ApiKeys) => Promise<T>): Promise<T> {
-  const redisUrl = neededRedisUrl(config, "API keys are stored in the API's Redis");
+  const redisUrl = requireRedisUrl(config, "API keys are stored in the API's Redis");
   return askInstallation(redisUrl, config.prefix, clock, ({ redis, keys }) =>
     work(createApiKeys(redis, keys)),
   );

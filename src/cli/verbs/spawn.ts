@@ -4,7 +4,7 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { agentOptions, type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { modelToAsk } from "../local/client.ts";
+import { defaultModel } from "../local/client.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -94,7 +94,7 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
         `Created, ${plainLine(asked)}, at most ${limits.max_turns} turns a run. It waits: subagent-queue send ${agent_id} "…"`,
       );
     }
-    if (receipt.model === OFFLINE_MODEL && modelToAsk(context.config, acting.workers) === undefined)
+    if (receipt.model === OFFLINE_MODEL && defaultModel(context.config, acting.workers) === undefined)
       output.note(
         "Its model is offline-1, which answers by rule: neither SUBAGENT_MODEL nor a live worker names another.",
       );

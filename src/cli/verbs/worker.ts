@@ -11,7 +11,7 @@ import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { refuseOfflineBeside, refuseOfflineInProduction } from "../local/offline.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
-import { neededRedisUrl, noRedisAt } from "../local/redis.ts";
+import { redisError, requireRedisUrl } from "../local/redis.ts";
 import { modelAnnounced, openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -71,7 +71,7 @@ interface WorkerFlags {
  */
 async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
   const { config, output, signal } = context;
-  const redisUrl = neededRedisUrl(config, "a worker joins the Redis that its producers use");
+  const redisUrl = requireRedisUrl(config, "a worker joins the Redis that its producers use");
   // A process of suspects has the permissions of the worker that started it.
   if (!flags.allowOffline && !flags.isolated) refuseOfflineInProduction(config);
   const disposables = createDisposables();
@@ -185,8 +185,8 @@ async function serveHealth(
 
 /** Adds the address to an error that Redis sent; returns the worker's own errors unchanged. */
 function reasonOf(redisUrl: string, error: unknown): unknown {
-  if (!(error instanceof SubagentError)) return noRedisAt(redisUrl, error);
+  if (!(error instanceof SubagentError)) return redisError(redisUrl, error);
   return error.cause instanceof Error && error.code === "invalid_config"
-    ? noRedisAt(redisUrl, error.cause)
+    ? redisError(redisUrl, error.cause)
     : error;
 }

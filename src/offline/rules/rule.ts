@@ -27,7 +27,7 @@ const FILE_NAME =
 const SEARCHES: ReadonlySet<string> = new Set(["glob", "grep"]);
 
 /** Requests the calls of offered tools, six a turn and none twice; then returns the result of `done` on their results. */
-export function lookUp(task: Task, calls: readonly ToolCall[], done: (steps: Step[]) => Draft): Draft {
+export function lookup(task: Task, calls: readonly ToolCall[], done: (steps: Step[]) => Draft): Draft {
   const keyOf = ({ name, input }: ToolCall) => `${name} ${JSON.stringify(Object.entries(input).sort())}`;
   const made = new Map(task.steps.map((step) => [keyOf(step), step]));
   const open = calls.filter((call) => !made.has(keyOf(call)) && task.offered.has(call.name));

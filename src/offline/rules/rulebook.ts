@@ -19,7 +19,7 @@ const askParent: rule.Rule = {
   matches: (text) => QUESTION.test(text),
   next(task) {
     const question = rule.shorten(QUESTION.exec(task.text)?.[1]?.trim() ?? task.text, 1_000);
-    return rule.lookUp(task, [{ name: "ask_parent", input: { question } }], (steps) =>
+    return rule.lookup(task, [{ name: "ask_parent", input: { question } }], (steps) =>
       steps[0]?.failed === false ? steps[0].output : `I got no answer${rule.failures(steps)}.`,
     );
   },
@@ -29,7 +29,7 @@ const askParent: rule.Rule = {
 const reviewFile: rule.Rule = {
   matches: (text) => /\breview\b/i.test(text) && rule.filesNamedIn(text).length > 0,
   next: (task) =>
-    rule.lookUp(task, rule.filesNamedIn(task.text).slice(0, 6).map(rule.readFile), (steps) => {
+    rule.lookup(task, rule.filesNamedIn(task.text).slice(0, 6).map(rule.readFile), (steps) => {
       const read = steps.filter((step) => !step.failed);
       const findings = read.flatMap((step) => findingsIn(rule.fileOf(step), step.output));
       const unread = steps.filter((step) => step.failed).map(rule.fileOf);
@@ -58,7 +58,7 @@ const writeFile: rule.Rule = {
     const found = contentFor(task, target);
     if (typeof found !== "string") return found;
     const input = { file_path: target, content: found };
-    return rule.lookUp(task, [{ name: "write_file", input }], (steps) => {
+    return rule.lookup(task, [{ name: "write_file", input }], (steps) => {
       if (steps[0]?.failed) return `${target} was not written${rule.failures(steps)}.`;
       return `I wrote ${target} (${Buffer.byteLength(found)} bytes):\n${rule.shorten(found, 500)}`;
     });

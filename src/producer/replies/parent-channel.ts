@@ -28,11 +28,11 @@ export type QuestionEntry = StreamEntry & { entry: Question };
 export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
- * The kind of a wait. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so the waiter
+ * The kind of a wait. `spawnedAtMs`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so the waiter
  * skips earlier entries. For an agent that existed before: `even_if_acked` also accepts a reply that was acked earlier;
  * `only_if_unacked` accepts a reply only if it was unacked when the wait began.
  */
-export type WaitKind = { bornAt: number } | "even_if_acked" | "only_if_unacked";
+export type WaitKind = { spawnedAtMs: number } | "even_if_acked" | "only_if_unacked";
 
 /** The final reply of an agent, reserved for one waiter. */
 export interface Reservation {
@@ -228,7 +228,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       waiting = waiter;
       if (typeof how === "string") parts.check(waiter);
       else {
-        const born = cursorAt(how.bornAt);
+        const born = cursorAt(how.spawnedAtMs);
         waiter.listen(isBehind(before, born) ? born : before);
         parts.look();
       }

@@ -53,9 +53,9 @@ export interface CallbackSender {
   stop(): Promise<void>;
 }
 
-const LOOK_MS = 1_000;
+const CHECK_MS = 1_000;
 /** Maximum interval at which a running agent is checked, ms: with 30,000 agents it costs 3,000 checks a second. */
-const LONGEST_LOOK_MS = 10_000;
+const LONGEST_CHECK_MS = 10_000;
 const RETRY_MS = 30_000;
 const ANSWER_MS = 15_000;
 const MOST_REQUESTS = 64;
@@ -86,7 +86,7 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
     await lookThrough({ ...options, clock }, { token, requests, signal }).catch((error: unknown) =>
       logger?.debug({ problem: messageOf(error) }, "Callbacks could not be looked at; again soon"),
     );
-    await clock.sleep(LOOK_MS, signal);
+    await clock.sleep(CHECK_MS, signal);
   }
   await Promise.all(requests);
   // If this fails, the turn expires.
@@ -119,7 +119,7 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
     const told = ended.splice(0, MOST_REQUESTS - requests.size);
     const postponed = [
       ...that("at_work").map(({ agent, ageMs }) => ({ agent, inMs: pauseAt(ageMs) })),
-      ...ended.map(({ agent }) => ({ agent, inMs: LOOK_MS })),
+      ...ended.map(({ agent }) => ({ agent, inMs: CHECK_MS })),
       ...told.map(({ agent }) => ({ agent, inMs: TOLD_WITHIN_MS })),
     ];
     await read(() => callbacks.forget(that("unknown").map(({ agent }) => agent)));
@@ -137,7 +137,7 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
 
 /** Returns the interval for checking a running agent: a tenth of its age, at most 10 s. A callback is late by at most that. */
 function pauseAt(ageMs: number): number {
-  return Math.min(LONGEST_LOOK_MS, Math.max(LOOK_MS, ageMs / 10));
+  return Math.min(LONGEST_CHECK_MS, Math.max(CHECK_MS, ageMs / 10));
 }
 
 /** Sends the callback of one agent, or postpones its note. */

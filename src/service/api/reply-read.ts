@@ -113,7 +113,7 @@ export async function ackReplies(
 }
 
 /** Facts from an agent's record: the entry of its last run's reply, and the cursor after which its other entries are. */
-interface Whereabouts {
+interface AgentPosition {
   kept: StreamEntry | undefined;
   from: string;
 }
@@ -157,8 +157,8 @@ async function whereabouts(
   { call, store }: ClientResources,
   parent: ParentAddress,
   ids: ReadonlySet<string>,
-): Promise<ReadonlyMap<string, Whereabouts>> {
-  const found = new Map<string, Whereabouts>();
+): Promise<ReadonlyMap<string, AgentPosition>> {
+  const found = new Map<string, AgentPosition>();
   const find = async (uid: string) => {
     const record = await store.record(agentOf(parent, uid));
     if (record) found.set(uid, { kept: keptReply(record), from: cursorAt(record.created_at) });

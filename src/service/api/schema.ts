@@ -16,7 +16,7 @@ import {
   EndedReason,
   InForce,
   ProviderWait,
-  SeenStatus,
+  VisibleStatus,
 } from "../../shared/protocol/agent.ts";
 import { Usage } from "../../shared/protocol/content.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
@@ -47,7 +47,7 @@ type FieldsOf<View> = { [Name in keyof View]-?: z.ZodType<View[Name] | undefined
 export const Agent: z.ZodType<AgentView> = z.object({
   agent_id,
   name: z.string(),
-  status: SeenStatus,
+  status: VisibleStatus,
   created_at: z.string(),
   ended_reason: EndedReason.optional(),
   description: z.string().optional(),

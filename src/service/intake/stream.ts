@@ -84,7 +84,7 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
 async function handle(parts: StreamReaderParts, entry: IntakeEntry): Promise<void> {
   const { stream, logger } = parts;
   try {
-    await becomeSomething(parts, entry);
+    await processEntry(parts, entry);
     await stream.done(entry.id);
   } catch (error) {
     logger.warn(
@@ -103,7 +103,7 @@ function mayTryAgain(error: unknown, { id, deliveries }: IntakeEntry, clock: Clo
 }
 
 /** Turns an entry into a running agent, a job that waits for room, or a refusal. Rejects with an error that may be retried. */
-async function becomeSomething(
+async function processEntry(
   { stream, client, quota, logger, clock }: StreamReaderParts,
   entry: IntakeEntry,
 ): Promise<void> {

@@ -54,7 +54,7 @@ export async function pushParent(
   const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
   if (!webhook || webhook.disabled) return { status: "done" };
   const mayGoOn = () => isOurs() && !signal.aborted;
-  const round = await pushAll(parts, { parent, webhook, mayGoOn, isAhead: retryInMs !== undefined });
+  const round = await pushAll(parts, { parent, webhook, mayGoOn, onlyNewer: retryInMs !== undefined });
   // Requests that this process cut off are not failures of the receiver.
   if (!mayGoOn()) return { status: "stopped" };
   const leftMs =
@@ -78,7 +78,7 @@ interface Pushing {
   readonly webhook: StoredWebhook;
   readonly mayGoOn: () => boolean;
   /** Whether to push only entries after the last tried one. */
-  readonly isAhead: boolean;
+  readonly onlyNewer: boolean;
 }
 
 /** The results of a round's requests. `last`: the last tried entry; `isCut`: the round reached a limit, entries may be left. */
@@ -90,13 +90,13 @@ interface Round {
 }
 
 /** Goes through the channel from the end of the last round, then from its beginning up to there. */
-async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, isAhead }: Pushing): Promise<Round> {
+async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, onlyNewer }: Pushing): Promise<Round> {
   const failed: PushAnswer[] = [];
   let [isTaken, sent, last] = [false, 0, webhook.after];
   const { clock } = parts.open;
   const endsAtMs = clock.monotonicMs() + ROUND_MS;
   const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
-  const entries = (isAhead ? entriesBehind : entriesFrom)(parts.open, parent, webhook.after);
+  const entries = (onlyNewer ? entriesBehind : entriesFrom)(parts.open, parent, webhook.after);
   const pushNext = async () => {
     for await (const entry of entries) {
       if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;

@@ -115,7 +115,7 @@ interface Slot {
   /** Monotonic clock, counted from the moment at which the command was sent; 0: not held yet. */
   heldUntilMs: number;
   /** A ring came after the round began. */
-  isAskedAgain: boolean;
+  hasNewRing: boolean;
 }
 
 class Pusher {
@@ -154,7 +154,7 @@ class Pusher {
 
   #ring(member: string): void {
     const slot = this.#slots.get(member);
-    if (slot) slot.isAskedAgain = true;
+    if (slot) slot.hasNewRing = true;
     else this.#wait(member);
     this.#fill();
   }
@@ -191,7 +191,7 @@ class Pusher {
   #begin(member: string, heldUntilMs?: number): void {
     const parent = parentOfMember(member);
     if (!parent || this.#parts.signal.aborted) return;
-    const slot: Slot = { parent, heldUntilMs: heldUntilMs ?? 0, isAskedAgain: false };
+    const slot: Slot = { parent, heldUntilMs: heldUntilMs ?? 0, hasNewRing: false };
     this.#slots.set(member, slot);
     const end = this.#take(slot)
       .catch((error: unknown) => {
@@ -201,7 +201,7 @@ class Pusher {
       .then((next) => {
         this.#slots.delete(member);
         this.#ends.delete(end);
-        if (next !== "none" || slot.isAskedAgain) this.#wait(member);
+        if (next !== "none" || slot.hasNewRing) this.#wait(member);
         // An aborted round begins again at the next check, because Redis may be unavailable.
         if (next === "broken") this.#checkIn(REST_MS);
         else this.#fill();

@@ -16,9 +16,9 @@ export const AgentStatus = z.enum(["idle", "queued", "running", "waiting", "ende
 export type AgentStatus = z.infer<typeof AgentStatus>;
 
 /** State of an agent for its parent. `waiting_for_tools`: queued, and no worker that took its wake has all tools that it names. */
-export const SeenStatus = z.enum([...AgentStatus.options, "waiting_for_tools"]);
-/** See {@link SeenStatus}. */
-export type SeenStatus = z.infer<typeof SeenStatus>;
+export const VisibleStatus = z.enum([...AgentStatus.options, "waiting_for_tools"]);
+/** See {@link VisibleStatus}. */
+export type VisibleStatus = z.infer<typeof VisibleStatus>;
 
 /** Reason why an agent ended. */
 export const EndedReason = z.enum(["completed", "idle", "destroyed", "failed"]);
@@ -287,7 +287,7 @@ export interface AgentRecord extends Omit<z.infer<typeof RecordFields>, "progres
 export interface AgentView {
   agent_id: string;
   name: string;
-  status: SeenStatus;
+  status: VisibleStatus;
   created_at: string;
   ended_reason?: EndedReason;
   description?: string;

@@ -86,12 +86,12 @@ export interface Timing {
   renewMs: number;
   /** Time before the end of the lease at which a worker that could not renew stops its run. */
   leaseMarginMs: number;
-  /** Time after which a sweeper checks a queued agent; it doubles up to `longestLookMs` while the job still waits. */
-  lookMs: number;
-  longestLookMs: number;
+  /** Time after which a sweeper checks a queued agent; it doubles up to `longestCheckMs` while the job still waits. */
+  checkMs: number;
+  longestCheckMs: number;
   /** Maximum age of an unanswered message: it ends its agent then, whatever happened. */
   maxAgeMs: number;
-  /** Maximum time that a run waits for a worker with the tools it names; checked every `longestLookMs` or oftener. */
+  /** Maximum time that a run waits for a worker with the tools it names; checked every `longestCheckMs` or oftener. */
   toolsMs: number;
   /** Lifetime of request keys and message ids. */
   requestTtlMs: number;
@@ -122,8 +122,8 @@ export const TIMING: Timing = {
   leaseMs: 10 * SECOND,
   renewMs: 3 * SECOND,
   leaseMarginMs: 2 * SECOND,
-  lookMs: 10 * SECOND,
-  longestLookMs: 60 * SECOND,
+  checkMs: 10 * SECOND,
+  longestCheckMs: 60 * SECOND,
   maxAgeMs: DAY,
   toolsMs: 600 * SECOND,
   requestTtlMs: DAY,

@@ -199,7 +199,7 @@ export type ImageInput = z.input<typeof ImageInput>;
 export const FilesInput = z
   .array(FileInput)
   .max(ATTACHED_MAX_COUNT)
-  .refine(areApart, "two files have one path, or one stands where another has its directory");
+  .refine(arePathsDisjoint, "two files have one path, or one stands where another has its directory");
 /** The images of one message. */
 export const ImagesInput = z.array(ImageInput).max(ATTACHED_MAX_COUNT);
 
@@ -222,7 +222,7 @@ export function fitTogether({ files = [], images = [] }: AttachmentsInput): bool
 /** Error text for attachments that {@link fitTogether} rejects. */
 export const TOO_MUCH_ATTACHED = `files and images have more than ${ATTACHED_MAX_BYTES / 1024 ** 2} MB together: open a directory to the workers and name its files (from) for more`;
 
-/** Attachments as stored in Redis under {@link attachedTo}. */
+/** Attachments as stored in Redis under {@link attachmentKey}. */
 export const Attached = z.object({
   v: z.literal(1),
   files: z.array(
@@ -245,12 +245,12 @@ export function attachedText({ files = [], images = [] }: Partial<Omit<Attached,
 }
 
 /** Returns the name under which a message's attachments are stored; without a message id, those of the spawn. */
-export function attachedTo(messageId?: string): string {
+export function attachmentKey(messageId?: string): string {
   return messageId === undefined ? "spawn" : `message:${messageId}`;
 }
 
 /** Returns true if no path equals another one or is a directory of it. */
-function areApart(files: readonly { path: string }[]): boolean {
+function arePathsDisjoint(files: readonly { path: string }[]): boolean {
   const paths = new Set(files.map(({ path }) => path));
   return (
     paths.size === files.length &&

@@ -325,7 +325,7 @@ export function toolNameOf(name: string): string {
 }
 
 /** Returns the tools that rules name without a star, by the names that workers use; no tools of an MCP server. */
-export function ruledTools(layers: readonly PermissionRules[]): string[] {
+export function toolsNamedByRules(layers: readonly PermissionRules[]): string[] {
   const rules = layers.flatMap(({ allow = [], deny = [], ask = [] }) => [...allow, ...deny, ...ask]);
   const names = rules.map((rule) => toolNameOf(RULE.exec(rule)?.[1] ?? "*"));
   return [...new Set(names)].filter((name) => !name.includes("*") && !name.startsWith(MCP));

@@ -3,7 +3,7 @@
  * records decide.
  *
  * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of
- *    lease and `lookMs`. If the verb arrives later, the sweeper finds its change at the check set by the old state. On a
+ *    lease and `checkMs`. If the verb arrives later, the sweeper finds its change at the check set by the old state. On a
  *    cluster a spawn and a claim wait for their hint. A release and a settle need not: the check of the lease that they end
  *    is already set.
  * 2. Only a sweeper moves a member later, and only if no caller hinted at it since the sweeper read it.
@@ -47,14 +47,14 @@ export interface NextCheck {
 }
 
 /** Returns the pause before the next check of an agent whose job has waited `waitedMs` since its deadline: 20, 40, then 60 s. */
-export function pauseAfter(waitedMs: number, { lookMs, longestLookMs }: Timing): number {
-  return Math.min(waitedMs + 2 * lookMs, longestLookMs);
+export function pauseAfter(waitedMs: number, { checkMs, longestCheckMs }: Timing): number {
+  return Math.min(waitedMs + 2 * checkMs, longestCheckMs);
 }
 
 /** See the module's header. */
 export interface DeadlineSet {
   /** True if a hint reaches Redis before a verb sent after it. False on a cluster: each node has its own connection. */
-  readonly isAhead: boolean;
+  readonly onlyNewer: boolean;
   /** Makes a sweeper check the agent in `inMs` or earlier. */
   hint(address: AgentAddress, inMs: number): Promise<void>;
   /** Makes a sweeper check in `inMs` whether the parent still holds its lease. */
@@ -69,7 +69,7 @@ export interface DeadlineSet {
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
   return {
-    isAhead: !redis.isCluster,
+    onlyNewer: !redis.isCluster,
     async hint(address, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: deadlineMember(address),

@@ -34,7 +34,7 @@ export const INSTALLATION_VERBS = {
     keys: ["ranked_wakes", "wake_job", "fair_period", "fair_tenant"],
     context: [],
     args: { job_id: text, fair_parent: text },
-    answers: { ranked: { place: int }, gone: {} },
+    answers: { ranked: { position: int }, gone: {} },
   },
   /** Notes that an operator paused the installation, unless a pause is in force; works also when memory is full. */
   pause: {

@@ -34,7 +34,7 @@ const READ_MAX_DEPTH = 1_000;
 const STALLED_CHECK_MS = 5_000;
 /** BullMQ must never fail a job by itself: the job's sub-agent may be running. */
 const NEVER = 1_000_000;
-const IDLE_LOOK_S = 1;
+const IDLE_POLL_S = 1;
 
 /** Outcome of a job. */
 export type JobEnd =
@@ -272,7 +272,7 @@ function openWorker(
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
     maxStalledCount: NEVER,
-    drainDelay: IDLE_LOOK_S,
+    drainDelay: IDLE_POLL_S,
     removeOnComplete: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
     autorun: false,

@@ -92,7 +92,7 @@ export const PARENT_VERBS = {
    */
   orphans: {
     keys: ["parent_lease", "live"],
-    context: ["look_ms", "request_ttl_ms"],
+    context: ["check_ms", "request_ttl_ms"],
     args: {},
     answers: { held: { at: int }, gone: { uids: texts, at: int }, no_agents: {} },
   },

@@ -81,7 +81,7 @@ export interface ProviderLimiter {
 }
 
 /** A run that finds all slots taken asks again after this long: longer than a worker holds its slot for a wait. */
-const NO_PLACE_MS = 2_500;
+const NO_SLOT_MS = 2_500;
 /** Interval at which waiting calls probe the provider, divided by their number. */
 const SPACING_MS = 200;
 /** Longest wait a provider can ask for. */
@@ -106,7 +106,7 @@ export function createProviderLimiter(
       under_way: underWay,
       slot_ms: timing.leaseMs,
       ask_ms: timing.limiterAskMs,
-      no_slot_ms: NO_PLACE_MS,
+      no_slot_ms: NO_SLOT_MS,
       spacing_ms: SPACING_MS,
       quiet_ms: timing.limiterQuietMs,
     });

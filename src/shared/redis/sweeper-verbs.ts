@@ -14,7 +14,7 @@ export const SWEEPER_VERBS = {
    */
   overdue: {
     keys: ["record", "life", "parent_lease"],
-    context: ["version", "look_ms", "tools_ms"],
+    context: ["version", "check_ms", "tools_ms"],
     args: {},
     answers: {
       not_due: { deadline: int },
@@ -34,7 +34,7 @@ export const SWEEPER_VERBS = {
   /** Replaces a wake that no worker will take; call it after a hint to the deadline set. Add the job of the new wake. */
   requeue: {
     keys: ["record"],
-    context: ["look_ms"],
+    context: ["check_ms"],
     args: { expected_wake: int },
     answers: { wake: { wake: int }, not_due: {} },
   },

@@ -105,7 +105,7 @@ export const AGENT_VERBS = {
       "registry_ttl_ms",
       "max_live",
       "version",
-      "look_ms",
+      "check_ms",
       "max_age_ms",
       "entry_overhead",
     ],
@@ -159,7 +159,7 @@ export const AGENT_VERBS = {
    */
   send: {
     keys: ["record", "inbox", "attachments", "life", "message", "registry"],
-    context: [...INBOX_BOUNDS, "request_ttl_ms", "look_ms", "max_age_ms", "registry_ttl_ms"],
+    context: [...INBOX_BOUNDS, "request_ttl_ms", "check_ms", "max_age_ms", "registry_ttl_ms"],
     args: {
       /** {@link InboxMessage} as JSON. */
       payload: text,
@@ -259,7 +259,7 @@ export const AGENT_VERBS = {
   /** The holder hands the agent back; no claim before `delay_ms` from now. Add the job with that delay. */
   release: {
     keys: ["record", "timeline", "history", "watching"],
-    context: ["look_ms", "events_channel"],
+    context: ["check_ms", "events_channel"],
     args: {
       epoch: int,
       delay_ms: int,
@@ -306,7 +306,7 @@ export const AGENT_VERBS = {
    */
   answer: {
     keys: ["record", "log"],
-    context: ["look_ms", "max_log_bytes", "entry_overhead"],
+    context: ["check_ms", "max_log_bytes", "entry_overhead"],
     args: {
       authority: word("parent", "sweeper"),
       question_id: text,
@@ -335,7 +335,7 @@ export const AGENT_VERBS = {
     context: [
       ...COMMIT_CONTEXT,
       "uid",
-      "look_ms",
+      "check_ms",
       "default_idle_ms",
       "registry_ttl_ms",
       "usage_ttl_ms",
@@ -373,7 +373,7 @@ export const AGENT_VERBS = {
   /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: of a run that is queued. */
   finish: {
     keys: ["record", "parent_lease"],
-    context: ["look_ms"],
+    context: ["check_ms"],
     args: {
       /** From a sweeper, for an agent whose parent is gone; `not_due`: it came back. */ orphaned:
         optional(flag),

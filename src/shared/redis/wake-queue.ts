@@ -15,7 +15,7 @@ import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** Longest delay of a wake that a worker returned because it can do nothing for its agent. */
-export const LONGEST_REST_MS = 10_000;
+export const LONGEST_RETURN_DELAY_MS = 10_000;
 /** Factor of BullMQ's scores: the score of a delayed job is its time in epoch ms, times this. */
 export const DELAYED_SCORE = 0x1000;
 /** Last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
@@ -111,7 +111,7 @@ async function isHandedBack(redis: RedisClient, keys: Keys, id: string): Promise
 }
 
 function isSoon(delayedUntil: string | null, nowMs: number): boolean {
-  return delayedUntil !== null && Number(delayedUntil) / DELAYED_SCORE <= nowMs + LONGEST_REST_MS;
+  return delayedUntil !== null && Number(delayedUntil) / DELAYED_SCORE <= nowMs + LONGEST_RETURN_DELAY_MS;
 }
 
 type WakeJobs = Queue<Wake, unknown, string>;

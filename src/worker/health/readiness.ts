@@ -49,7 +49,7 @@ export interface ReadinessWatch {
   stop(): void;
 }
 
-const LOOK_EVERY_MS = 2_000;
+const POLL_EVERY_MS = 2_000;
 const PROBE_MS = 1_000;
 
 /** Creates a watch, not started. */
@@ -77,7 +77,7 @@ export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch 
   };
   const look = () => {
     void judge();
-    timer = clock.timeout(LOOK_EVERY_MS, look);
+    timer = clock.timeout(POLL_EVERY_MS, look);
   };
   return {
     now: judge,

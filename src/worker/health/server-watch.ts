@@ -11,9 +11,9 @@ import type { Logger } from "../../shared/logger.ts";
 import { type RedisClient, whenAccepted } from "../../shared/redis/connection/connection.ts";
 import { checkServers, refusalOf, type ServersReport } from "../../shared/redis/connection/server-check.ts";
 
-const LOOK_EVERY_MS = 5_000;
+const POLL_EVERY_MS = 5_000;
 /** Time for which the result of a check is valid. */
-const FRESH_MS = 2 * LOOK_EVERY_MS;
+const FRESH_MS = 2 * POLL_EVERY_MS;
 const TRY_AGAIN_MS = 1_000;
 
 /** See the module's header. */
@@ -54,7 +54,7 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
       logger.debug({ problem: messageOf(error) }, "Redis not looked at"),
     );
     looking = false;
-    const nextMs = seen().reasons.length > 0 ? TRY_AGAIN_MS : LOOK_EVERY_MS;
+    const nextMs = seen().reasons.length > 0 ? TRY_AGAIN_MS : POLL_EVERY_MS;
     if (!stopping.signal.aborted) timer = clock.timeout(nextMs, lookAgain);
   };
   return {
@@ -67,7 +67,7 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
         if (report && report.role !== "replica") {
           warnOf(report, logger);
           redis.on("ready", lookAgain);
-          timer = clock.timeout(LOOK_EVERY_MS, lookAgain);
+          timer = clock.timeout(POLL_EVERY_MS, lookAgain);
           return;
         }
         if (report && attempt === 0)

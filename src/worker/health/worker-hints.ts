@@ -16,7 +16,7 @@ import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import { GIVE_RIGHTS } from "../../shared/redis/connection/server-check.ts";
 import type { LeaseKeeper } from "../run/lease.ts";
 
-const DEAF_CHECK_MS = 500;
+const DISCONNECTED_CHECK_MS = 500;
 /** Prefix of a hint about a provider's limiter; every other hint is the uid of an agent. */
 const LIMITER_HINT = "limiter ";
 
@@ -71,17 +71,17 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
     timer?.cancel();
     askAboutAll();
   };
-  const askWhileDeaf = () => {
+  const checkWhileDisconnected = () => {
     timer?.cancel();
     if (hears || stopped) return;
-    timer = clock.timeout(DEAF_CHECK_MS, askWhileDeaf);
+    timer = clock.timeout(DISCONNECTED_CHECK_MS, checkWhileDisconnected);
     askAboutAll();
   };
   redis.on("message", (_channel: string, hint: string) => applyHint(hint, options));
   redis.on("ready", () => void listen().catch(() => {}));
   redis.on("close", () => {
     hears = false;
-    askWhileDeaf();
+    checkWhileDisconnected();
   });
   return {
     async start() {

@@ -18,7 +18,7 @@ import type { LogEntry } from "./log.ts";
 import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
 
 /** Number of useless paid calls in a row that ends the run. */
-const MOST_BARREN_CALLS = 5;
+const MAX_USELESS_CALLS = 5;
 /** Error sentence of the reply after that. */
 export const PAID_IN_VAIN = "Five paid model calls in a row brought nothing that could be used.";
 
@@ -128,7 +128,7 @@ export class RunState {
   #lastRun: number | undefined;
   /** Highest number of a message that was sent, tried or paid for. */
   #lastUsed = -1;
-  #barrenCalls = 0;
+  #uselessCalls = 0;
   #barrenBefore = 0;
   #refusedCalls = 0;
   /** Entries after a gap in the log, by message. */
@@ -150,7 +150,7 @@ export class RunState {
 
   /** True if too many paid calls in a row brought nothing. */
   get hasWastedTooManyCalls(): boolean {
-    return this.#barrenCalls >= MOST_BARREN_CALLS;
+    return this.#uselessCalls >= MAX_USELESS_CALLS;
   }
 
   /** True if the log takes no further turn. */
@@ -260,8 +260,8 @@ export class RunState {
     this.verdict = undefined;
     this.failure = undefined;
     this.unsummedAtMessage = Number.POSITIVE_INFINITY;
-    this.#barrenBefore = this.#barrenCalls;
-    this.#barrenCalls = 0;
+    this.#barrenBefore = this.#uselessCalls;
+    this.#uselessCalls = 0;
     this.#refusedCalls = 0;
   }
 
@@ -305,7 +305,7 @@ export class RunState {
   /** Counts a refused call. An answer whose calls were all refused was paid for in vain. */
   #refuse(): void {
     this.#refusedCalls += 1;
-    if (this.#refusedCalls === this.last?.calls.length) this.#barrenCalls = this.#barrenBefore + 1;
+    if (this.#refusedCalls === this.last?.calls.length) this.#uselessCalls = this.#barrenBefore + 1;
   }
 
   #judge({ message, value }: Entry<"verdict">): boolean {
@@ -366,7 +366,7 @@ export class RunState {
     this.tally.spend(value.usage, value.cost_usd);
     if (value.cut_off) return true;
     this.paidCalls += 1;
-    this.#barrenCalls += 1;
+    this.#uselessCalls += 1;
     this.unsummedAtMessage = Math.min(this.unsummedAtMessage, value.sums_up ?? this.unsummedAtMessage);
     return true;
   }

@@ -3,7 +3,7 @@
  * adds the message, with its images, to the log. After a crash in between, the same files are written once more.
  */
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
-import { type Attached, attachedTo, type InboxMessage } from "../../shared/protocol/message.ts";
+import { type Attached, attachmentKey, type InboxMessage } from "../../shared/protocol/message.ts";
 import { newDelivery, newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { writeParentFiles } from "../tools/parent-files.ts";
@@ -51,8 +51,8 @@ async function takeAttachments(
 ): Promise<Delivery> {
   const isFirst = session.state.inboxRead === 0 && session.record.spec.attached === true;
   const names = messages.map(({ attached, message_id }, i) => [
-    ...(i === 0 && isFirst ? [attachedTo()] : []),
-    ...(attached ? [attachedTo(message_id)] : []),
+    ...(i === 0 && isFirst ? [attachmentKey()] : []),
+    ...(attached ? [attachmentKey(message_id)] : []),
   ]);
   const attached = names.flat();
   if (attached.length === 0) return { messages: messages.map(plain), attached };

@@ -264,7 +264,7 @@ export async function releaseAgent(
   { name = address.uid, ...release }: VerbInput<"release"> & { name?: string | undefined },
 ): Promise<RunOutcome & { status: "lost" | "released" }> {
   const answer = await withDeadlineHint(
-    () => deadlines.hint(address, release.delay_ms + store.timing.lookMs),
+    () => deadlines.hint(address, release.delay_ms + store.timing.checkMs),
     () => store.release(address, release),
     { logger, uid: address.uid },
   );

@@ -88,7 +88,7 @@ export class ProviderLimit {
   /** Asks if the run of `lease` may call with the limiter `name`; answers synchronously if nothing is wrong. */
   enter(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
     if (!this.#isHealthy(name)) return this.#ask(name, lease);
-    return { status: "open", leave: (outcome) => this.#leaveHealthy(name, lease, outcome) };
+    return { status: "open", leave: (outcome) => this.#releaseHealthy(name, lease, outcome) };
   }
 
   #isHealthy(name: string): boolean {
@@ -134,8 +134,8 @@ export class ProviderLimit {
   }
 
   /** A call through a healthy limiter reports only a limit or a refusal. */
-  #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<FailureScope> | FailureScope {
-    const how = leaveOf(outcome);
+  #releaseHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<FailureScope> | FailureScope {
+    const how = releaseOf(outcome);
     if (how.outcome !== "limited" && how.outcome !== "denied") return "own";
     return this.#tell(name, lease, UNASKED, how);
   }
@@ -156,7 +156,7 @@ export class ProviderLimit {
       status: "open",
       leave: (outcome) => {
         renewal?.cancel();
-        const how = leaveOf(outcome);
+        const how = releaseOf(outcome);
         if (how.outcome === "limited" || how.outcome === "denied")
           return this.#tell(name, lease, admission, how);
         // Nothing waits for it: the bought answer is committed first.
@@ -205,7 +205,7 @@ export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): Limi
   return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";
 }
 
-function leaveOf(outcome: CallOutcome): LimiterRelease {
+function releaseOf(outcome: CallOutcome): LimiterRelease {
   if (outcome.status !== "failed")
     return { outcome: outcome.status === "answer" ? "ok" : "neutral", reason: outcome.status };
   const { failure } = outcome;

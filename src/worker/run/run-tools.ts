@@ -22,7 +22,7 @@ const UNANSWERED = "Your parent asked you to report before it answered.";
 const INTERRUPTED =
   "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";
 /** Longest wait of a result for those of the other calls; then it is committed without them. */
-const TOGETHER_MS = 50;
+const BATCH_WAIT_MS = 50;
 
 type ToolStep = Extract<Step, { do: "run_tools" }>;
 
@@ -37,11 +37,11 @@ export async function runTools(
   session.add(step.calls.map((call) => openingEntry(step.message, call)));
   for (const call of performed)
     session.tell({ type: "tool_started", turn: step.turn, tool_use_id: call.id, tool: call.name });
-  const areToCome = performed.length > 0;
-  const begun = areToCome ? undefined : announceCall(session);
+  const hasRunningCalls = performed.length > 0;
+  const begun = hasRunningCalls ? undefined : announceCall(session);
   const marked = await session.commit({ results: performed.length, begun });
   if (marked !== "committed") return marked === "lost" ? "lost" : undefined;
-  if (!areToCome) return undefined;
+  if (!hasRunningCalls) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
   const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
   const results = new ResultCommitter(context, session, performed.length);
@@ -99,20 +99,20 @@ async function performCall(
 ): Promise<Result | undefined> {
   const { lease, equipment } = session;
   if (!lease.isLive()) return undefined;
-  let said: string | undefined;
+  let interimText: string | undefined;
   let isOver = false;
-  let lateWords = 0;
+  let lateMessages = 0;
   const caller = callerOf(session, call, (text) => {
     // No error is thrown: thrown in a tool's timer, it would end the process.
     if (isOver) {
-      lateWords += 1;
-      if (lateWords === 1) context.logger.warn({ uid: session.address.uid, tool: call.name }, TOO_LATE);
+      lateMessages += 1;
+      if (lateMessages === 1) context.logger.warn({ uid: session.address.uid, tool: call.name }, TOO_LATE);
       return;
     }
-    const message = interimWith(said, text);
-    if (said === undefined && !session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN))
+    const message = interimWith(interimText, text);
+    if (interimText === undefined && !session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN))
       throw new ToolFailure(NO_INTERIM_LEFT);
-    said = message;
+    interimText = message;
   });
   const tool = equipment.tools.get(call.name);
   const { id, name } = call;
@@ -133,10 +133,10 @@ async function performCall(
     duration_ms: Math.round(durationMs),
   });
   const entry = newResult(step.message, call.id, content, { isError, isDenied, durationMs });
-  if (isError || said === undefined) return { entry, interim: undefined };
+  if (isError || interimText === undefined) return { entry, interim: undefined };
   // A provider may give the same id to calls of several turns.
   const messageId = `${session.address.uid}.${session.record.run}.${entryKey.call(step.message, call.id)}`;
-  return { entry, interim: { id: messageId, body: withoutSecrets(said) } };
+  return { entry, interim: { id: messageId, body: withoutSecrets(interimText) } };
 }
 
 function callerOf(
@@ -196,7 +196,7 @@ class ResultCommitter {
     if (result) this.#ready.push(result);
     if (this.#left === 0) this.#end();
     else if (this.#ready.length > 0)
-      this.#timer ??= this.#context.toolTimers.timeout(TOGETHER_MS, () => {
+      this.#timer ??= this.#context.toolTimers.timeout(BATCH_WAIT_MS, () => {
         this.#timer = undefined;
         this.#commit();
       });

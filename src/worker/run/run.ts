@@ -60,7 +60,8 @@ async function runSteps(context: RunContext, session: Session): Promise<RunOutco
     if (!lease.isLive()) return undefined;
     if (session.isInboxStale) await session.refreshInbox();
     const step = session.next();
-    const isLeaving = context.draining.aborted || (session.equipment.slot.mustYield && step.do !== "settle");
+    const isLeaving =
+      context.draining.aborted || (session.equipment.slot.mustHandBack && step.do !== "settle");
     const end = isLeaving
       ? await releaseBetweenSteps(context, session)
       : await perform(context, session, step);

@@ -234,18 +234,18 @@ export class Session {
   async commit(along: UpcomingPurchase & { interim?: InterimMessage } = {}): Promise<CommitOutcome> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
-    const commitment = this.prepareCommit(false);
-    const { input } = commitment;
-    const update = this.purchase.updateFor(this.state.last, commitment.entriesAfter, along);
+    const prepared = this.prepareCommit(false);
+    const { input } = prepared;
+    const update = this.purchase.updateFor(this.state.last, prepared.entriesAfter, along);
     input.begun = update?.begun;
     input.no_purchase = update?.no_purchase;
     input.interim_id = along.interim?.id;
     input.interim = along.interim?.body;
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
-    if (answer.status === "conflict") return this.adopt(commitment);
-    this.purchase.committed(commitment.entries, update);
-    await this.#acknowledge(commitment);
+    if (answer.status === "conflict") return this.adopt(prepared);
+    this.purchase.committed(prepared.entries, update);
+    await this.#acknowledge(prepared);
     this.applyStatus(answer);
     return "committed";
   }
@@ -283,10 +283,10 @@ export class Session {
   }
 
   /** Called after `settle` has written the commit; `status` if the run continues. Events without an entry are told later. */
-  async settled(commitment: PreparedCommit, status?: HolderStatus): Promise<void> {
-    if (status && commitment.entriesAfter === this.#acknowledged) this.events.unshift(...commitment.events);
-    this.purchase.committed(commitment.entries);
-    await this.#acknowledge(commitment);
+  async settled(prepared: PreparedCommit, status?: HolderStatus): Promise<void> {
+    if (status && prepared.entriesAfter === this.#acknowledged) this.events.unshift(...prepared.events);
+    this.purchase.committed(prepared.entries);
+    await this.#acknowledge(prepared);
     if (status) this.applyStatus(status);
   }
 

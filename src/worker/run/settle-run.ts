@@ -51,7 +51,7 @@ export async function settleRun(
       idle_ms: record.spec.idle_ms,
       ...commitment.input,
     });
-  const hint = () => deadlines.hint(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
+  const hint = () => deadlines.hint(address, Math.min(store.timing.checkMs, record.spec.idle_ms));
   const answer = await (stays ? withDeadlineHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
     await session.settled(commitment, answer);
@@ -130,7 +130,11 @@ async function settleFailed(
   const reason: StopReason = "worker_lost";
   const status = statusOf(reason);
   const record = session?.record ?? AgentRecord.safeParse(Object.fromEntries(claimAnswer?.record ?? [])).data;
-  const body: ReplyBody = { ...(session?.committed ?? cameTo(record, run)), duration_ms: earlierMs, error };
+  const body: ReplyBody = {
+    ...(session?.committed ?? progressAtClaim(record, run)),
+    duration_ms: earlierMs,
+    error,
+  };
   const answer = await store.settle(address, {
     authority: "worker",
     epoch,
@@ -153,7 +157,7 @@ async function settleFailed(
 }
 
 /** Returns the progress of the run when it was claimed. */
-function cameTo(record: AgentRecord | undefined, run: number): ReplyBody {
+function progressAtClaim(record: AgentRecord | undefined, run: number): ReplyBody {
   if (record?.progress) return record.progress;
   const limits = { max_turns: 1, max_tokens: 1, max_duration_ms: 1, ...record?.spec.limits };
   const rules = {

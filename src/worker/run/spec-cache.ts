@@ -9,9 +9,9 @@ import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import {
   FIND_TOOLS,
   type PermissionRules,
-  ruledTools,
   SKILL_TOOL,
   SPAWNING_TOOLS,
+  toolsNamedByRules,
   USE_TOOL,
 } from "../../shared/protocol/permissions.ts";
 import { type PriceOverrides, priceOf } from "../../shared/protocol/usage.ts";
@@ -92,7 +92,7 @@ function warnOfStrayRules(
   { rules: { permissions = [] } }: PreparedSpec,
   { toolbox, logger }: SpecSources,
 ): void {
-  const named = ruledTools(permissions).filter((name) => !ORDINARY.has(name));
+  const named = toolsNamedByRules(permissions).filter((name) => !ORDINARY.has(name));
   const { unknown: tools } = toolbox.resolve(named);
   if (tools.length > 0) logger.warn({ tools }, "Permission rules name tools that this worker does not have");
 }

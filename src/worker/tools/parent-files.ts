@@ -3,7 +3,7 @@
 import { ToolFailure } from "../../shared/errors.ts";
 import { type Attached, REFERENCE_MAX_BYTES } from "../../shared/protocol/message.ts";
 import { openFile, readHead, requireSingleName, writeWhole } from "./files/file.ts";
-import { openPlace } from "./files/open.ts";
+import { openLocation } from "./files/open.ts";
 import { quotePath } from "./files/path.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -40,13 +40,13 @@ export async function writeParentFiles(
  * system, and no file that may hold secrets. Also refuses a file with a second name, because that name might be refused.
  */
 async function readReference(workspace: Workspace, from: string): Promise<Buffer> {
-  const place = await openPlace(workspace, from);
-  const { directory, name } = place;
+  const location = await openLocation(workspace, from);
+  const { directory, name } = location;
   try {
     if (directory.area.kind !== "root") {
       throw new ToolFailure(`${quotePath(from)} is not in a directory that is open to this worker.`);
     }
-    const file = await openFile(place, from);
+    const file = await openFile(location, from);
     try {
       await requireSingleName(directory, name, file.stat, from);
       const bytes = await readHead(file, REFERENCE_MAX_BYTES + 1);

@@ -91,7 +91,7 @@ test("what begins to read or to wait in the moment of the stop ends, too", async
   for (const read of reads) expect(await read).toEqual({ done: true, value: undefined });
   await expect(reservation.wait(1, "even_if_acked")).rejects.toMatchObject(refusal("closed"));
   const late = open.channels.reserve(address, "v");
-  await expect(late.wait(1, { bornAt: 1 })).rejects.toMatchObject(refusal("closed"));
+  await expect(late.wait(1, { spawnedAtMs: 1 })).rejects.toMatchObject(refusal("closed"));
 });
 
 test("a fresh client that is stopped ends what has just begun to read", async () => {

@@ -9,7 +9,7 @@ import type { SubagentError } from "../../../src/shared/errors.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { type Proxy as FaultyProxy, startProxy } from "../../helpers/proxy.ts";
-import { HOLDS_NOTHING_BACK, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { FSYNC_NEVER, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { freePort, type RedisServer } from "../../helpers/redis-server.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { aSecond } from "../../helpers/second.ts";
@@ -50,7 +50,7 @@ interface Scene {
 }
 
 async function scene(): Promise<Scene> {
-  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
   const proxy = await startProxy(server.port);
   const prefix = uniquePrefix();
   const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}`, prefix });

@@ -226,6 +226,6 @@ describe("task", () => {
 });
 
 test("the installation's durations reach the store", async () => {
-  const client = testClient({ timing: { ...TIMING, lookMs: 7 } });
-  expect((await internalsOf(client).open()).store.timing.lookMs).toBe(7);
+  const client = testClient({ timing: { ...TIMING, checkMs: 7 } });
+  expect((await internalsOf(client).open()).store.timing.checkMs).toBe(7);
 });

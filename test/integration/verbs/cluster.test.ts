@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 
 test("a whole life crosses no slot: every script finds all its keys under one hash tag", async () => {
-  const rig = verbRig({ url, timing: { leaseMs: 5, lookMs: 2 } });
+  const rig = verbRig({ url, timing: { leaseMs: 5, checkMs: 2 } });
   await expect(rig.redis.mget("a", "b"), "the server does refuse two slots").rejects.toThrow("CROSSSLOT");
   const { agent, epoch } = await rig.running();
   await rig.deadlines.hint(agent, 0);

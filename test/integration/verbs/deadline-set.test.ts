@@ -124,7 +124,7 @@ test("a member that names no agent is handed out without an address, so that it 
 });
 
 test("a look between a touch and its verb puts the next one off no further than the touch's grace", async () => {
-  const rig = verbRig({ timing: { leaseMs: 20_000, lookMs: 10_000 } });
+  const rig = verbRig({ timing: { leaseMs: 20_000, checkMs: 10_000 } });
   for (const decide of ["move", "forget"] as const) {
     const agent = rig.address();
     await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));
@@ -141,7 +141,7 @@ test("a look between a touch and its verb puts the next one off no further than 
 });
 
 test("when the grace of every touch is over the set remembers nothing of it", async () => {
-  const rig = verbRig({ timing: { lookMs: 2 } });
+  const rig = verbRig({ timing: { checkMs: 2 } });
   const agent = rig.address();
   await rig.deadlines.hint(agent, 0);
   await rig.deadlines.hint(agent, 9_000);
@@ -152,7 +152,7 @@ test("when the grace of every touch is over the set remembers nothing of it", as
 });
 
 test("a decision acted on late is void once the agent was touched, although its score is what it was", async () => {
-  const rig = verbRig({ timing: { lookMs: 2 } });
+  const rig = verbRig({ timing: { checkMs: 2 } });
   const agent = rig.address();
   for (const decide of ["move", "forget"] as const) {
     await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));

@@ -191,9 +191,9 @@ async function allAreWokenAgain(rig: Rig, world: World, scheduler: Scheduler): P
     0,
     ...waiting.map((uid) => Number(world.shot.agents.get(uid)?.record.not_before ?? 0)),
   );
-  const { lookMs, longestLookMs } = rig.store.timing;
-  const longest = longestLookMs + hiddenMs(rig.store);
-  const until = Math.max(await rig.redisNow(), latest + lookMs) + longest;
+  const { checkMs, longestCheckMs } = rig.store.timing;
+  const longest = longestCheckMs + hiddenMs(rig.store);
+  const until = Math.max(await rig.redisNow(), latest + checkMs) + longest;
   while ((await rig.redisNow()) <= until) await scheduler.complete(tick(world), "sweeper");
   await scheduler.complete(tick(world), "sweeper");
   await world.look();
@@ -265,7 +265,7 @@ async function timingOfThisMachine() {
     );
   const callMs = ((await rig.redisNow()) - before) / 20;
   const leaseMs = Math.min(100, Math.max(8, Math.ceil(callMs * 7)));
-  return { leaseMs, lookMs: leaseMs * 2, longestLookMs: leaseMs * 4 };
+  return { leaseMs, checkMs: leaseMs * 2, longestCheckMs: leaseMs * 4 };
 }
 
 test("whatever the order of their calls, the processes keep every promise to every agent", {

@@ -13,7 +13,7 @@ const reachesDeadline = async (rig: Rig, agent: ReturnType<Rig["address"]>) =>
 const PAUSES_MS = [20_000, 40_000, 60_000, 60_000, 60_000];
 
 test("looking changes nothing, whatever the agent's state", async () => {
-  const rig = verbRig({ timing: { leaseMs: 2, lookMs: 2 } });
+  const rig = verbRig({ timing: { leaseMs: 2, checkMs: 2 } });
   const agents = [await rig.spawn({ idleMs: 1 }), await rig.queued(), (await rig.running()).agent];
   const ended = await rig.spawn();
   await rig.store.settle(ended, DESTROY);
@@ -26,7 +26,7 @@ test("looking changes nothing, whatever the agent's state", async () => {
 });
 
 test("an agent of a newer version is never due here, whatever its state: a newer sweeper looks at it", async () => {
-  const rig = verbRig({ timing: { leaseMs: 2, lookMs: 2, maxAgeMs: 1 } });
+  const rig = verbRig({ timing: { leaseMs: 2, checkMs: 2, maxAgeMs: 1 } });
   for (const agent of [await rig.spawn({ idleMs: 1 }), await rig.queued(), (await rig.running()).agent]) {
     await rig.redis.hset(rig.keys.agent(agent).record, "v", "2");
     await rig.redisReaches((await rig.redisNow()) + 5);
@@ -60,7 +60,7 @@ test("a queued agent is due after its look time, a running one after its lease, 
   const patient = verbRig();
   expect(await overdue(patient, await patient.queued())).toBe("not_due");
   expect(await overdue(patient, (await patient.running()).agent)).toBe("not_due");
-  const rig = verbRig({ timing: { leaseMs: 2, lookMs: 2 } });
+  const rig = verbRig({ timing: { leaseMs: 2, checkMs: 2 } });
   const queued = await rig.queued();
   const { agent: running } = await rig.running();
   await reachesDeadline(rig, running);
@@ -85,7 +85,7 @@ test("an answered message has no age: a kept-alive agent is due for nothing but 
 });
 
 test("a lost wake is replaced by one with a new number", async () => {
-  const rig = verbRig({ timing: { lookMs: 3 } });
+  const rig = verbRig({ timing: { checkMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
   expect(await rig.store.requeue(agent, { expected_wake: 1 })).toMatchObject({
@@ -217,7 +217,7 @@ test("a plain read tells of no agent that has more to look after than its job", 
 });
 
 test("of two sweepers that look at one agent one wakes it", async () => {
-  const rig = verbRig({ timing: { lookMs: 3 } });
+  const rig = verbRig({ timing: { checkMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
   const answers = await Promise.all([
@@ -228,7 +228,7 @@ test("of two sweepers that look at one agent one wakes it", async () => {
 });
 
 test("nobody is woken early, nor for a wake that is replaced, nor when idle or ended", async () => {
-  const rig = verbRig({ timing: { lookMs: 2 } });
+  const rig = verbRig({ timing: { checkMs: 2 } });
   const early = await rig.spawn();
   await rig.patient.send(early, sentOf("look"));
   const queued = await rig.queued();
@@ -254,7 +254,7 @@ test("nobody is woken early, nor for a wake that is replaced, nor when idle or e
 });
 
 test("a run whose lease is over is woken at once; then a check waits for the job of its new wake, too", async () => {
-  const rig = verbRig({ timing: { leaseMs: 3, lookMs: 200 } });
+  const rig = verbRig({ timing: { leaseMs: 3, checkMs: 200 } });
   const { agent } = await rig.running();
   await reachesDeadline(rig, agent);
   expect(await overdue(rig, agent)).toBe("lease_over");

@@ -1,4 +1,4 @@
-/** A parent's lease in Redis: noted when it is over, lapsed `look_ms` later, and decided anew inside each verb. */
+/** A parent's lease in Redis: noted when it is over, lapsed `check_ms` later, and decided anew inside each verb. */
 import { expect, test } from "vitest";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
@@ -30,8 +30,8 @@ async function followerOf(rig: Rig, on_parent_gone: "finish" | "destroy"): Promi
 const lease = ({ keys, parent }: Rig) => keys.parent(parent).lease;
 /** The lease is over, and a sweeper noted it so long ago. */
 const lapse = async (rig: Rig) => {
-  const { lookMs } = rig.store.timing;
-  await rig.redis.hset(lease(rig), { held_until: 1, lapsed_at: (await rig.redisNow()) - lookMs });
+  const { checkMs } = rig.store.timing;
+  await rig.redis.hset(lease(rig), { held_until: 1, lapsed_at: (await rig.redisNow()) - checkMs });
 };
 
 test("a lease that is over is noted first, and lapses a look later; until then nothing follows", async () => {
@@ -43,7 +43,7 @@ test("a lease that is over is noted first, and lapses a look later; until then n
   const before = await rig.redisNow();
   const noted = await rig.store.orphans(agent);
   expect(noted).toMatchObject({ status: "held" });
-  expect(noted.status === "held" && noted.at).toBeGreaterThanOrEqual(before + rig.store.timing.lookMs);
+  expect(noted.status === "held" && noted.at).toBeGreaterThanOrEqual(before + rig.store.timing.checkMs);
   expect(await rig.store.orphans(agent)).toEqual(noted);
   expect((await rig.store.overdue(agent)).status).toBe("not_due");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("not_due");

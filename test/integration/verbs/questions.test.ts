@@ -121,7 +121,7 @@ test("the last answer queues the agent with a new wake, and its next run goes on
   expect(last).toMatchObject({ status: "queued", run: 1, wake: 2 });
   const raw = await rig.raw(agent);
   expect(raw).toMatchObject({ status: "queued", wake: "2", running_ms: "5", epoch: `${epoch}` });
-  expect(Number(raw.deadline)).toBeGreaterThanOrEqual(beforeMs + rig.store.timing.lookMs);
+  expect(Number(raw.deadline)).toBeGreaterThanOrEqual(beforeMs + rig.store.timing.checkMs);
   expect(raw).not.toHaveProperty("questions");
   expect(JSON.parse((await logOf(rig, agent))["1/b/result"] ?? "")).toEqual({
     v: 1,
@@ -131,7 +131,7 @@ test("the last answer queues the agent with a new wake, and its next run goes on
 });
 
 test("the first answer stands, be it the parent's or the default", async () => {
-  const rig = verbRig({ timing: { lookMs: 60_000 } });
+  const rig = verbRig({ timing: { checkMs: 60_000 } });
   const { agent } = await rig.waiting(["a", "b"], 1);
   await rig.redisReaches((await rig.redisNow()) + 3);
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "answer_due" });
@@ -149,7 +149,7 @@ test("the first answer stands, be it the parent's or the default", async () => {
 });
 
 test("an answer that stands while its question is still open is carried through by the next one, whoever gives it", async () => {
-  const rig = verbRig({ timing: { lookMs: 60_000 } });
+  const rig = verbRig({ timing: { checkMs: 60_000 } });
   // A command that failed behind the write into the log left it so.
   const halfDone = async (ids: readonly string[]) => {
     const { agent } = await rig.waiting([...ids]);
@@ -232,7 +232,7 @@ test("destroy ends an agent that waits, with what its run came to", async () => 
 test.for(["{", "5", "[5]"])(
   "where the questions read %s none is open: an answer is told so, by whomever",
   async (text) => {
-    const rig = verbRig({ timing: { lookMs: 60_000 } });
+    const rig = verbRig({ timing: { checkMs: 60_000 } });
     const { agent } = await rig.waiting(["a", "b"], 1);
     await rig.redis.hset(rig.keys.agent(agent).record, "questions", text);
     await rig.redisReaches((await rig.redisNow()) + 3);

@@ -22,7 +22,7 @@ interface Resent {
   /** The words of the two answers. */
   answers: [first: string, second: string];
 }
-const SHORT = { timing: { leaseMs: 10_000, lookMs: 2 } };
+const SHORT = { timing: { leaseMs: 10_000, checkMs: 2 } };
 const spawnInput = {
   request_key: "key-1",
   digest: "d",

@@ -5,7 +5,7 @@ import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const ROUNDS = 16;
 const LOOKS = 5;
-const LOOK_MS = 10_000;
+const CHECK_MS = 10_000;
 const EXIT_MS = 10_000;
 
 const uses = (name: string, input: Record<string, unknown>) => ({ type: "tool_use" as const, name, input });
@@ -26,7 +26,7 @@ test("while evil globs and expressions are searched with, /healthz answers, and 
   const agent = await stage.task("search");
   await stage.recordWhere(agent, ({ progress }) => progress?.turns === 2);
   for (let look = 0; look < LOOKS; look++) {
-    const answer = await fetch(`${health}/healthz`, { signal: AbortSignal.timeout(LOOK_MS) });
+    const answer = await fetch(`${health}/healthz`, { signal: AbortSignal.timeout(CHECK_MS) });
     expect(answer.status).toBe(200);
     await answer.text();
   }

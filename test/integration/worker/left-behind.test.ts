@@ -38,7 +38,7 @@ async function openScene() {
     content: [{ type: "tool_use" as const, name: "lookup", input: { n } }],
   }));
   // Sweepers forget an ended agent at their next look.
-  const timing = { ...TIMING, lookMs: 1_000, leaseMs: 1_000, renewMs: 300, leaseMarginMs: 200 };
+  const timing = { ...TIMING, checkMs: 1_000, leaseMs: 1_000, renewMs: 300, leaseMarginMs: 200 };
   const scenario = { turns: [...asks, { content: [{ type: "text" as const, text: SUMMARY }] }] };
   const installation = await openStage({ redis: { url: redisUrl }, timing, scenario });
   await installation.startWorker({ tools: [lookup] });

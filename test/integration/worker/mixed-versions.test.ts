@@ -98,7 +98,7 @@ test("a newer version's wake is never failed; an agent that this version can run
   const installation = await openStage({ scenario, timing: SHORT_TIMING });
   const queue = queueOf(installation);
   const agent = await waiting(installation, {});
-  await installation.deadlines.hint(agent, SHORT_TIMING.lookMs);
+  await installation.deadlines.hint(agent, SHORT_TIMING.checkMs);
   await queue.add(agent.agentId, { ...wakeFor(agent), v: 2, shard: 7 }, { jobId: `${agent.uid}.1` });
   await installation.startWorker();
   await takenAtLeast(queue, `${agent.uid}.1`, 2);

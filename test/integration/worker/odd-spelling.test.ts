@@ -47,7 +47,7 @@ test.each([
     const { store, deadlines, wakes } = installation;
     await installation.startWorker();
     const agent = await installation.spawn({ keep_alive: true });
-    await deadlines.hint(agent, store.timing.lookMs);
+    await deadlines.hint(agent, store.timing.checkMs);
     const payload = JSON.stringify({ v: 1, message_id: "m-1", text });
     const answer = await store.send(agent, { message_id: "m-1", payload, digest: "" });
     if (answer.status === "queued") await wakes.add(wakeOf(agent, agent.agentId, answer.wake));

@@ -9,7 +9,7 @@ import { createPause } from "../../../src/shared/redis/pause.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { latch } from "../../helpers/latch.ts";
-import { HOLDS_NOTHING_BACK, redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
+import { FSYNC_NEVER, redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage, type StageOptions } from "../../stage/stage.ts";
 
@@ -115,7 +115,7 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
   const isChecked = async (agent: Agent) => {
     const nextCheck = await installation.redis.zscore(installation.keys.deadlines, deadlineMember(agent));
     // The first check comes within a tick of the deadline, and sets the next one within the longest look from then on.
-    return Number(nextCheck) >= (await installation.record(agent)).deadline + 2 * SHORT_TIMING.longestLookMs;
+    return Number(nextCheck) >= (await installation.record(agent)).deadline + 2 * SHORT_TIMING.longestCheckMs;
   };
   await until(async () => (await Promise.all(agents.map(isChecked))).every((isTwice) => isTwice), {
     what: "two checks of every run",
@@ -130,7 +130,7 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
 });
 
 test("a pause outlives Redis, where Redis keeps what it is told", async () => {
-  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
   const installation = await opened({ redis: server, latencyMs: 50 });
   await installation.startWorker();
   await installation.pause.pause("night");

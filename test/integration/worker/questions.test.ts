@@ -5,7 +5,7 @@ import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
+import { FSYNC_NEVER, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, LONG_TIMING, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
@@ -305,7 +305,7 @@ test.for([
 ] as const)(
   "a question outlives everybody, a killed Redis included, and gets %s",
   async ([what, answerMs]) => {
-    const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+    const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
     const installation = await openStage({
       redis: server,
       scenario: asking(ask("Which?", "none")),

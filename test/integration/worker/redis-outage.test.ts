@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { startProxy } from "../../helpers/proxy.ts";
-import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
+import { FSYNC_NEVER, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
@@ -17,7 +17,7 @@ test.for([
   ["shorter", SHORT_TIMING.leaseMs / 5],
   ["longer", SHORT_TIMING.leaseMs * 2],
 ] as const)("runs go on after an outage %s than their lease, by the same process", async ([, downMs]) => {
-  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
   const installation = await openStage({
     redis: server,
     scenario,

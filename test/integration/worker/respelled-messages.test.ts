@@ -79,7 +79,7 @@ test(`${PAYLOADS} spellings of valid messages: each is read once, and no run spi
       const messageId = pick([`m-${i}`, `m.${i}:x_`, `${i}`]);
       const payload = respelled(messageId, pick(TEXTS));
       expect(JSON.parse(payload)).toMatchObject({ v: 1, message_id: messageId });
-      await deadlines.hint(agent, store.timing.lookMs);
+      await deadlines.hint(agent, store.timing.checkMs);
       const answer = await store.send(agent, { message_id: messageId, payload, digest: "" });
       expect(answer.status, payload).toBe("queued");
       if (answer.status === "queued") await wakes.add(wakeOf(agent, agent.agentId, answer.wake));

@@ -98,7 +98,7 @@ function equipmentOf(
   proofs: { count: number },
 ) {
   const slot = {
-    mustYield: false,
+    mustHandBack: false,
     isolate: async () => false,
     endIsolation() {
       proofs.count += 1;

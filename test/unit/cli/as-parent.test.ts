@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { inTermsOf } from "../../../src/cli/as-parent.ts";
+import { rewordError } from "../../../src/cli/as-parent.ts";
 import { type ErrorCode, messageOf, SubagentError } from "../../../src/shared/errors.ts";
 
 const unknown = (field: string) =>
   new SubagentError("outcome_unknown", `It is unknown: the same call with ${field} "k1" is safe.`, {
     [field]: "k1",
   });
-const said = (verb: string, error: unknown) => messageOf(inTermsOf(verb, error, "planner-7"));
+const said = (verb: string, error: unknown) => messageOf(rewordError(verb, error, "planner-7"));
 
 test.each([
   ["send", "message_id", "--message-id"],
@@ -20,16 +20,16 @@ test.each([
 });
 
 test("code and details stay; what says no such thing stays as it is", () => {
-  expect(inTermsOf("send", unknown("message_id"), "p")).toMatchObject({
+  expect(rewordError("send", unknown("message_id"), "p")).toMatchObject({
     code: "outcome_unknown",
     details: { message_id: "k1" },
   });
   for (const code of ["conflict", "redis_unavailable"] satisfies ErrorCode[]) {
     const error = new SubagentError(code, 'with message_id "k1" of This parent');
-    expect(inTermsOf("send", error, "p")).toBe(error);
+    expect(rewordError("send", error, "p")).toBe(error);
   }
   const other = new Error("x");
-  expect(inTermsOf("send", other, "p")).toBe(other);
+  expect(rewordError("send", other, "p")).toBe(other);
 });
 
 test("a parent that does not know the agent is named, and how to be another", () => {

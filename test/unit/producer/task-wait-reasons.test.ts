@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import {
-  LOOK_MS,
+  CHECK_MS,
   type TaskWait,
   type TaskWaitParts,
   watchTaskWaits,
@@ -58,7 +58,7 @@ function scene() {
       isAway = now;
     },
     async look() {
-      clock.advance(LOOK_MS);
+      clock.advance(CHECK_MS);
       for (let i = 0; i < 20; i++) await Promise.resolve();
     },
   };
@@ -106,7 +106,7 @@ test("without a live worker all are told within 5 s of the clock, though the fir
   away(true);
   await look();
   away(false);
-  while (clock.now() + LOOK_MS < SAID_WITHIN_MS) await look();
+  while (clock.now() + CHECK_MS < SAID_WITHIN_MS) await look();
   expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["worker"]));
 });
 

@@ -3,11 +3,11 @@ import { describe, expect, test, vi } from "vitest";
 import { messageOf, SubagentError } from "../../../src/shared/errors.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import {
-  keepLoginOf,
   keepSecret,
   keepSecretsOf,
   keepSecretsOfArguments,
   keepSecretsOfEnvironment,
+  keepUrlPassword,
   secretFilter,
   withoutSecrets,
   withoutSecretsIn,
@@ -97,7 +97,7 @@ test("of the environment the secrets of other programs are kept, too, and no wor
 
 test("of a program's arguments and of addresses the secrets are kept", () => {
   keepSecretsOfArguments(["--api-key=k-11223344", "--token", "t-55667788", "--name", "ordinary-value"]);
-  keepLoginOf("https://mcp.example/sse?api_key=q-99001122&page=ordinary-page");
+  keepUrlPassword("https://mcp.example/sse?api_key=q-99001122&page=ordinary-page");
   expect(withoutSecrets("k-11223344 t-55667788 q-99001122 ordinary-value ordinary-page")).toBe(
     "[redacted] [redacted] [redacted] ordinary-value ordinary-page",
   );

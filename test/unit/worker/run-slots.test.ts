@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CLEARING_MS, createRunSlots, type RunSlot } from "../../../src/worker/run-slots.ts";
+import { createRunSlots, ISOLATION_WAIT_MS, type RunSlot } from "../../../src/worker/run-slots.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 
 function rig() {
@@ -22,7 +22,7 @@ function rig() {
 
 test("runs stand beside each other, and nobody is given notice", () => {
   const { enter, doors } = rig();
-  expect([enter(), enter()].map(({ mustYield }) => mustYield)).toEqual([false, false]);
+  expect([enter(), enter()].map(({ mustHandBack }) => mustHandBack)).toEqual([false, false]);
   expect(doors).toEqual([]);
 });
 
@@ -33,7 +33,7 @@ test("a suspect is alone when the last of the others has left, and nobody is adm
   const isolating = suspect.isolate().then((is) => {
     alone = is;
   });
-  expect([suspect, first, second].map(({ mustYield }) => mustYield)).toEqual([false, true, true]);
+  expect([suspect, first, second].map(({ mustHandBack }) => mustHandBack)).toEqual([false, true, true]);
   expect(slots.admit()).toBeUndefined();
   first.leave();
   await Promise.resolve();
@@ -73,7 +73,7 @@ test("a suspect that has proved itself makes room for the next one like everybod
   first.endIsolation();
   const second = enter();
   const isolating = second.isolate();
-  expect(first.mustYield).toBe(true);
+  expect(first.mustHandBack).toBe(true);
   first.leave();
   expect(await isolating).toBe(true);
 });
@@ -91,13 +91,13 @@ test("others that do not go keep the process: the suspect gives up and leaves it
   const { clock, enter, doors } = rig();
   const [suspect, stayer] = [enter(), enter()];
   const isolating = suspect.isolate();
-  clock.advance(CLEARING_MS);
+  clock.advance(ISOLATION_WAIT_MS);
   expect(await isolating).toBe(false);
   expect(doors).toEqual(["closed", "open"]);
-  expect(stayer.mustYield).toBe(false);
+  expect(stayer.mustHandBack).toBe(false);
   suspect.leave();
   stayer.leave();
-  clock.advance(CLEARING_MS - 1);
+  clock.advance(ISOLATION_WAIT_MS - 1);
   expect(await enter().isolate()).toBe(false);
   clock.advance(1);
   expect(clock.pending).toBe(0);
@@ -119,7 +119,7 @@ test("in a process that stops already nobody waits to be alone, and the others g
   const [suspect, other] = [enter(), enter()];
   draining.abort();
   void suspect.isolate();
-  expect([other.mustYield, clock.pending, doors]).toEqual([false, 0, []]);
+  expect([other.mustHandBack, clock.pending, doors]).toEqual([false, 0, []]);
 });
 
 test("a suspect that is alone only because its process stops is not run alone", async () => {

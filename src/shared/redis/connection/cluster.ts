@@ -3,7 +3,7 @@
  * connection for pub/sub, which a cluster carries to all nodes, that moves to the next node when its own is gone.
  *
  * 1. The client connects to every node at once, so that it knows when all nodes are gone, used or not.
- * 2. Every {@link LOOK_MS} the client asks the nodes for the slot table. A node that just falls silent rejects nothing; its
+ * 2. Every {@link CHECK_MS} the client asks the nodes for the slot table. A node that just falls silent rejects nothing; its
  *    waiting commands go to its successor when the others have appointed one.
  *
  * No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
@@ -15,7 +15,7 @@ import type { ClusterNode } from "../../redis-url.ts";
 import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
 
 /** Time between two reads of the cluster's slot table. */
-const LOOK_MS = 5_000;
+const CHECK_MS = 5_000;
 /** Time in which a node must answer with the table; then another one is asked. */
 const ANSWER_MS = 1_000;
 
@@ -96,7 +96,7 @@ class SteadyCluster extends Cluster {
 
   #lookLater(): void {
     this.#look?.cancel();
-    this.#look = this.#clock.timeout(LOOK_MS, () => {
+    this.#look = this.#clock.timeout(CHECK_MS, () => {
       this.refreshSlotsCache();
       this.#lookLater();
     });

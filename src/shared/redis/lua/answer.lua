@@ -41,7 +41,7 @@ if #others > 0 then
   if stored and stored ~= entry then return answer('answered') end
   return answer('waiting', { open = #others })
 end
-local wake, deadline = num(agent.wake) + 1, now + look_ms
+local wake, deadline = num(agent.wake) + 1, now + check_ms
 queue(record, deadline, { wake = wake, log_bytes = log_bytes })
 redis.call('HDEL', record, 'questions')
 if stored and stored ~= entry then return answer('answered') end

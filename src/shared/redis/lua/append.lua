@@ -7,7 +7,7 @@ local agent = read(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'pa
   'begun', 'committed', 'attempts')
 if not holds(agent, epoch, log, known) then return answer('stale') end
 
-local word = judge_commit(agent, entries)
+local word = check_commit(agent, entries)
 if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
 if word == 'same' then

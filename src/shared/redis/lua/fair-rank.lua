@@ -20,16 +20,16 @@ local base = period * PERIOD
 redis.call('ZREMRANGEBYSCORE', fair_tenant, '-inf', fmt(base + now))
 local entry = redis.call('ZSCORE', fair_tenant, '')
 local parents = redis.call('ZCARD', fair_tenant) - (entry and 1 or 0)
-local place = redis.call('ZSCORE', fair_tenant, fair_parent)
-if place then
-  place = num(place) - base
+local position = redis.call('ZSCORE', fair_tenant, fair_parent)
+if position then
+  position = num(position) - base
 else
-  place, parents = entry and num(entry) - base or now, parents + 1
-  redis.call('ZADD', fair_tenant, fmt(base + math.min(place + 1, UNRANKED)), '')
+  position, parents = entry and num(entry) - base or now, parents + 1
+  redis.call('ZADD', fair_tenant, fmt(base + math.min(position + 1, UNRANKED)), '')
 end
-place = math.min(place, UNRANKED - 1)
-redis.call('ZADD', fair_tenant, fmt(base + math.min(place + parents, UNRANKED)), fair_parent)
+position = math.min(position, UNRANKED - 1)
+redis.call('ZADD', fair_tenant, fmt(base + math.min(position + parents, UNRANKED)), fair_parent)
 redis.call('PEXPIRE', fair_tenant, KEPT_MS)
-redis.call('ZADD', ranked_wakes, fmt(place * PLACE + standing % PLACE), job_id)
-redis.call('HSET', wake_job, 'priority', fmt(place))
-return answer('ranked', { place = place })
+redis.call('ZADD', ranked_wakes, fmt(position * PLACE + standing % PLACE), job_id)
+redis.call('HSET', wake_job, 'priority', fmt(position))
+return answer('ranked', { position = position })

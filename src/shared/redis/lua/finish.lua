@@ -14,5 +14,5 @@ if agent.status == 'queued' then return answer('finishing', { run = agent.run, w
 
 local wake = num(agent.wake) + 1
 redis.call('HDEL', record, 'questions')
-queue(record, now_ms() + look_ms, { wake = wake })
+queue(record, now_ms() + check_ms, { wake = wake })
 return answer('finishing', { run = agent.run, wake = wake })

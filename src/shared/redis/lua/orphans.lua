@@ -1,4 +1,4 @@
--- orphans: tells a sweeper what to do about this parent. An expired lease is noted first, and counts as lapsed `look_ms`
+-- orphans: tells a sweeper what to do about this parent. An expired lease is noted first, and counts as lapsed `check_ms`
 -- later: after an outage of Redis, parents that could not renew get time to do so.
 -- Include orphan.
 -- Closes: agents that follow a parent which only could not renew; a parent without agents being checked for ever.
@@ -7,8 +7,8 @@ local held_until = num(lease.held_until)
 if held_until > now then return answer('held', { at = held_until }) end
 local uids = redis.call('HKEYS', live)
 if #uids == 0 then return answer('no_agents') end
-if is_parent_gone(now) then return answer('gone', { uids = uids, at = now + look_ms }) end
+if is_parent_gone(now) then return answer('gone', { uids = uids, at = now + check_ms }) end
 write_even_when_full(parent_lease)
 redis.call('HSETNX', parent_lease, 'lapsed_at', fmt(now))
 redis.call('PEXPIRE', parent_lease, request_ttl_ms)
-return answer('held', { at = num(redis.call('HGET', parent_lease, 'lapsed_at')) + look_ms })
+return answer('held', { at = num(redis.call('HGET', parent_lease, 'lapsed_at')) + check_ms })

@@ -8,7 +8,7 @@ if not agent.status then return answer('unknown') end
 if agent.status == 'ended' then return answer('ended') end
 
 local now, deadline = now_ms(), num(agent.deadline)
-if num(agent.v) > version then return answer('not_due', { deadline = now + look_ms }) end
+if num(agent.v) > version then return answer('not_due', { deadline = now + check_ms }) end
 local follows = follows_parent(agent, now)
 if follows == 'ends' then return answer('parent_gone') end
 if follows == 'finishes' and agent.finish ~= '1' then return answer('unwatched', { agent_id = agent.agent_id }) end

@@ -13,7 +13,7 @@ if not holds(agent, epoch) then return answer('stale') end
 
 local now = now_ms()
 local not_before = now + delay_ms
-local deadline = math.max(math.min(not_before + look_ms, too_old_at(agent)), num(agent.deadline))
+local deadline = math.max(math.min(not_before + check_ms, too_old_at(agent)), num(agent.deadline))
 local wake = num(agent.wake) + 1
 write_even_when_full(record)
 local crashes, isolated_crashes = num(agent.crashes_without_progress), num(agent.isolated_crashes)

@@ -7,6 +7,6 @@ if num(agent.wake) ~= expected_wake or num(agent.deadline) > now then return ans
 if agent.status ~= 'queued' and agent.status ~= 'running' then return answer('not_due') end
 
 local wake = num(agent.wake) + 1
-write(record, { wake = wake, deadline = now + look_ms })
+write(record, { wake = wake, deadline = now + check_ms })
 redis.call('HDEL', record, 'lease_until')
 return answer('wake', { wake = wake })

@@ -38,5 +38,5 @@ if agent.status ~= 'idle' then return answer('delivered', { run = agent.run, age
 
 local run, wake = num(agent.run) + 1, num(agent.wake) + 1
 redis.call('SET', life, '1')
-queue_run(record, run, wake, now + look_ms, {})
+queue_run(record, run, wake, now + check_ms, {})
 return answer('queued', { run = run, wake = wake })

@@ -17,7 +17,7 @@ local word = 'same'
 if is_workers then
   if is_done(agent, 'settled_epoch', epoch) then return answer('same', same) end
   if not holds(agent, epoch, log, known) then return answer('stale') end
-  word = judge_commit(agent, entries)
+  word = check_commit(agent, entries)
   if word == 'conflict' then return answer('conflict') end
   if word == 'stale' then return answer('stale') end
   local unread = redis.call('LLEN', inbox) - (word == 'new' and consumed_by_commit(agent) or 0)
@@ -118,7 +118,7 @@ if agent_status == 'ended' then
   redis.call('PEXPIRE', registry, registry_ttl_ms)
 elseif agent_status == 'queued' then
   redis.call('HDEL', record, 'unanswered_since')
-  queue_run(record, run + 1, wake + 1, now + look_ms, { settled_epoch = epoch, unanswered_since = num(agent.inbox_since) })
+  queue_run(record, run + 1, wake + 1, now + check_ms, { settled_epoch = epoch, unanswered_since = num(agent.inbox_since) })
 else
   idle_ms = idle_ms or default_idle_ms
   redis.call('SET', life, '1', 'PX', idle_ms)

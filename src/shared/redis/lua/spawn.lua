@@ -93,6 +93,6 @@ for i = 1, #earlier, 1000 do redis.call('HSET', log, unpack(earlier, i, math.min
 local log_bytes = #earlier / 2 * entry_overhead
 for _, text in ipairs(earlier) do log_bytes = log_bytes + #text end
 local run = first_run or 1
-queue_run(record, run, 1, now + look_ms, { log_bytes = #earlier > 0 and log_bytes or nil, inbox_since = now,
+queue_run(record, run, 1, now + check_ms, { log_bytes = #earlier > 0 and log_bytes or nil, inbox_since = now,
   unanswered_since = now, max_age_ms = max_age_ms })
 return answer('spawned', { agent_id = agent_id, created_at = now, run = run, wake = 1 })

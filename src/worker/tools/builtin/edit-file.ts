@@ -5,9 +5,9 @@
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
 import { openFile, readHead, replaceFile } from "../files/file.ts";
-import { openPlace, type Place } from "../files/open.ts";
+import { type FileLocation, openLocation } from "../files/open.ts";
 import { quotePath } from "../files/path.ts";
-import { bookPlace } from "../files/quota.ts";
+import { bookLocation } from "../files/quota.ts";
 import { defineTool, type Tool } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
 
@@ -32,13 +32,13 @@ export function editFileTool(): Tool {
       if (old_string === new_string) throw new ToolFailure("old_string and new_string are the same.");
       return workspace.exclusive(async () => {
         if (signal.aborted) throw new ToolFailure("Cancelled before the file was changed.");
-        const place = await openPlace(workspace, path, "change");
+        const location = await openLocation(workspace, path, "change");
         try {
           const change = { path, old: old_string, new: new_string, all: replace_all };
-          const count = await edit(workspace, place, change, signal);
+          const count = await edit(workspace, location, change, signal);
           return `Edited ${quotePath(path)} (${count} ${count === 1 ? "replacement" : "replacements"}).`;
         } finally {
-          await place.directory.handle.close();
+          await location.directory.handle.close();
         }
       });
     },
@@ -54,11 +54,11 @@ interface Change {
 
 async function edit(
   workspace: Workspace,
-  place: Place,
+  location: FileLocation,
   change: Change,
   signal: AbortSignal,
 ): Promise<number> {
-  const file = await openFile(place, change.path);
+  const file = await openFile(location, change.path);
   let content: Buffer;
   try {
     if (file.stat.size > MAX_EDIT_BYTES) {
@@ -76,9 +76,13 @@ async function edit(
       `The edited file would have more than ${MAX_EDIT_BYTES} bytes; nothing was changed.`,
     );
   }
-  await bookPlace(workspace, place, content.length + offsets.length * (replacement.length - old.length));
+  await bookLocation(
+    workspace,
+    location,
+    content.length + offsets.length * (replacement.length - old.length),
+  );
   const edited = splice(content, offsets, old.length, replacement);
-  await replaceFile(place, edited, { path: change.path, signal, unchangedSince: file.stat });
+  await replaceFile(location, edited, { path: change.path, signal, unchangedSince: file.stat });
   return offsets.length;
 }
 

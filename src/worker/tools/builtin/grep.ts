@@ -6,7 +6,7 @@ import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
 import { createWalkBudget } from "../../../shared/open-directory.ts";
 import { openFile, openNamed } from "../files/file.ts";
-import { type Directory, openDirectory, openPlace, type Place } from "../files/open.ts";
+import { type Directory, type FileLocation, openDirectory, openLocation } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
 import { type FileSearch, searchFile } from "../search/lines.ts";
 import type { Matcher } from "../search/matcher.ts";
@@ -81,9 +81,14 @@ async function searchTree(start: Directory, { ctx, filter, search, output }: Tre
   if (budget.exhausted) output.note("stopped after 50,000 entries; narrow the path");
 }
 
-async function searchNamed(place: Place, spelled: string, search: FileSearch, output: Output): Promise<void> {
-  const path = shownPath(place.directory.area, [...place.directory.segments, place.name]);
-  const file = await openFile(place, spelled);
+async function searchNamed(
+  location: FileLocation,
+  spelled: string,
+  search: FileSearch,
+  output: Output,
+): Promise<void> {
+  const path = shownPath(location.directory.area, [...location.directory.segments, location.name]);
+  const file = await openFile(location, spelled);
   try {
     const ending = await searchFile(file, path, search);
     if (ending === "binary") throw new ToolFailure("The file is binary and was not searched.");
@@ -93,12 +98,12 @@ async function searchNamed(place: Place, spelled: string, search: FileSearch, ou
   }
 }
 
-async function openStart(ctx: ToolContext, path: string): Promise<Place | { directory: Directory }> {
+async function openStart(ctx: ToolContext, path: string): Promise<FileLocation | { directory: Directory }> {
   try {
     return { directory: await openDirectory(ctx.workspace, path) };
   } catch (error) {
     if (!(error instanceof ToolFailure) || error.reason !== "not_directory") throw error;
-    return openPlace(ctx.workspace, path);
+    return openLocation(ctx.workspace, path);
   }
 }
 

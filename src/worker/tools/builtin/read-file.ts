@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
 import { type OpenFile, openFile, readHead } from "../files/file.ts";
-import { openPlace } from "../files/open.ts";
+import { openLocation } from "../files/open.ts";
 import { quotePath } from "../files/path.ts";
 import { defineTool, type Tool } from "../tool.ts";
 
@@ -31,9 +31,9 @@ export function readFileTool(): Tool {
     }),
     idempotent: true,
     async run({ file_path: path, view_range: range }, { workspace, signal }) {
-      const place = await openPlace(workspace, path);
+      const location = await openLocation(workspace, path);
       try {
-        const file = await openFile(place, path);
+        const file = await openFile(location, path);
         try {
           return range === undefined
             ? await readWhole(file, path)
@@ -42,7 +42,7 @@ export function readFileTool(): Tool {
           await file.handle.close();
         }
       } finally {
-        await place.directory.handle.close();
+        await location.directory.handle.close();
       }
     },
   });

@@ -15,10 +15,10 @@ import { ToolFailure } from "../../../shared/errors.ts";
 import { nameOf, openFileIn, pathIn } from "../../../shared/open-directory.ts";
 import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
 import type { Workspace } from "../workspace.ts";
-import { type Directory, giveToOwner, openPlace, otherDevice, type Place } from "./open.ts";
+import { type Directory, type FileLocation, giveToOwner, openLocation, otherDevice } from "./open.ts";
 import { plainFailure, quotePath } from "./path.ts";
 import { refuseSecret } from "./policy.ts";
-import { bookDirectory, bookPlace } from "./quota.ts";
+import { bookDirectory, bookLocation } from "./quota.ts";
 
 /** A regular file, open for reading; its holder closes its handle. */
 export interface OpenFile {
@@ -34,7 +34,7 @@ const NEW_FILE_MODE = 0o600;
  *
  * @throws {ToolFailure} if there is none, or it is not a regular file.
  */
-export async function openFile({ directory, name, stat }: Place, path: string): Promise<OpenFile> {
+export async function openFile({ directory, name, stat }: FileLocation, path: string): Promise<OpenFile> {
   if (stat === undefined) throw new ToolFailure(`${quotePath(path)} does not exist.`, "not_found");
   requireRegular(stat, path);
   return openNamed(directory, name, path);
@@ -104,8 +104,12 @@ export interface ReplaceOptions {
  *
  * @throws {ToolFailure} if the existing entry is no regular file, or the system rejects an operation.
  */
-export async function replaceFile(place: Place, bytes: Buffer, options: ReplaceOptions): Promise<void> {
-  const { directory, name, stat } = place;
+export async function replaceFile(
+  location: FileLocation,
+  bytes: Buffer,
+  options: ReplaceOptions,
+): Promise<void> {
+  const { directory, name, stat } = location;
   if (stat !== undefined) requireRegular(stat, options.path);
   const draft = pathIn(directory, `${DRAFT_PREFIX}${randomUUID()}`);
   let handle: FileHandle | undefined;
@@ -116,7 +120,8 @@ export async function replaceFile(place: Place, bytes: Buffer, options: ReplaceO
     await handle.writeFile(bytes);
     await handle.datasync();
     await handle.close();
-    if (options.unchangedSince !== undefined) await requireSame(place, options.unchangedSince, options.path);
+    if (options.unchangedSince !== undefined)
+      await requireSame(location, options.unchangedSince, options.path);
     if (options.signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
     await rename(draft, pathIn(directory, name));
   } catch (error) {
@@ -127,7 +132,7 @@ export async function replaceFile(place: Place, bytes: Buffer, options: ReplaceO
   }
 }
 
-async function requireSame({ directory, name }: Place, read: Stats, path: string): Promise<void> {
+async function requireSame({ directory, name }: FileLocation, read: Stats, path: string): Promise<void> {
   const now = await lstat(pathIn(directory, name));
   if (
     now.ino !== read.ino ||
@@ -152,14 +157,14 @@ export function writeWhole(
 ): Promise<void> {
   return workspace.exclusive(async () => {
     if (signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
-    const place = await openPlace(workspace, path, {
+    const location = await openLocation(workspace, path, {
       create: (above) => bookDirectory(workspace, above),
     });
     try {
-      await bookPlace(workspace, place, bytes.length);
-      await replaceFile(place, bytes, { path, signal });
+      await bookLocation(workspace, location, bytes.length);
+      await replaceFile(location, bytes, { path, signal });
     } finally {
-      await place.directory.handle.close();
+      await location.directory.handle.close();
     }
   });
 }

@@ -31,7 +31,7 @@ export interface Directory extends OpenDirectory {
 }
 
 /** A name in an open directory. `stat` is the entry's own, `undefined` if there is none; never a link's. */
-export interface Place {
+export interface FileLocation {
   readonly directory: Directory;
   readonly name: string;
   readonly stat: Stats | undefined;
@@ -51,8 +51,12 @@ export type Intent = "read" | "change" | { readonly create: BeforeMaking };
  *
  * @throws {ToolFailure} if the path leaves the areas, cannot be walked, or is not writable.
  */
-export async function openPlace(workspace: Workspace, path: string, intent: Intent = "read"): Promise<Place> {
-  return followLinks<Place>(workspace, path, async (target) => {
+export async function openLocation(
+  workspace: Workspace,
+  path: string,
+  intent: Intent = "read",
+): Promise<FileLocation> {
+  return followLinks<FileLocation>(workspace, path, async (target) => {
     const name = target.segments.at(-1);
     if (name === undefined) throw new ToolFailure(`${quotePath(path)} is a directory, not a file.`);
     if (intent === "read") refuseSecret(target.segments, path);

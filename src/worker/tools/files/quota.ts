@@ -9,7 +9,7 @@ import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { codeOf, listDirectory, startOf } from "./list.ts";
-import type { Directory, Place } from "./open.ts";
+import type { Directory, FileLocation } from "./open.ts";
 
 /** Contents of a workspace; directories count as files. */
 export interface Holdings {
@@ -84,9 +84,9 @@ export async function bookWrite(
  * Books the new size of the file at a place; the operator has to limit the contents of a root. The replaced file frees at
  * most what was counted for it (its blocks) or booked for it (its size), whichever is less.
  */
-export async function bookPlace(
+export async function bookLocation(
   workspace: Workspace,
-  { directory, stat }: Place,
+  { directory, stat }: FileLocation,
   bytes: number,
 ): Promise<void> {
   if (directory.area.kind !== "workspace") return;

@@ -16,7 +16,7 @@ import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
 import { clip } from "../../../shared/protocol/text.ts";
-import { keepLoginOf, keepSecretsOf, keepSecretsOfArguments } from "../../../shared/secrets.ts";
+import { keepSecretsOf, keepSecretsOfArguments, keepUrlPassword } from "../../../shared/secrets.ts";
 import { whenAborted } from "../../../shared/stop-signal.ts";
 import { packageVersion } from "../../../shared/version.ts";
 import { CallResult, ListedPage, ListedTool } from "./answer.ts";
@@ -65,7 +65,7 @@ export class ServerConnection {
     this.#means = means;
     if ("url" in server) {
       keepSecretsOf(server.headers);
-      keepLoginOf(server.url);
+      keepUrlPassword(server.url);
     } else {
       keepSecretsOf(server.env);
       keepSecretsOfArguments(server.args);

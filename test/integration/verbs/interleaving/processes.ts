@@ -41,7 +41,7 @@ function idleTimeMs(world: World, pick: Pick): number {
 
 /** First the hint, then the verb; a hint whose grace is over by the time of the verb is given again. */
 function* hinted<T>(world: World, agent: AgentAddress, inMs: number, verb: () => Program<T>): Program<T> {
-  const { leaseMs, lookMs } = world.rig.store.timing;
+  const { leaseMs, checkMs } = world.rig.store.timing;
   for (;;) {
     const answer = yield* make({
       name: "touch",
@@ -52,7 +52,7 @@ function* hinted<T>(world: World, agent: AgentAddress, inMs: number, verb: () =>
         return { status: "hinted", atMs };
       },
     });
-    if (world.shot.nowMs - answer.atMs < Math.min(inMs, leaseMs, lookMs)) return yield* verb();
+    if (world.shot.nowMs - answer.atMs < Math.min(inMs, leaseMs, checkMs)) return yield* verb();
   }
 }
 
@@ -119,16 +119,16 @@ export function* sendOne(
   const [agent, id] = known ?? [to, newRequestKey()];
   const text = known && pick(3) === 0 ? `not ${id}` : id;
   if (!known) sent.push([agent, id]);
-  const { lookMs } = world.rig.store.timing;
-  const answer = yield* hinted(world, agent, lookMs, () => verbs.send(world, agent, id, text));
+  const { checkMs } = world.rig.store.timing;
+  const answer = yield* hinted(world, agent, checkMs, () => verbs.send(world, agent, id, text));
   const isQueued =
     answer.status === "queued" || (answer.status === "same" && answer.agent_status === "queued");
   if (isQueued) yield* addJob(world, agent.uid, answer.wake);
 }
 
 function* finishOne(world: World, agent: AgentAddress): Program {
-  const { lookMs } = world.rig.store.timing;
-  const answered = yield* hinted(world, agent, lookMs, () => verbs.finish(world, agent));
+  const { checkMs } = world.rig.store.timing;
+  const answered = yield* hinted(world, agent, checkMs, () => verbs.finish(world, agent));
   if (answered.status === "finishing" && answered.wake !== undefined)
     yield* addJob(world, agent.uid, answered.wake);
 }
@@ -138,9 +138,9 @@ export function* answerOne(world: World, pick: Pick): Program {
   const chosen = chooseQuestion(world, pick);
   if (!chosen) return;
   const { agent, questionId } = chosen;
-  const { lookMs } = world.rig.store.timing;
+  const { checkMs } = world.rig.store.timing;
   const text = `answer ${pick(3)}`;
-  const answered = yield* hinted(world, agent, lookMs, () =>
+  const answered = yield* hinted(world, agent, checkMs, () =>
     answer(world, agent, "parent", questionId, text),
   );
   const isQueued =
@@ -313,7 +313,7 @@ function* end(world: World, pick: Pick, agent: AgentAddress, fence: Fence, run: 
   const idleMs = idleTimeMs(world, pick);
   const input: VerbInput<"settle"> = pick(2) === 0 ? how : { ...how, target: "idle", idle_ms: idleMs };
   // The agent may be idle after it, or queued again.
-  const inMs = Math.min(idleMs, world.rig.store.timing.lookMs);
+  const inMs = Math.min(idleMs, world.rig.store.timing.checkMs);
   const answer = yield* hinted(world, agent, inMs, () => verbs.settle(world, agent, input));
   const toWake =
     (answer.status === "settled" || answer.status === "same") && answer.agent_status === "queued";
@@ -351,8 +351,8 @@ function* lookAt(world: World, due: Due): Program {
     const isAlive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
     if (seen.status === "queued" && isAlive)
       return yield* move(due.nowMs + pauseAfter(seen.waited_ms, world.rig.store.timing));
-    const { lookMs } = world.rig.store.timing;
-    const answer = yield* hinted(world, agent, lookMs, () => verbs.requeue(world, agent, wake));
+    const { checkMs } = world.rig.store.timing;
+    const answer = yield* hinted(world, agent, checkMs, () => verbs.requeue(world, agent, wake));
     if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);
     return;
   }

@@ -168,7 +168,7 @@ export class World {
     if (!isOneHolder) this.#revived.delete(uid);
     else if (was.record.lease_until === undefined && is.record.lease_until !== undefined)
       this.#revived.add(uid);
-    const revivedMs = this.#revived.has(uid) ? nowMs + timing.longestLookMs : 0;
+    const revivedMs = this.#revived.has(uid) ? nowMs + timing.longestCheckMs : 0;
     const score = is.score ?? Number.POSITIVE_INFINITY;
     const latestMs = Math.max(
       neededBy(is, nowMs, timing) + CLOCK_MS,
@@ -230,14 +230,14 @@ export class World {
   }
 }
 
-function neededBy(is: AgentShot, nowMs: number, { lookMs, longestLookMs }: Timing): number {
+function neededBy(is: AgentShot, nowMs: number, { checkMs, longestCheckMs }: Timing): number {
   if (is.record.status === "idle") return nowMs + Math.max(0, is.lifeMs);
   const deadline = numberIn(is, "deadline");
   const lateMs = nowMs - deadline;
   if (is.record.status === "waiting" || lateMs < 0 || "lease_until" in is.record)
     return Math.max(deadline, numberIn(is, "lease_until"));
   // Its job waits: the next check comes after as long again as it had waited at the last one.
-  return nowMs + Math.min(lateMs + 2 * lookMs, longestLookMs);
+  return nowMs + Math.min(lateMs + 2 * checkMs, longestCheckMs);
 }
 
 function statusOf(answer: unknown): string {

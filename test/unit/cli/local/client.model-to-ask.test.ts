@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { modelToAsk } from "../../../../src/cli/local/client.ts";
+import { defaultModel } from "../../../../src/cli/local/client.ts";
 import { areOffline } from "../../../../src/cli/terminal/banner.ts";
 import { loadConfig } from "../../../../src/shared/config.ts";
 
@@ -15,14 +15,14 @@ const worker = (model?: string) => ({
 const unset = loadConfig({});
 
 test("what is configured here is asked for, whatever the workers announce", () => {
-  expect(modelToAsk(loadConfig({ SUBAGENT_MODEL: "mine" }), [worker("theirs")])).toBe("mine");
-  expect(modelToAsk(loadConfig({ ANTHROPIC_API_KEY: "k" }), [worker("theirs")])).toBe("claude-sonnet-5-5");
+  expect(defaultModel(loadConfig({ SUBAGENT_MODEL: "mine" }), [worker("theirs")])).toBe("mine");
+  expect(defaultModel(loadConfig({ ANTHROPIC_API_KEY: "k" }), [worker("theirs")])).toBe("claude-sonnet-5-5");
 });
 
 test("where nothing is configured the workers' model is asked for, a real one first", () => {
-  expect(modelToAsk(unset, [worker(), worker("offline-1"), worker("theirs")])).toBe("theirs");
-  expect(modelToAsk(unset, [worker("offline-1")])).toBe("offline-1");
-  expect(modelToAsk(unset, [])).toBeUndefined();
+  expect(defaultModel(unset, [worker(), worker("offline-1"), worker("theirs")])).toBe("theirs");
+  expect(defaultModel(unset, [worker("offline-1")])).toBe("offline-1");
+  expect(defaultModel(unset, [])).toBeUndefined();
 });
 
 test("a worker that does not say what its model is does not count as offline", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { failures, filesNamedIn, foundLines, lookUp, shorten } from "../../../../src/offline/rules/rule.ts";
+import { failures, filesNamedIn, foundLines, lookup, shorten } from "../../../../src/offline/rules/rule.ts";
 
 const step = (output: string, failed = false) => ({ name: "glob", input: {}, output, failed });
 
@@ -31,10 +31,10 @@ it("tells what failed, and what was searched in part", () => {
 it("makes six calls a turn, none twice, and only those whose tools are offered", () => {
   const calls = Array.from({ length: 8 }, (_, n) => ({ name: "grep", input: { pattern: `${n}` } }));
   const task = { text: "", steps: [], offered: new Set(["grep"]), places: ["."] };
-  expect(lookUp(task, calls, () => "done")).toEqual(calls.slice(0, 6));
+  expect(lookup(task, calls, () => "done")).toEqual(calls.slice(0, 6));
   const steps = calls.slice(0, 6).map((call) => ({ ...call, output: "", failed: false }));
-  expect(lookUp({ ...task, steps }, calls, () => "done")).toEqual(calls.slice(6));
-  expect(lookUp({ ...task, offered: new Set() }, calls, () => "done")).toMatch(/`grep` may not be used/);
+  expect(lookup({ ...task, steps }, calls, () => "done")).toEqual(calls.slice(6));
+  expect(lookup({ ...task, offered: new Set() }, calls, () => "done")).toMatch(/`grep` may not be used/);
 });
 
 it("shortens a text between characters", () => {

@@ -253,7 +253,7 @@ describe("a channel", () => {
 
   test("finds for a waiter what stood in the stream when its wait began", async () => {
     const { channel } = channelOver([reply("5-0")]);
-    const waited = channel.reserve("u").wait(1, { bornAt: 1 });
+    const waited = channel.reserve("u").wait(1, { spawnedAtMs: 1 });
     expect(await waited).toMatchObject({ id: "5-0" });
   });
 
@@ -274,7 +274,7 @@ describe("a channel", () => {
   test("ends a wait for a later run with the end of its agent, and not with an earlier run's reply", async () => {
     const entries = [reply("5-0", "u", 1, "idle")];
     const { feed, channel } = channelOver(entries);
-    const waited = channel.reserve("u").wait(3, { bornAt: 1 });
+    const waited = channel.reserve("u").wait(3, { spawnedAtMs: 1 });
     await feed.look();
     entries.push(reply("6-0", "u", 2, "ended"));
     await feed.look();
@@ -303,7 +303,7 @@ describe("a channel", () => {
     const reservation = channel.reserve("u");
     channel.stop(new Error("over"));
     await expect(reservation.wait(1, "even_if_acked")).rejects.toThrow("over");
-    await expect(channel.reserve("u").wait(1, { bornAt: 1 })).rejects.toThrow("over");
+    await expect(channel.reserve("u").wait(1, { spawnedAtMs: 1 })).rejects.toThrow("over");
     expect(await channel.read({}).next()).toEqual({ done: true, value: undefined });
     expect(channel.waiters.size).toBe(0);
   });

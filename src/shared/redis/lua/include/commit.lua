@@ -1,11 +1,11 @@
--- The commit of a holder's entries, shared by append and settle: first `judge_commit`, which writes nothing, then `commit`.
+-- The commit of a holder's entries, shared by append and settle: first `check_commit`, which writes nothing, then `commit`.
 -- Both use the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
 
 -- Returns the number of unread messages that the commit consumes.
 local function consumed_by_commit(agent) return math.max(0, (consume_to or 0) - num(agent.inbox_read)) end
 
 -- Returns 'stale', 'conflict' if the log has other content, 'same', or 'new'.
-local function judge_commit(agent, entries)
+local function check_commit(agent, entries)
   local unseen, keys = 0, {}
   for i, entry in ipairs(entries) do keys[i] = entry.key end
   local found = #keys > 0 and redis.call('HMGET', log, unpack(keys)) or {}

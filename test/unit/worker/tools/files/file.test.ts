@@ -11,7 +11,7 @@ import {
   readHead,
   replaceFile,
 } from "../../../../../src/worker/tools/files/file.ts";
-import { openDirectory, openPlace } from "../../../../../src/worker/tools/files/open.ts";
+import { openDirectory, openLocation } from "../../../../../src/worker/tools/files/open.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { openScene, type Scene } from "../scene.ts";
 
@@ -29,7 +29,7 @@ async function openLate(where: string, name: string) {
 
 /** Replaces a file of the workspace. Answers the failure. */
 async function replace(name: string, options: Partial<ReplaceOptions>): Promise<unknown> {
-  const place = await openPlace(scene.workspace, name, "change");
+  const place = await openLocation(scene.workspace, name, "change");
   closeAtEnd(() => place.directory.handle.close());
   const { signal } = new AbortController();
   return replaceFile(place, Buffer.from("new"), { path: name, signal, ...options }).catch(
@@ -60,7 +60,7 @@ describe("a name that has become something else since it was looked at", () => {
 describe("readHead", () => {
   it("reads no more than it was asked for", async () => {
     await scene.put("long", "x".repeat(100_000));
-    const place = await openPlace(scene.workspace, "long");
+    const place = await openLocation(scene.workspace, "long");
     const file = await openFile(place, "long");
     closeAtEnd(async () => {
       await file.handle.close();

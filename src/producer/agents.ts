@@ -244,7 +244,7 @@ export async function destroyAgent(
   { address, agentId }: FoundAgent,
 ): Promise<DestroyReceipt> {
   let repeats = false;
-  const answer = await write({ what: "the destroying", key: { agent_id: agentId } }, (repeated) => {
+  const answer = await write({ what: "the destroy", key: { agent_id: agentId } }, (repeated) => {
     repeats = repeated;
     return client.store.settle(address, {
       authority: "parent",

@@ -44,7 +44,7 @@ export async function registerProfile(context: ParentContext, input: unknown): P
   const content = canonical(profile);
   return withCall(context, async ({ write, client, parent }) => {
     let isRepeated = false;
-    const repeat = { what: "the registering", key: { parent_id: parent.parentId } };
+    const repeat = { what: "the registration", key: { parent_id: parent.parentId } };
     const answer = await write(repeat, (repeated) => {
       isRepeated = repeated;
       return client.store.register(addressOfParent(parent), { content });

@@ -318,7 +318,7 @@ async function writeSpawn(
   stored: VerbInput<"spawn">,
 ) {
   const repeat: SafeRepeat = {
-    what: stored.message === undefined ? "the spawn" : "the task's begin",
+    what: stored.message === undefined ? "the spawn" : "the start of the task",
     key: { request_key: stored.request_key },
   };
   const write = () => call.write(repeat, () => sendSpawn(client, address, stored));

@@ -44,7 +44,7 @@ const RETURN_DELAY_MS = 25;
 const ISOLATION_REST_MS = 500;
 /** Reasons, for people, why no wakes are taken for a while. */
 const REFUSED = "Redis has refused something";
-const ALONE = "a run that two workers did not survive has the process to itself";
+const ALONE = "a run in which two workers crashed runs alone in this process";
 /** Time after the steps are aborted; then a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
 /** Longest time in a row for which a stopping process waits for an unavailable Redis; other workers claim its runs later. */

@@ -134,7 +134,7 @@ async function checkPage(context: SweeperContext, page: readonly Due[]): Promise
     );
   const next = await Promise.all(page.map(checkSafely));
   if (failed.length > 0)
-    context.logger.warn({ agents: failed.length, ...failed[0] }, "Sweeper could not look; trying again");
+    context.logger.warn({ agents: failed.length, ...failed[0] }, "Sweeper check failed; trying again");
   return next.filter((each) => each !== undefined);
 }
 

@@ -156,11 +156,11 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await page.goto(door.url);
     const input = page.getByLabel("This installation has keys");
     await input.fill("saq_wrong");
-    await page.getByRole("button", { name: "Look" }).click();
+    await page.getByRole("button", { name: "Show" }).click();
     await seen(page, "#refused", "unknown or revoked");
     await picture(page, "key");
     await input.fill(token);
-    await page.getByRole("button", { name: "Look" }).click();
+    await page.getByRole("button", { name: "Show" }).click();
     await seen(page, "#parents li", "mine");
     expect(await page.locator("#parents").textContent()).not.toContain("theirs");
     await page.reload();

@@ -341,7 +341,7 @@ const SUMMARIES = {
     return `${formatPlural(channels, "parent")} with a reply channel · ${old}`;
   },
   workspaces({ workspaces: { root, isThere, directories, isCut } }) {
-    if (!isThere) return `not looked at: there is no ${root} here (SUBAGENT_WORKSPACES)`;
+    if (!isThere) return `not examined: there is no ${root} here (SUBAGENT_WORKSPACES)`;
     return `${isCut ? "the first " : ""}${formatCount(directories.length)} in ${root}`;
   },
 } satisfies Partial<Record<Area, (facts: Facts) => string>>;

@@ -129,7 +129,7 @@ function queryParameters({ query }: Route, named: NamedSchemas): Json[] {
 
 const PATH_PARAMETERS: Readonly<Record<string, string>> = {
   parent: "The parent's id: 1 to 64 characters of A-Za-z0-9._-.",
-  agent: "The agent's id, as spawn answered it.",
+  agent: "The agent's id, as returned by spawn.",
   path: "A file's path, as the list of files says it.",
 };
 
@@ -152,6 +152,6 @@ const IDEMPOTENCY: Json = {
 };
 
 const PROBLEM: Json = {
-  description: "Why not, and what to do.",
+  description: "The error and its remedy.",
   content: { "application/problem+json": { schema: { $ref: `${REFERENCE}Problem` } } },
 };

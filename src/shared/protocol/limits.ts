@@ -141,7 +141,7 @@ export const TIMING: Timing = {
 };
 
 /** Required form of a timing, as the end of "must be …". */
-export const TIMING_FORM = "all durations of the protocol, ms, of which `Timing` names each";
+export const TIMING_FORM = "an object with every duration of `Timing`, in ms";
 
 /** Returns true if `value` has every duration. */
 export function isTiming(value: unknown): value is Timing {

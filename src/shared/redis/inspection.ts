@@ -44,7 +44,7 @@ export function createAgentInspection(
   const look = async (address: AgentAddress, graceMs: number): Promise<AgentSnapshot | UnreadableAgent> => {
     try {
       const snapshot = snapshotOf(address, await scripts.run("inspect", address, {}));
-      if (hasUnknownStatus(snapshot)) return { address, problem: "its record has a status that is none" };
+      if (hasUnknownStatus(snapshot)) return { address, problem: "its record has an unknown status" };
       const nextCheck = await unlessMistyped(redis.zscore(keys.deadlines, deadlineMember(address)), null);
       const seen = { ...snapshot, nextCheckMs: nextCheck === null ? undefined : numberIn(nextCheck) };
       if (!seen.record || overdueMs(seen) <= graceMs) return seen;

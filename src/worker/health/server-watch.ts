@@ -51,7 +51,7 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
     looking = true;
     // The heartbeat reports a server that does not answer.
     await look().catch((error: unknown) =>
-      logger.debug({ problem: messageOf(error) }, "Redis not looked at"),
+      logger.debug({ problem: messageOf(error) }, "Redis was not checked"),
     );
     looking = false;
     const nextMs = seen().reasons.length > 0 ? TRY_AGAIN_MS : POLL_EVERY_MS;

@@ -53,9 +53,7 @@ export class Metrics {
   readonly #models = new BoundedNames();
   readonly #tools = new BoundedNames();
   readonly #asked: readonly Asked[];
-  readonly #wakesTaken = this.#counter("subagent_wakes_taken_total", "Wakes taken, by what came of them", [
-    "outcome",
-  ]);
+  readonly #wakesTaken = this.#counter("subagent_wakes_taken_total", "Wakes taken, by outcome", ["outcome"]);
   readonly #runs = this.#counter("subagent_runs_total", "Runs settled by this worker", [
     "status",
     "stop_reason",

@@ -127,7 +127,7 @@ export class ProviderLimit {
   async #ask(name: string, lease: Lease): Promise<CallPermit> {
     const { limiter, logger } = this.#options;
     const answer = await limiter.acquire(name, lease.address.uid).catch((error: unknown): LimiterAnswer => {
-      logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling all the same");
+      logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling anyway");
       return UNASKED;
     });
     return answer.status === "open" ? this.#throughLimiter(name, lease, answer) : answer;
@@ -180,7 +180,10 @@ export class ProviderLimit {
   }
 
   #missed(error: unknown): void {
-    this.#options.logger.debug({ problem: messageOf(error) }, "Provider limiter not told; its lease will");
+    this.#options.logger.debug(
+      { problem: messageOf(error) },
+      "Outcome not reported to the provider limiter; the slot expires by itself",
+    );
   }
 }
 

@@ -17,7 +17,7 @@ import { NO_WORKSPACE } from "./run-workspace.ts";
 import type { CommitOutcome, InterimMessage, Session } from "./session.ts";
 
 const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
-const TOO_LATE = "A tool told the parent something when its call was over: nothing is sent";
+const TOO_LATE = "A tool sent a message to the parent after its call had ended: it is dropped";
 const UNANSWERED = "Your parent asked you to report before it answered.";
 const INTERRUPTED =
   "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";

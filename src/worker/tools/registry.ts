@@ -141,7 +141,7 @@ interface ToolAnswer {
 const NAME_ECHO_CHARS = 100;
 const MESSAGE_ECHO_CHARS = 2_000;
 const CANCELLED = "Cancelled: the run was stopped before this call finished.";
-const ANOTHERS = "Not started: the run is another worker's by now.";
+const ANOTHERS = "Not started: another worker has taken over this run.";
 
 function refused(text: string): ToolAnswer {
   return { text, isError: true };

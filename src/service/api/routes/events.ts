@@ -20,7 +20,7 @@ export const eventRoutes: readonly Route[] = [
     path: "/v1/parents/{parent}/events",
     id: "followEvents",
     tag,
-    says: "What the agents of a parent do, as server-sent events; `Last-Event-ID` goes on behind an event.",
+    says: "The progress of a parent's agents, as server-sent events; `Last-Event-ID` continues after an event.",
     scope: "read",
     query: EventQuery,
     answers: { 200: { says: "The events.", media: "text/event-stream" } },
@@ -37,7 +37,7 @@ export const eventRoutes: readonly Route[] = [
     path: "/v1/parents/{parent}/agents/{agent}/timeline",
     id: "readTimeline",
     tag,
-    says: "What is kept of one agent's runs, oldest first.",
+    says: "The events kept of one agent's runs, oldest first.",
     scope: "read",
     answers: { 200: { says: "The events.", schema: Timeline } },
     handle: async (call) => ({

@@ -47,7 +47,7 @@ export const parentRoutes: readonly Route[] = [
     scope: "admin",
     body: ProfileInput,
     answers: {
-      200: { says: "The profile and its version, one more where it differs.", schema: ProfileRegistered },
+      200: { says: "The profile and its version, one higher if it changed.", schema: ProfileRegistered },
     },
     handle: async (call) => ({ status: 200, body: await call.parent().register(call.body) }),
   }),
@@ -56,7 +56,7 @@ export const parentRoutes: readonly Route[] = [
     path: PARENT,
     id: "getProfile",
     tag: "parents",
-    says: "What is registered for the parent; version 0: nothing ever was.",
+    says: "The parent's registered profile; version 0 if there never was one.",
     scope: "read",
     answers: { 200: { says: "The profile.", schema: Profile } },
     handle: async (call) => ({ status: 200, body: await call.parent().profile() }),

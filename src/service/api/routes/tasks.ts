@@ -32,7 +32,7 @@ export const taskRoutes: readonly Route[] = [
     path: "/v1/parents/{parent}/tasks",
     id: "task",
     tag: "tasks",
-    says: "Gives a prompt to a fresh agent. With `wait` the reply comes in the answer, when it is there in time.",
+    says: "Gives a prompt to a fresh agent. With `wait` the response has the reply, if it comes in time.",
     scope: "spawn",
     query: TaskQuery,
     body: TaskInput,

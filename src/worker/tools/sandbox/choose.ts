@@ -182,7 +182,7 @@ async function problemOf(runner: Runner): Promise<string | undefined> {
     if (missing.length === 0 && open.length === 0) return undefined;
     if (missing.length === runner.walls.length)
       return clip(open.join(" "), 200) || `it ended with ${exitCode}`;
-    return `not walled off: ${clip([...missing, ...open].join(", "), 200)}`;
+    return `not isolated: ${clip([...missing, ...open].join(", "), 200)}`;
   } catch (error) {
     return messageOf(error);
   } finally {

@@ -32,7 +32,7 @@ test("errors come first, and an area is as bad as the worst that was found in it
 test("a machine without workspaces is no finding: it says that it did not look", () => {
   const { areas, findings } = diagnose(facts({ workspaces: { ...NO_WORKSPACES, isThere: false } }));
   expect(findings).toEqual([]);
-  expect(areas.at(-1)?.summary).toBe("not looked at: there is no /w here (SUBAGENT_WORKSPACES)");
+  expect(areas.at(-1)?.summary).toBe("not examined: there is no /w here (SUBAGENT_WORKSPACES)");
 });
 
 test("where no live worker has bash the line about workers says why", () => {

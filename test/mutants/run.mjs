@@ -1900,4 +1900,12 @@ export default [
     replace: "said",
     tests: ["test/unit/worker/model/anthropic/answer-draft.test.ts"],
   },
+  {
+    id: "session-text-deep-in-little",
+    promise: "Brackets alone can be too deep for a script.",
+    file: "src/worker/loop/tally.ts",
+    find: "2 * SCRIPT_LEVELS",
+    replace: "3 * SCRIPT_LEVELS",
+    tests: ["test/integration/worker/session.test.ts"],
+  },
 ];

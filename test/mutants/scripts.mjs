@@ -2370,4 +2370,20 @@ export default [
     replace: "for i = 1, #earlier, 999 do",
     tests: ["test/integration/verbs/log-bytes.test.ts"],
   },
+  {
+    id: "budget-share-of-tokens",
+    promise: "A call is told which share of a token budget is used.",
+    file: "src/shared/redis/lua/budget-reserve.lua",
+    find: "tokens_used / max_tokens",
+    replace: "tokens_used * max_tokens",
+    tests: ["test/integration/verbs/budget.test.ts"],
+  },
+  {
+    id: "budget-share-of-money",
+    promise: "A call is told which share of a budget of money is used.",
+    file: "src/shared/redis/lua/budget-reserve.lua",
+    find: "usd_used / max_micro_usd",
+    replace: "usd_used * max_micro_usd",
+    tests: ["test/integration/verbs/budget.test.ts"],
+  },
 ];

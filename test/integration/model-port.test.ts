@@ -776,6 +776,14 @@ describe("connections", () => {
       expect(provider.received).toHaveLength(2);
     });
 
+    test("are never more than allowed, and all calls are answered", async () => {
+      const provider = await startProvider((response) => stream(response, answer()));
+      const model = connect(provider, { connections: 2 });
+      const outcomes = await Promise.all(Array.from({ length: 8 }, () => model.call(ask(), hold())));
+      expect(outcomes.every(({ status }) => status === "answer")).toBe(true);
+      expect(provider.connections).toBe(2);
+    });
+
     test("let a waiting call be aborted at once; it is never sent", async () => {
       const { provider, model, first, held } = await oneConnection();
       const control = hold();

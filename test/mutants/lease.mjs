@@ -343,4 +343,12 @@ export default [
     replace: "leaseMarginMs: 0",
     tests: ["test/unit/shared/protocol/limits.timing.test.ts"],
   },
+  {
+    id: "lease-claims-counted-twice",
+    promise: "What was asked about claims that are over is forgotten.",
+    file: "src/worker/run/lease.ts",
+    find: "if (claiming) claiming.wakes += 1;",
+    replace: "if (claiming) claiming.wakes += 2;",
+    tests: ["test/unit/worker/run/lease.test.ts"],
+  },
 ];

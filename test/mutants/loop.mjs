@@ -777,4 +777,13 @@ export default [
     replace: "",
     tests: ["test/unit/worker/loop/state.test.ts"],
   },
+  {
+    id: "clears-what-is-not-worth-it",
+    promise:
+      "Results are left out, and the prompt cache is lost, only where that frees a fifth of the window.",
+    file: "src/worker/loop/caps.ts",
+    find: "old && old.chars >= least ? old",
+    replace: "old ? old",
+    tests: ["test/unit/worker/loop/caps.context-window.test.ts"],
+  },
 ];

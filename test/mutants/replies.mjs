@@ -844,4 +844,14 @@ export default [
     replace: "await iterator.next();",
     tests: ["test/unit/cli/local/input.test.ts"],
   },
+  {
+    id: "task-keeps-interim-words",
+    promise:
+      "What a task's agent says on the way reaches the readers of the channel, also where the caller answers its questions.",
+    file: "src/producer/replies/parent-channel.ts",
+    find: "(isQuestion(entry) && answered.has(entry.uid))",
+    replace: "answered.has(entry.uid)",
+    tests: ["test/integration/producer/task.test.ts"],
+    title: "keeps its reply from the readers",
+  },
 ];

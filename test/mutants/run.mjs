@@ -1926,4 +1926,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/observe/observer.test.ts"],
   },
+  {
+    id: "session-text-deep-in-little",
+    promise: "Brackets alone can be too deep for a script.",
+    file: "src/worker/loop/tally.ts",
+    find: "2 * SCRIPT_LEVELS",
+    replace: "3 * SCRIPT_LEVELS",
+    tests: ["test/integration/worker/session.test.ts"],
+  },
 ];

@@ -2,10 +2,12 @@ import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
+import { questionsOf } from "../verbs/rig.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
@@ -54,18 +56,24 @@ describe("task", () => {
     expect(await reply).toMatchObject({ kind: "ended", status: "cancelled", stop_reason: "destroyed" });
   });
 
-  test("keeps its reply from the readers of the channel, who see everything else", async () => {
-    const { parent, worker } = scene();
-    const replies = parent.replies();
-    const next = replies.next();
-    const reply = parent.task({ prompt: "go" });
-    await worker.run("task", { interim: "a word" });
-    await reply;
-    await parent.spawn({ name: "other" });
-    await parent.destroy("other");
-    expect((await next).value).toMatchObject({ kind: "message", text: "a word" });
-    expect((await replies.next()).value).toMatchObject({ agent_id: "other" });
-  });
+  test.for([
+    ["its caller leaves questions to the default", {}],
+    ["its caller answers questions", { onQuestion: () => "blue" }],
+  ] as const)(
+    "keeps its reply from the readers of the channel, who see everything else: %s",
+    async ([, options]) => {
+      const { parent, worker } = scene();
+      const replies = parent.replies();
+      const next = replies.next();
+      const reply = parent.task({ prompt: "go", ...options });
+      await worker.run("task", { interim: "a word" });
+      await reply;
+      await parent.spawn({ name: "other" });
+      await parent.destroy("other");
+      expect((await next).value).toMatchObject({ kind: "message", text: "a word" });
+      expect((await replies.next()).value).toMatchObject({ agent_id: "other" });
+    },
+  );
 
   test("aborted, destroys its agent, leaves no entry, and rejects with the signal's reason", async () => {
     const { parent, worker, unacked } = scene();
@@ -80,6 +88,26 @@ describe("task", () => {
     await parent.spawn({ name: "other" });
     await parent.destroy("other");
     expect((await replies.next()).value).toMatchObject({ agent_id: "other" });
+  });
+
+  test("aborted while its agent cannot be destroyed, leaves the agent's question to others", async () => {
+    const { prefix, parent, worker } = scene();
+    const [stop, asked] = [new AbortController(), latch()];
+    const onQuestion = () => {
+      asked.open();
+      return new Promise<string>(() => {});
+    };
+    const reply = parent.task({ prompt: "go", signal: stop.signal, onQuestion });
+    const { uid, epoch } = await worker.claim("task");
+    await worker.store.ask({ ...address, uid }, questionsOf(epoch));
+    await asked.opened;
+    const { attachments } = worker.store.keys.agent({ ...address, uid });
+    await worker.redis.set(attachments, "a key of another type: the agent cannot end");
+    stop.abort(new Error("changed my mind"));
+    await expect(reply).rejects.toThrow("changed my mind");
+    await parent.stop();
+    const { entries } = await testParent(testClient({ prefix })).newReplies();
+    expect(entries).toMatchObject([{ kind: "question", agent_id: "task" }]);
   });
 
   test("aborted before it began spawns nothing", async () => {

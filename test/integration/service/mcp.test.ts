@@ -111,12 +111,13 @@ test("a question is input_required, and tasks/update answers it", async () => {
   expect(asked.inputRequests).toMatchObject({
     [key]: { method: "elicitation/create", params: { message: "Which colour?" } },
   });
-  expect(
-    await ask(url, "tasks/update", {
-      taskId,
-      inputResponses: { [key]: { action: "accept", content: { answer: "blue" } } },
-    }),
-  ).toMatchObject({ result: { resultType: "complete" } });
+  const blue = { action: "accept", content: { answer: "blue" } };
+  const update = (inputResponses: unknown) => ask(url, "tasks/update", { taskId, inputResponses });
+  for (const malformed of [{ action: "shrug" }, { content: { answer: 5 } }])
+    expect(await update({ [key]: malformed })).toMatchObject({ error: { code: -32_602 } });
+  expect(await update({ another: blue })).toMatchObject({ result: { resultType: "complete" } });
+  expect((await ask(url, "tasks/get", { taskId })).result).toMatchObject({ status: "input_required" });
+  expect(await update({ [key]: blue })).toMatchObject({ result: { resultType: "complete" } });
   await taskWhere(url, taskId, "completed");
   expect(await parent.list()).toEqual([]);
 });

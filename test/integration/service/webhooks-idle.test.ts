@@ -129,6 +129,24 @@ test("a parent with a slow receiver gives its slot to the next one after a minut
   expect(held.at(-1)?.path).toBe("/default/next");
 });
 
+test("a slot that another process has is asked for once at a ring, and not again until it is free", async () => {
+  const stage = await openStage({ redis: "own" });
+  const { url, held } = await startReceiver();
+  const tell = waitingParents(stage, url);
+  startPush(stage);
+  await tell("default", "slow");
+  await until(() => held.length === 1);
+  startPush(stage);
+  await tell("default", "slow", 2);
+  // Both have heard the ring when they have heard the one behind it.
+  const again = `default/slow/again`;
+  await until(() => stage.redis.hexists(stage.keys.webhookHolders, again));
+  const before = await callsOf(stage);
+  for (let i = 0; i < 200; i++) await stage.redis.ping();
+  const after = await callsOf(stage);
+  expect((after.get("evalsha") ?? 0) - (before.get("evalsha") ?? 0)).toBeLessThan(20);
+});
+
 describe("an entry that no process heard of", () => {
   async function scene(parentId: string) {
     const stage = await openStage();

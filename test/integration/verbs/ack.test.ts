@@ -331,6 +331,20 @@ test("after the ack of its end what is kept of an agent lives one more day", asy
   }
 });
 
+test.for([2, 20])(
+  "a transcript is kept for the %i days that its profile says, and its record with it",
+  async (days) => {
+    const rig = verbRig();
+    const agent = await acked(rig, "named", true, { transcript_ms: days * DAY_MS });
+    const { record, transcript } = rig.keys.agent(agent);
+    for (const key of [record, transcript]) {
+      const left = await rig.redis.pttl(key);
+      expect(left, key).toBeGreaterThan(days * DAY_MS - 60_000);
+      expect(left, key).toBeLessThanOrEqual(days * DAY_MS);
+    }
+  },
+);
+
 test("the ack of an earlier reply shortens nothing while the agent's end is unacked", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();

@@ -106,3 +106,18 @@ test("an agent that goes on from a transcript has its length, whatever the recor
   expect(await bytesOf(rig, next)).toBe(entries.reduce((sum, [key, json]) => sum + entryBytes(key, json), 0));
   expect(await bytesOf(rig, await rig.queued())).toBe(0);
 });
+
+test("an agent that goes on from a long transcript has each entry of it", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const entries = Array.from({ length: 1_201 }, (_, i) => [`${i}`, `{"n":${i}}`] as const);
+  await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries });
+  await rig.store.settle(agent, handedBack(epoch));
+  const next = rig.address();
+  const answer = await rig.store.spawn(next, {
+    ...{ request_key: newRequestKey(), digest: "d", stem: "next", name: "Next", spec: JSON.stringify(SPEC) },
+    ...{ idle_ms: 60_000, message: "{}", resumes: agent.uid, first_run: 2 },
+  });
+  expect(answer).toMatchObject({ status: "spawned" });
+  expect(await rig.redis.hgetall(rig.keys.agent(next).log)).toEqual(Object.fromEntries(entries));
+});

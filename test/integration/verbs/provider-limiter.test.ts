@@ -61,6 +61,27 @@ test("after a refusal nobody is let through until it is over, then one at a time
   expect(await limiter.list()).toMatchObject([{ state: "slowed", limit: 2, holders: 2, waiting: 1 }]);
 });
 
+test("whatever a limiter leaves goes by itself", async () => {
+  const { limiter, redis, admit, waitOf, opens, everything } = limiterRig({ limiterBackoffMs: 1_000 });
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
+  await opens();
+  await admit("b");
+  await waitOf("c");
+  const left = Object.keys(await everything());
+  expect(left).toHaveLength(4);
+  for (const key of left) expect(await redis.pttl(key), key).toBeGreaterThan(0);
+});
+
+test("a limiter at which calls wait is remembered as long as they wait", async () => {
+  const { limiter, redis, keys, admit, waitOf, opens } = limiterRig({ limiterBackoffMs: 1_000 });
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
+  await opens();
+  await admit("b");
+  await redis.pexpire(keys.limiter(NAME), 1_000);
+  const waitMs = await waitOf("c");
+  expect(await redis.pttl(keys.limiter(NAME))).toBeGreaterThan(waitMs);
+});
+
 test("calls that were refused together count as one refusal, and the longest wait asked for holds", async () => {
   const { limiter, admit, waitOf, field } = limiterRig();
   const admissions = await Promise.all(["a", "b", "c"].map(admit));

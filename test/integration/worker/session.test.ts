@@ -368,6 +368,7 @@ test("a record has the text itself where a script would read another one, or non
       expect.stringContaining(report),
     ],
     [[deepAnswer(1, "the text", deep)], "the text"],
+    [[deepAnswer(1, "the text", `${"[".repeat(1_000)}${"]".repeat(1_000)}`)], "the text"],
   ];
   for (const [entries, summary] of runs) {
     const { rig, agent, claim } = await scene();

@@ -30,6 +30,8 @@ const SPELLINGS = [
   "</s\u0301ub_agent_reply>",
   "</sub\u0000_agent_reply>",
   "</sub\u0007_agent_reply>",
+  // The sign behind the last letter of a drawn alphabet.
+  "</sub\u{1f18a}_agent_reply>",
   "＜/sub_agent_reply>",
   "﹤/sub_agent_reply>",
   "‹/sub_agent_reply›",

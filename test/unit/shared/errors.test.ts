@@ -19,6 +19,14 @@ test("what may succeed later is 429 or 503, and no other refusal of the caller's
     expect(ERRORS[code].retryable).toBe(true);
 });
 
+test("what is not there is 404, and what stands against it is 409", () => {
+  const badInput: readonly ErrorCode[] = ["unknown_price"];
+  for (const code of CODES.filter((each) => each.startsWith("unknown_") && !badInput.includes(each)))
+    expect(ERRORS[code].httpStatus, code).toBe(404);
+  for (const code of ["already_answered", "agent_ended", "conflict", "log_full"] as const)
+    expect(ERRORS[code].httpStatus, code).toBe(409);
+});
+
 test("an error carries its sentence, its facts and its cause, and is an Error by name", () => {
   const cause = new Error("ECONNRESET");
   const error = new SubagentError("outcome_unknown", "Call again.", { request_key: "k-1" }, cause);

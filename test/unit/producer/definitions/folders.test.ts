@@ -36,6 +36,20 @@ test("files of folders and those below are found, and take the place of what shi
   expect(source.find("explorer")).toMatchObject({ system: "Ours.", file: join(folder, "explorer.md") });
 });
 
+test("folders are looked through three deep, and no file is read beyond 256 of a folder", async () => {
+  await mkdir(join(folder, "a/b/c"), { recursive: true });
+  await write("a/b/found.md", text("found"));
+  await write("a/b/c/too-deep.md", text("too-deep"));
+  const source = openDefinitions([folder], clock);
+  expect(names(source.list().definitions)).toEqual(["code-reviewer", "explorer", "found"]);
+  for (let n = 0; n < 256; n++) await write(`${n}.md`, text(`n${n}`));
+  nowMs += 1_000;
+  expect(source.list().definitions).toHaveLength(2 + 256);
+  expect(source.list().problems).toEqual([
+    { file: folder, line: 1, message: "only the first 256 files are read" },
+  ]);
+});
+
 test("a changed, a new and a removed file are noticed a second later", async () => {
   await write("a.md", text("a", "First."));
   const source = openDefinitions([folder], clock);

@@ -84,6 +84,7 @@ describe("a browser", () => {
     { "sec-fetch-site": "cross-site" },
     { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image" },
     { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe" },
+    { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "document" },
     { "sec-fetch-site": "same-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty" },
     { origin: "https://evil.example" },
     { origin: "http://127.0.0.1:4000" },

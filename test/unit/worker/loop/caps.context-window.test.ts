@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
-import { makeRoom } from "../../../../src/worker/loop/caps.ts";
+import { leaveOut, makeRoom } from "../../../../src/worker/loop/caps.ts";
 import { asked, call, conversation, rules, type Story, text, used } from "./story.ts";
 
 const LONG = "a long word ".repeat(50);
@@ -84,4 +84,17 @@ test("no summary is bought without a call that goes on from it, nor a sixth one"
   expect(makeRoom(long(8).log(), rules({ max_turns: 9 }))).toBeUndefined();
   expect(makeRoom(long(8).log(), rules({ max_turns: 10 }))).toBeDefined();
   expect(makeRoom(Object.assign(long(8).log(), { compactions: 5 }), rules())).toBeUndefined();
+});
+
+test("results are left out of a window that fills only where that frees a fifth of it", () => {
+  const state = long(6, "page").log();
+  const { chars = 0 } = state.conversation.clearable(3) ?? {};
+  const filled = (tokens: number) =>
+    leaveOut(Object.assign(state, { last: { ...state.last, usage: used(tokens) } }), false);
+  // A token is counted as three characters.
+  const worthIt = Math.floor(chars / 3 / 0.2);
+  expect(filled(worthIt - 1)).toMatchObject({ do: "clear" });
+  expect(filled(worthIt + 1)).toBeUndefined();
+  // Where the next call would not fit, whatever it frees.
+  expect(makeRoom(state, rules())).toMatchObject({ do: "clear" });
 });

@@ -333,6 +333,17 @@ test("a second wake of the agent in the process does not make a hint for the fir
   expect(sent.map(({ uid }) => uid)).toEqual(["a"]);
 });
 
+test("a hint is forgotten once the last of several claims of the agent is over", () => {
+  const { keeper, hold, sent } = scene();
+  keeper.beginClaim("a");
+  keeper.beginClaim("a");
+  keeper.askAbout("a");
+  keeper.endClaim("a");
+  keeper.endClaim("a");
+  hold({ uid: "a" });
+  expect(sent).toEqual([]);
+});
+
 test("a hint is asked about once: the next hold of the agent begins without it", () => {
   const { keeper, hold, sent } = scene();
   keeper.beginClaim("a");

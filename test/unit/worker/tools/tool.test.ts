@@ -16,6 +16,11 @@ describe("defineTool", () => {
     expect(defineTool(good)).toMatchObject({ idempotent: false, timeoutMs: 120_000 });
   });
 
+  it("takes the shortest time and the longest that a timer can hold", () => {
+    for (const timeoutMs of [1, 2 ** 31 - 1])
+      expect(defineTool({ ...good, timeoutMs })).toMatchObject({ timeoutMs });
+  });
+
   it.each([
     ["an empty name", { ...good, name: "" }],
     ["a name with a capital", { ...good, name: "Echo" }],

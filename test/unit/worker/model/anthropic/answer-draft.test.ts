@@ -87,6 +87,11 @@ describe("a draft", () => {
     expect(JSON.parse(contentJson)).toEqual(content);
   });
 
+  test("keeps a block of another type as it is, up to 101 levels", () => {
+    const block = { type: "new", value: nestedLists(100) };
+    expect(finished([block]).content).toEqual([block]);
+  });
+
   test.each<[string, () => unknown]>([
     ["two starts", () => begun().begin({})],
     ["a start without a message", () => new AnswerDraft("m", 1).begin(undefined)],
@@ -101,6 +106,8 @@ describe("a draft", () => {
     ],
     ["a type that cannot be printed", () => finished([{ type: { toString: 1 } }])],
     ["a type of 10,000 levels", () => finished([{ type: nestedLists(10_000) }])],
+    ["a block of another type with 102 levels", () => finished([{ type: "new", value: nestedLists(101) }])],
+    ["one with 10,000", () => finished([{ type: "new", value: nestedLists(10_000) }])],
     ["a piece for no block", () => begun().extend(0, "text", "x")],
     ["a piece of text for a call", () => begun({ content: [call("a")] }).extend(0, "text", "x")],
     ["a piece of an input for a text", () => begun({ content: [{ type: "text" }] }).extend(0, "input", "{}")],

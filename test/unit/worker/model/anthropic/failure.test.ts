@@ -116,6 +116,26 @@ describe("error responses", () => {
   });
 
   test.each([
+    [400, "invalid_request", false],
+    [401, "authentication", false],
+    [402, "billing", false],
+    [403, "permission", false],
+    [404, "not_found", false],
+    [408, "timeout", true],
+    [409, "server_error", true],
+    [413, "context_window", false],
+    [429, "rate_limited", true],
+    [499, "network", true],
+    [500, "server_error", true],
+    [503, "server_error", true],
+    [504, "timeout", true],
+    [529, "overloaded", true],
+  ])("a %i of a proxy, whose body is none of ours, is %s", (httpStatus, kind, retryable) => {
+    const error = Anthropic.APIError.generate(httpStatus, undefined, "<html>", new Headers());
+    expect(classify(error, context)).toMatchObject({ kind, retryable, httpStatus });
+  });
+
+  test.each([
     ["contract_spend_limit_reached", "billing", false],
     ["enforced_spend_limit_reached", "billing", false],
     ["ramp_limit_exceeded", "rate_limited", true],

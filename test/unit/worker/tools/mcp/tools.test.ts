@@ -76,3 +76,33 @@ it("shows a deep schema whole while secrets are known, and leaves out once what 
   const left = lines.filter((line) => line.includes("MCP tool left out"));
   expect(left).toEqual([expect.stringContaining('"tool":"deeper"')]);
 });
+
+it("offers the first of two tools that come to one name, and repeats only what its server calls read-only", async () => {
+  const inputSchema = { type: "object" };
+  const longest = "n".repeat(128 - "mcp__far__".length);
+  const listed = [
+    { name: "a b", description: "the first", annotations: { readOnlyHint: true }, inputSchema },
+    { name: "a_b", description: "the second", inputSchema },
+    { name: "c", description: " ", annotations: { readOnlyHint: false }, inputSchema },
+    { name: longest, inputSchema },
+    { name: `${longest}n`, inputSchema },
+    { name: "", inputSchema },
+  ];
+  const { url } = await startMcpServer({ "tools/list": () => ({ tools: listed }) });
+  const lines: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+  const mcp = createMcpTools(
+    { far: { url, headers: {}, timeout_ms: 60_000 } },
+    { clock: systemClock, logger },
+  );
+  closeAtEnd(() => mcp.stop());
+  await mcp.start();
+  expect(mcp.tools().map(({ name, description, idempotent }) => [name, description, idempotent])).toEqual([
+    ["mcp__far__a_b", "the first", true],
+    ["mcp__far__c", "mcp__far__c", false],
+    [`mcp__far__${longest}`, longest, false],
+  ]);
+  // Its own limit, with its better sentence, is over first.
+  for (const { timeoutMs } of mcp.tools()) expect(timeoutMs).toBeGreaterThan(60_000 + 10_000);
+  expect(lines.filter((line) => line.includes('"problem":"another one has its name"'))).toHaveLength(1);
+});

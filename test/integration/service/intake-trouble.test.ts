@@ -1,7 +1,6 @@
 /** What keeps an intake entry or job from its outcome is met a bounded number of times, and then it is told. */
-import { context } from "@opentelemetry/api";
 import { Queue } from "bullmq";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
@@ -15,8 +14,6 @@ const DELIVERIES = 5;
 const LONG_AGO_MS = 60_000;
 const MORE_THAN_A_DAY_MS = 25 * 3_600_000;
 
-afterEach(() => void context.disable());
-
 const SILENT = createLogger({ level: "silent" });
 
 async function startIntake(stage: Stage, client = stage.client(), logger = SILENT): Promise<void> {
@@ -26,21 +23,13 @@ async function startIntake(stage: Stage, client = stage.client(), logger = SILEN
   await intake.start();
 }
 
-/** An OpenTelemetry SDK of the application that breaks: an error that is none of this package. */
-function breakTelemetry(): void {
-  const broken = () => {
-    throw new TypeError("the context manager is broken");
-  };
-  context.setGlobalContextManager({
-    active: broken,
-    with: broken,
-    bind: broken,
-    enable: broken,
-    disable() {
-      return this;
+/** A client whose choice of a model breaks: an error that is none of this package. */
+const brokenClient = (stage: Stage) =>
+  stage.client({
+    model: () => {
+      throw new TypeError("the choice of a model is broken");
     },
   });
-}
 
 const add = async ({ redis, keys }: Stage, id: string, ...fields: string[]) =>
   String(await redis.xadd(keys.intake, id, ...fields));
@@ -63,14 +52,13 @@ const channel = async (stage: Stage, parentId: string) =>
 
 test("an entry that meets an error without an explanation is tried again, and refused at its last delivery", async () => {
   const stage = await openStage();
-  breakTelemetry();
-  await startIntake(stage);
+  await startIntake(stage, brokenClient(stage));
   const id = await add(stage, "*", "parent_id", "unlucky", "prompt", "say hello", "request_key", "mine");
   await until(async () => (await pending(stage)).some(([each, , , times]) => each === id && times === 1));
   await leave(stage, id, DELIVERIES - 1);
   const [reply] = await channel(stage, "unlucky");
   expect(reply).toMatchObject({ status: "failed", stop_reason: "refused", message_ids: ["mine"] });
-  expect(reply).toMatchObject({ error: expect.stringContaining("context manager is broken") });
+  expect(reply).toMatchObject({ error: expect.stringContaining("choice of a model is broken") });
   await until(async () => (await stage.redis.xlen(stage.keys.intake)) === 0);
 });
 
@@ -134,8 +122,7 @@ test("entries that wait for Redis hold up none that another reader left behind",
 
 test("a job that meets an error without an explanation fails with it after a minute", async () => {
   const stage = await openStage();
-  breakTelemetry();
-  await startIntake(stage);
+  await startIntake(stage, brokenClient(stage));
   const redis = openRedis(stage.url, "worker");
   closeAtEnd(() => closeRedis(redis));
   const queue = new Queue(stage.keys.intakeQueue, { connection: redis, prefix: stage.keys.bullPrefix });
@@ -149,6 +136,6 @@ test("a job that meets an error without an explanation fails with it after a min
     const job = await queue.getJob(String(old?.id));
     return job?.finishedOn !== undefined && job;
   });
-  expect(failed.failedReason).toMatch(/protocol_violation.*context manager is broken/);
+  expect(failed.failedReason).toMatch(/protocol_violation.*choice of a model is broken/);
   expect((await queue.getJob(String(fresh?.id)))?.finishedOn).toBeUndefined();
 });

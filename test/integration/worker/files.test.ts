@@ -190,12 +190,12 @@ test("what waits for an agent is bounded, and goes with it", async () => {
   const stage = await openStage();
   const parent = stage.parent("planner-7", { model: "offline-1" });
   const { agent_id } = await parent.spawn({ name: "hoarder" });
-  const half = {
-    files: [{ path: "half", base64: Buffer.alloc(ATTACHED_MAX_BYTES - 16).toString("base64") }],
+  const quarter = {
+    files: [{ path: "quarter", base64: Buffer.alloc(ATTACHED_MAX_BYTES / 4).toString("base64") }],
   };
-  for (let i = 0; i < 2; i++) await parent.send(agent_id, `message ${i}`, half);
+  for (let i = 0; i < 8; i++) await parent.send(agent_id, `message ${i}`, quarter);
   const full = async () => {
-    for (let i = 2; i < 64; i++) await parent.send(agent_id, `message ${i}`, half);
+    for (let i = 8; i < 64; i++) await parent.send(agent_id, `message ${i}`, quarter);
   };
   await expect(full()).rejects.toMatchObject({ code: "inbox_full" });
   expect(await waitingKeys(stage)).toHaveLength(1);

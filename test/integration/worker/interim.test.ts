@@ -115,7 +115,11 @@ async function tellWith(run: (tellParent: (text: string) => void) => unknown) {
   const told = (await stream.read(agent, "0", 10)).flatMap(({ entry }) =>
     entry.kind === "message" ? entry.text : [],
   );
-  return { summary, told, late: () => log.filter((line) => line.includes("after its call had ended")).length };
+  return {
+    summary,
+    told,
+    late: () => log.filter((line) => line.includes("after its call had ended")).length,
+  };
 }
 
 test("what one call tells the parent several times arrives whole, as one message", async () => {

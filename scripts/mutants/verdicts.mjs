@@ -15,8 +15,8 @@ const FILE = "test/mutants/verdicts.json";
 /** A blank line before text with at most one level of indent. */
 const BORDER = /\n\n(?= {0,2}\S)/g;
 
-/** A line of TypeScript or Lua that holds only a comment. */
-const COMMENT_LINE = /^\s*(?:\/\/|\/\*|\*[ /]|\*$|--).*\n?/gm;
+/** A line of TypeScript or Lua that holds only a comment; not code behind a comment, nor `--option` in a text. */
+const COMMENT_LINE = /^\s*(?:\/\/.*|\/\*(?:(?!\*\/).)*(?:\*\/)?|\*(?: .*|\/)?|--(?: .*)?)[ \t]*\n/gm;
 
 /** Returns the passage of a text that contains `something`, without comments. */
 function passageOf(text, something) {

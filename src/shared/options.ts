@@ -1,6 +1,6 @@
 /** Checks the options that callers pass, with or without types. */
 import { SubagentError } from "./errors.ts";
-import { Prefix } from "./protocol/ids.ts";
+import { PREFIX_FORM, Prefix } from "./protocol/ids.ts";
 
 /** Form of each option: a check of the value, and the end of the sentence "… must be …". */
 export type OptionForms<Options> = Readonly<
@@ -42,10 +42,7 @@ export const FLAG = [(value: unknown) => typeof value === "boolean", "true or fa
 /** See {@link FLAG}. */
 export const HOST = [isText, "a host name or an address"] as const;
 /** See {@link FLAG}. */
-export const PREFIX = [
-  (value: unknown) => Prefix.safeParse(value).success,
-  "1 to 32 characters of A-Za-z0-9._-, starting with a letter or digit",
-] as const;
+export const PREFIX = [(value: unknown) => Prefix.safeParse(value).success, PREFIX_FORM] as const;
 /** See {@link FLAG}. */
 export const PORT = [
   (value: unknown) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 65_535,

@@ -1910,6 +1910,14 @@ export default [
     title: "an SDK that throws ends no run",
   },
   {
+    id: "telemetry-thrown-context",
+    promise: "A context manager that throws ends no call of a parent.",
+    file: "src/shared/telemetry.ts",
+    find: "return unlessTelemetryFails(() => {",
+    replace: "return (<T>(work: () => T) => work())(() => {",
+    tests: ["test/unit/shared/telemetry.test.ts"],
+  },
+  {
     id: "telemetry-thrown-tool",
     promise: "An SDK that throws at the end of a tool's span loses no result.",
     file: "src/worker/observe/observer.ts",

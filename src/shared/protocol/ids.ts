@@ -21,13 +21,11 @@ export const ParentId = TenantId.refine(
   "a sub-agent's uid is not a parent: sub-agents cannot spawn",
 );
 
-/** Name that separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`. */
-export const Prefix = z
-  .string()
-  .regex(
-    /^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/,
-    "1 to 32 characters of A-Za-z0-9._-, starting with a letter or digit",
-  );
+/** The form of a {@link Prefix}, for people. */
+export const PREFIX_FORM = "1 to 32 characters of A-Za-z0-9._-, starting with a letter or digit";
+
+/** Name that separates installations on one Redis; see {@link PREFIX_FORM}. */
+export const Prefix = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, PREFIX_FORM);
 
 /** The random name of an agent in every key: `sa-` and 24 hex digits. */
 export const Uid = z.string().regex(UID);

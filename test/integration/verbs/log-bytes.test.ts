@@ -11,6 +11,17 @@ function saysBytes(rig: Rig, agent: AgentAddress, bytes: number) {
   return rig.redis.hset(rig.keys.agent(agent).record, "log_bytes", bytes);
 }
 
+/** An agent that was spawned to go on from the transcript of `old`. */
+async function resumed(rig: Rig, old: AgentAddress): Promise<AgentAddress> {
+  const next = rig.address();
+  const answer = await rig.store.spawn(next, {
+    ...{ request_key: newRequestKey(), digest: "d", stem: "next", name: "Next", spec: JSON.stringify(SPEC) },
+    ...{ idle_ms: 60_000, message: "{}", resumes: old.uid, first_run: 2 },
+  });
+  expect(answer).toMatchObject({ status: "spawned" });
+  return next;
+}
+
 const bytesOf = async (rig: Rig, agent: AgentAddress) => (await rig.store.record(agent))?.log_bytes;
 
 test("commits keep what they are told of the log's length; those that are told nothing leave it", async () => {
@@ -97,12 +108,7 @@ test("an agent that goes on from a transcript has its length, whatever the recor
   ] as const;
   await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries });
   await rig.store.settle(agent, handedBack(epoch));
-  const next = rig.address();
-  const answer = await rig.store.spawn(next, {
-    ...{ request_key: newRequestKey(), digest: "d", stem: "next", name: "Next", spec: JSON.stringify(SPEC) },
-    ...{ idle_ms: 60_000, message: "{}", resumes: agent.uid, first_run: 2 },
-  });
-  expect(answer).toMatchObject({ status: "spawned" });
+  const next = await resumed(rig, agent);
   expect(await bytesOf(rig, next)).toBe(entries.reduce((sum, [key, json]) => sum + entryBytes(key, json), 0));
   expect(await bytesOf(rig, await rig.queued())).toBe(0);
 });
@@ -113,11 +119,6 @@ test("an agent that goes on from a long transcript has each entry of it", async 
   const entries = Array.from({ length: 1_201 }, (_, i) => [`${i}`, `{"n":${i}}`] as const);
   await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries });
   await rig.store.settle(agent, handedBack(epoch));
-  const next = rig.address();
-  const answer = await rig.store.spawn(next, {
-    ...{ request_key: newRequestKey(), digest: "d", stem: "next", name: "Next", spec: JSON.stringify(SPEC) },
-    ...{ idle_ms: 60_000, message: "{}", resumes: agent.uid, first_run: 2 },
-  });
-  expect(answer).toMatchObject({ status: "spawned" });
+  const next = await resumed(rig, agent);
   expect(await rig.redis.hgetall(rig.keys.agent(next).log)).toEqual(Object.fromEntries(entries));
 });

@@ -9,8 +9,13 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 const SOURCE = `/** Adds up. */
 export function sum(a, b) {
   if (a > 9) throw new Error("too much");
-  return a + b;
+  return (
+    /** The first. */ a +
+    b
+  );
 }
+const USAGE = \`
+  --most  nine\`;
 
 /** Something else. */
 export const other = 1;
@@ -63,7 +68,9 @@ test.each<[string, (write: (path: string, text: string) => void) => void]>([
 
 test.each([
   ["its line", "if (a > 9)", "  if (a > 9)"],
-  ["another line of its function", "return a + b", "return b + a"],
+  ["another line of its function", "    b\n", "    a\n"],
+  ["code behind a comment", "*/ a +", "*/ b +"],
+  ["text that begins like a comment of Lua", "--most  nine", "--most  eight"],
 ])("a verdict falls with a change of %s", (_what, before, after) => {
   const { write, open } = tree();
   write("sum.js", SOURCE.replace(before, after));

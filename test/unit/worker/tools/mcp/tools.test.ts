@@ -12,6 +12,20 @@ function nested(objects: number): Record<string, unknown> {
   return schema;
 }
 
+/** Tools of a started server that lists these, and the lines of the worker's log. */
+async function toolsOf(listed: readonly object[]) {
+  const { url } = await startMcpServer({ "tools/list": () => ({ tools: listed }) });
+  const lines: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+  const mcp = createMcpTools(
+    { far: { url, headers: {}, timeout_ms: 60_000 } },
+    { clock: systemClock, logger },
+  );
+  closeAtEnd(() => mcp.stop());
+  await mcp.start();
+  return { mcp, lines };
+}
+
 it("leaves out tools whose schemas would have every request refused, and says why", async () => {
   const text = { type: "string" };
   const schemas: Record<string, object> = {
@@ -32,15 +46,7 @@ it("leaves out tools whose schemas would have every request refused, and says wh
     name,
     inputSchema: { type: "object", ...schema },
   }));
-  const { url } = await startMcpServer({ "tools/list": () => ({ tools: listed }) });
-  const lines: string[] = [];
-  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
-  const mcp = createMcpTools(
-    { far: { url, headers: {}, timeout_ms: 60_000 } },
-    { clock: systemClock, logger },
-  );
-  closeAtEnd(() => mcp.stop());
-  await mcp.start();
+  const { mcp, lines } = await toolsOf(listed);
   expect(mcp.tools().map(({ name }) => name)).toEqual(["mcp__far__fine"]);
   const left = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "MCP tool left out");
   expect(left.map(({ tool, problem }) => `${tool}: ${problem}`)).toEqual([
@@ -88,15 +94,7 @@ it("offers the first of two tools that come to one name, and repeats only what i
     { name: `${longest}n`, inputSchema },
     { name: "", inputSchema },
   ];
-  const { url } = await startMcpServer({ "tools/list": () => ({ tools: listed }) });
-  const lines: string[] = [];
-  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
-  const mcp = createMcpTools(
-    { far: { url, headers: {}, timeout_ms: 60_000 } },
-    { clock: systemClock, logger },
-  );
-  closeAtEnd(() => mcp.stop());
-  await mcp.start();
+  const { mcp, lines } = await toolsOf(listed);
   expect(mcp.tools().map(({ name, description, idempotent }) => [name, description, idempotent])).toEqual([
     ["mcp__far__a_b", "the first", true],
     ["mcp__far__c", "mcp__far__c", false],

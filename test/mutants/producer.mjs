@@ -1138,7 +1138,7 @@ export default [
     find: "if (tokens > MOST_TOKENS)",
     replace: "if (false)",
     tests: ["test/unit/producer/definitions/definition.test.ts"],
-    title: "closing brackets",
+    title: "keys on one line",
   },
   {
     id: "definition-any-brackets",

@@ -924,9 +924,8 @@ export default [
     id: "tools-unmarked-beginning",
     promise: "A call that begins is marked before anything of it runs.",
     file: "src/worker/run/run-tools.ts",
-    find: "session.add(step.calls.map((call) => openingEntry(step.message, call)));",
-    replace:
-      'session.add(step.calls.filter((call) => call.how !== "run").map((call) => openingEntry(step.message, call)));',
+    find: "    openings.push(openingEntry(step.message, call));",
+    replace: '    if (call.how !== "run") openings.push(openingEntry(step.message, call));',
     tests: ["test/integration/worker/takeover.test.ts"],
     title: "after a crash a started tool",
   },

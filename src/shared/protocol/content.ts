@@ -142,5 +142,7 @@ export function totalTokens(usage: Usage): number {
 
 /** Returns the text of a message: its text blocks, joined. */
 export function textOf(content: readonly ContentBlock[]): string {
-  return content.map((block) => (isText(block) ? block.text : "")).join("");
+  let text = "";
+  for (const block of content) if (isText(block)) text += block.text;
+  return text;
 }

@@ -301,7 +301,9 @@ export function eventText(event: RunEvent): string {
 
 /** Returns `events` as one line of the timeline, for a verb. */
 export function eventLine(events: readonly RunEvent[]): string {
-  return events.map(eventText).join(",");
+  let line = "";
+  for (const event of events) line += line === "" ? eventText(event) : `,${eventText(event)}`;
+  return line;
 }
 
 /** Returns the fields of an event in a line, unchecked; undefined if this version does not know the spelling. */

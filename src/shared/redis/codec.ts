@@ -38,7 +38,9 @@ function bulk(word: string): string {
 
 /** Returns words of a command as they are sent. The text is flat because it is cached: one built with `+=` keeps all its parts. */
 export function bulksOf(words: readonly string[]): string {
-  return words.map(bulk).join("");
+  let bulks = "";
+  for (const word of words) bulks += bulk(word);
+  return bulks;
 }
 
 /** Encodes `fields`, then `lists`, each list after the number of its items. `given` has the values by name. */
@@ -234,5 +236,12 @@ export function rows<const C extends Readonly<Record<string, Codec<unknown>>>>(
 export function list<const N extends readonly string[]>(
   ...fields: N
 ): ListCodec<{ readonly [I in keyof N]: string }> {
-  return { fields, encode: (items) => items.flatMap((item) => [...item]) };
+  return {
+    fields,
+    encode(items) {
+      const words: string[] = [];
+      for (const item of items) for (const word of item) words.push(word);
+      return words;
+    },
+  };
 }

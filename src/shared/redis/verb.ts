@@ -191,10 +191,11 @@ export function wordsOf(
   context: VerbContext,
   given: Partial<KeyParameters>,
 ): string[] {
-  const words = verb.keys.map((name) => {
+  const words: string[] = [];
+  for (const name of verb.keys) {
     const find: Find = KEYS[name];
-    return find(context, given);
-  });
+    words.push(find(context, given));
+  }
   for (const name of verb.context) words.push(`${CONTEXT[name](context)}`);
   return words;
 }

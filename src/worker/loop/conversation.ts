@@ -292,7 +292,9 @@ export class Conversation {
    * text. `remarks`: also the runtime's remarks about the last answer.
    */
   #pending(remarks: boolean, finalCall?: StopReason): string {
-    const blocks = this.#last?.calls.map(({ sentId, result }) => result ?? notExecuted(sentId)) ?? [];
+    const blocks: string[] = [];
+    if (this.#last)
+      for (const { sentId, result } of this.#last.calls) blocks.push(result ?? notExecuted(sentId));
     const say = (partJson: string) => blocks.push(...spoken(partJson));
     const last = remarks ? this.#last : undefined;
     say(this.#notice);

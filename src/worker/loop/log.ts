@@ -75,6 +75,11 @@ export interface NewEntry {
   entry: LogEntry;
 }
 
+/** Returns the entries of `all` that are not in `some`. */
+export function without(all: NewEntry[], some: readonly NewEntry[]): NewEntry[] {
+  return all.length === 0 ? all : all.filter((each) => !some.includes(each));
+}
+
 /** Returns the paid usage and cost that `entry` holds; undefined: none. */
 export function paidIn(entry: LogEntry): { usage: Usage; costUsd: number } | undefined {
   if (entry.kind === "answer") return { usage: entry.usage, costUsd: entry.costUsd };

@@ -234,12 +234,14 @@ export class RunState {
     this.#lastUsed = Math.max(this.#lastUsed, message);
     if (this.isBegun && message !== this.#at + 1) return false;
     this.#reach(message - 1);
-    const calls = content.filter(isToolUse).map((block): CallState => {
-      const { id } = block;
+    const calls: CallState[] = [];
+    for (const block of content) {
+      if (!isToolUse(block)) continue;
       const { name, input } = calledTool(block.name, block.input);
       const repeats = this.repetition.count({ name, input });
-      return { id, name, input, repeats, isStarted: false, isAnswered: false, isPermissionAsked: false };
-    });
+      const { id } = block;
+      calls.push({ id, name, input, repeats, isStarted: false, isAnswered: false, isPermissionAsked: false });
+    }
     const isMute = isMuteEnd(entry);
     const repeats = calls.some((call) => call.repeats === REPETITION_NOTICE);
     this.conversation.answer(message, entry, { repeats, isMute });

@@ -268,8 +268,14 @@ export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
     refusal: refusal && withoutSecrets(refusal),
   };
   // Each text by itself: in the JSON of the whole, JSON within a text would be escaped once more.
-  const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));
-  if (answer.content.every((block, i) => block === shown[i])) {
+  const shown: unknown[] = [];
+  let isClean = true;
+  for (const block of answer.content) {
+    const shownBlock = withoutSecretsIn(block, BLOCK_DEPTH);
+    isClean &&= shownBlock === block;
+    shown.push(shownBlock);
+  }
+  if (isClean) {
     const isNamedSo = named.stopReason === stopReason && named.model === model && named.refusal === refusal;
     return isNamedSo ? answer : { ...answer, ...named };
   }

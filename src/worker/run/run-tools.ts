@@ -32,9 +32,14 @@ export async function runTools(
   session: Session,
   step: ToolStep,
 ): Promise<RunOutcome | "lost" | undefined> {
-  const performed = step.calls.filter((call) => call.how === "run");
+  const performed: PlannedCall[] = [];
+  const openings: NewEntry[] = [];
+  for (const call of step.calls) {
+    if (call.how === "run") performed.push(call);
+    openings.push(openingEntry(step.message, call));
+  }
   await openWorkspaceFor(session, performed);
-  session.add(step.calls.map((call) => openingEntry(step.message, call)));
+  session.add(openings);
   for (const call of performed)
     session.tell({ type: "tool_started", turn: step.turn, tool_use_id: call.id, tool: call.name });
   const hasRunningCalls = performed.length > 0;
@@ -226,8 +231,12 @@ class ResultCommitter {
 
   /** Writes results in one commit; an interim message goes with the commit of its own call. */
   async #write(ready: readonly Result[]): Promise<CommitOutcome> {
-    const silent = ready.filter(({ interim }) => !interim).map(({ entry }) => entry);
-    const spoken = ready.filter(({ interim }) => interim);
+    const silent: NewEntry[] = [];
+    const spoken: Result[] = [];
+    for (const result of ready) {
+      if (result.interim) spoken.push(result);
+      else silent.push(result.entry);
+    }
     this.#session.add(silent);
     for (const { entry, interim } of spoken) {
       this.#session.add([entry]);

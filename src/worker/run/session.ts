@@ -17,7 +17,7 @@ import { type Alert, eventLine, type ReplyBody, type RunEvent } from "../../shar
 import type { AgentState, AgentStore } from "../../shared/redis/agent-store.ts";
 import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
-import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
+import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog, without } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
 import {
   progressUpdate,
@@ -312,12 +312,14 @@ export class Session {
     this.isCommitDue = false;
     const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
     const update = body && progressUpdate(body, this, this.#text, isLast);
+    const fields: [key: string, json: string][] = [];
+    for (const { key, json } of entries) fields.push([key, json]);
     const input: CommitInput = {
       epoch: this.lease.epoch,
       known: this.#acknowledged,
       running_ms: this.lease.runningMs(),
       run: this.record.run,
-      entries: entries.map(({ key, json }) => [key, json] as const),
+      entries: fields,
       consume_to: consumed?.to,
       consume_last: consumed?.ids.at(-1),
       consume_ids: consumed?.ids,
@@ -384,10 +386,6 @@ export class Session {
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;
   }
-}
-
-function without(all: NewEntry[], some: readonly NewEntry[]): NewEntry[] {
-  return all.length === 0 ? all : all.filter((each) => !some.includes(each));
 }
 
 const PARTLY_WRITTEN =

@@ -214,7 +214,8 @@ export class AnswerDraft {
     if (!stopReason) throw new MalformedAnswerError("the answer has no stop reason");
     const calls = new CallChecks(CUT_OFF.has(stopReason));
     const blocks = [...this.#blocks.values()].sort((a, b) => a.index - b.index);
-    const content = blocks.map((open) => checked(open, calls));
+    const content: ContentBlock[] = [];
+    for (const open of blocks) content.push(checked(open, calls));
     const json = JSON.stringify(content);
     const contentJson = wellFormedJson(json);
     return {

@@ -159,7 +159,7 @@ export const Names = z
 export const ModelChain = z.array(ModelId).max(MAX_FALLBACKS);
 /** The name of an agent definition. */
 export const DefinitionName = z.string().trim().min(1).max(64);
-/** Idle time after which an idle agent is destroyed, ms. */
+/** Idle time after which an idle agent ends (`idle`), ms. */
 export const IdleMs = z.int().min(1).max(MAX_IDLE_MS);
 
 /** Text and attachments of a message. */

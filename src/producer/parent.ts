@@ -142,7 +142,7 @@ export interface Parent {
   /** Asks a run to report what it has, even if it waits for an answer. `unknown_agent`. */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
-   * Gives a prompt to a new agent and resolves with its reply, which it acks, also if the agent failed. Aborting `signal`
+   * Gives a prompt to a new agent and resolves with its reply, also if the agent failed; the ack follows. Aborting `signal`
    * destroys the agent and rejects with the signal's reason. A string is the prompt; the options may also be in the input
    * object. With a `request_key` the task is a durable promise: the same call by any process finds the same agent, and its
    * reply until 24 hours after the ack; later it begins a new task. `started` of the returned handle resolves with the
@@ -155,8 +155,8 @@ export interface Parent {
   ): TaskHandle<TypedReply<z.output<Schema>>>;
   task(input: string | (TaskInput & TaskOptions), options?: TaskOptions): TaskHandle;
   /**
-   * Runs many tasks, as many at once as the quota allows (at most 10), and resolves with their replies in order, acked. It
-   * checks all tasks before any begins. Aborting `signal` destroys the agents of running tasks. Rejects with the first other
+   * Runs many tasks, as many at once as the quota allows (at most 10), and resolves with their replies in order; acks follow.
+   * It checks all tasks before any begins. Aborting `signal` destroys the agents of running tasks. Rejects with the first other
    * failure; its `details.replies` holds the replies received before it.
    */
   taskAll(inputs: readonly (string | TaskInput)[], options?: TaskOptions): Promise<Reply[]>;

@@ -73,7 +73,7 @@ export interface TaskHandle<R = Reply> extends Promise<R> {
   readonly waits: TaskWait | undefined;
 }
 
-/** Runs one task and resolves with its reply, acked; see `Parent.task`. `agent`: with the limits of a spawn. */
+/** Runs one task and resolves with its reply, whose ack follows; see `Parent.task`. `agent`: with the limits of a spawn. */
 export async function task(
   context: ParentContext,
   kind: "task" | "agent",
@@ -114,7 +114,7 @@ export function taskHandle(context: ParentContext, input: unknown, options?: Tas
   return Object.assign(reply, handle);
 }
 
-/** Runs many tasks and resolves with their replies, acked; see `Parent.taskAll`. */
+/** Runs many tasks and resolves with their replies, whose acks follow; see `Parent.taskAll`. */
 export async function taskAll(
   context: ParentContext,
   inputs: readonly unknown[],

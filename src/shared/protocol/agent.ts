@@ -27,7 +27,7 @@ export type EndedReason = z.infer<typeof EndedReason>;
 
 /**
  * Specification of an agent, fixed at spawn. `tools`: the exact allowlist, absent = every tool of the worker except the
- * spawning ones; `system`: replaces the standard instructions; `idle_ms`: idle time after which the agent is destroyed;
+ * spawning ones; `system`: replaces the standard instructions; `idle_ms`: idle time after which the agent ends (`idle`);
  * `keep_alive`: it takes further messages after a reply; `answer_ms`: time that a question to its parent waits, absent = it
  * cannot ask; `budgets`: bind its calls; `traceparent`: the span whose caller spawned it. `definition`: the agent definition
  * it was made from; `profile_version`: version of the parent's registered profile; both are already merged into the rest.
@@ -169,7 +169,7 @@ export const RecordFields = z.object({
   log_bytes: count.default(0),
   /** Running time of the current run that is already accounted for, ms. */
   running_ms: count.default(0),
-  /** Provider failures since the run last advanced. */
+  /** Failures of the provider, or errors in a worker, since the run last advanced. */
   attempts: count.default(0),
   /** Number of times in a row that the run broke off in its worker before it advanced. */
   breaks: count.default(0),

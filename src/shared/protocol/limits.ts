@@ -21,7 +21,7 @@ const totalTokens = z.int().min(1).max(CEILING.max_total_tokens);
 const costUsd = z.number().positive().max(CEILING.max_cost_usd);
 
 /**
- * The limits in force for every run of an agent. `max_turns`: model calls a run, the final call included;
+ * The limits in force for every run of an agent. `max_turns`: paid model calls a run, the final call included;
  * `max_tokens`: output tokens a call; `max_duration_ms`: running time (waiting and queueing do not count);
  * `max_total_tokens`, `max_cost_usd`: sums over a run, absent = not capped.
  */
@@ -80,9 +80,9 @@ const DAY = 24 * HOUR;
 
 /** Durations of the protocol, ms. Every process of one installation uses the same. */
 export interface Timing {
-  /** Lifetime of a worker's claim after the sending of its last renewal. */
+  /** Lifetime of a worker's lease after the sending of its last renewal. */
   leaseMs: number;
-  /** Interval at which a worker renews its claim. */
+  /** Interval at which a worker renews its lease. */
   renewMs: number;
   /** Time before the end of the lease at which a worker that could not renew stops its run. */
   leaseMarginMs: number;
@@ -149,7 +149,7 @@ export function isTiming(value: unknown): value is Timing {
   return Object.keys(TIMING).every((name) => Number.isFinite(Reflect.get(value, name)));
 }
 
-/** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
+/** Idle time after which an idle agent ends (`idle`), unless its profile says otherwise. */
 export const IDLE_MS = 600 * SECOND;
 /** Time that a sub-agent's question waits for its answer, unless its parent set another time. */
 export const ANSWER_MS = HOUR;

@@ -53,7 +53,7 @@ export function statusOf(reason: StopReason): ReplyStatus {
 /** Summary of a run that wrote no text. */
 export const NO_SUMMARY = "(no summary)";
 
-/** A crossed threshold: its kind, its value, and the value that crossed it. */
+/** A crossed threshold: its kind (`turns`: paid model calls), its value, and the value that crossed it. */
 export const Alert = z.object({
   kind: z.enum(["turns", "tokens", "tool_calls", "cost_usd"]),
   threshold: z.number(),
@@ -84,6 +84,7 @@ export const ReplyBody = z.object({
   summary: z.string(),
   truncated: z.boolean(),
   output: z.unknown().optional(),
+  /** Answers and summaries. Events, alerts and `max_turns` also count paid calls whose answer could not be used. */
   turns: z.int().min(0),
   tokens: z.int().min(0),
   usage: Usage,
@@ -216,7 +217,7 @@ const base = {
   turn: z.int().min(0),
 };
 
-/** One progress event; `turn` counts the model calls of the run from 1. */
+/** One progress event; `turn` counts the paid model calls of the run from 1, unlike `turns` of the reply. */
 export const ProgressEvent = z.discriminatedUnion("type", [
   z.object({
     ...base,

@@ -3,8 +3,9 @@ import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
 /**
- * Sender of a hint. `onlyNewer`: a hint that is sent first arrives first, which a cluster does not promise; false: the verb
- * waits. `inBackground`: gets work that no caller waits for and that never rejects.
+ * Sender of a hint. `onlyNewer`: hint and verb use one connection, so Redis gets the hint first though the verb is sent at
+ * once; false (a cluster): the verb is sent after the hint's answer. `inBackground`: gets work that no caller waits for and
+ * that never rejects.
  */
 export interface HintSender {
   logger: Logger;

@@ -53,7 +53,7 @@ export function pauseAfter(waitedMs: number, { checkMs, longestCheckMs }: Timing
 
 /** See the module's header. */
 export interface DeadlineSet {
-  /** True if a hint reaches Redis before a verb sent after it. False on a cluster: each node has its own connection. */
+  /** True if hints and verbs use one connection: Redis gets them in the order of sending. False on a cluster. */
   readonly onlyNewer: boolean;
   /** Makes a sweeper check the agent in `inMs` or earlier. */
   hint(address: AgentAddress, inMs: number): Promise<void>;

@@ -164,7 +164,7 @@ export async function newestEventNumber(
   return newest?.[0] ?? "0";
 }
 
-/** Reads every line about one agent, oldest first; they are kept as long as its record. */
+/** Reads every kept line about one agent, oldest first; of acked agents a parent keeps the newest 50 timelines. */
 export function readTimeline(redis: RedisClient, keys: Keys, address: AgentAddress): Promise<EventLine[]> {
   return linesOf(redis, keys, address, redis.lrange(keys.agent(address).timeline, 0, -1));
 }

@@ -79,10 +79,10 @@ const ENTRIES = list("key", "value");
 export const AGENT_VERBS = {
   /**
    * Registers an agent. With `message` the same step queues its first run (run 1, wake 1); without one the agent is idle.
-   * `same`: this request key spawned `uid` before, nothing changed; if the status is `queued`, add the job of the wake
-   * again. `conflict`: the key was used with other arguments, or the uid is in use. `no_transcript`: the transcript of
-   * `resumes` is gone. `other_profile`: spawn again under the profile of the answer. `quota`: settle the agents in
-   * `overdue`, whose idle time is over, and spawn again.
+   * `same`: this request key spawned `uid` before, nothing changed; add the job of its wake again, because the earlier call
+   * may not have done so, and a second job does no harm. `conflict`: the key was used with other arguments, or the uid is in
+   * use. `no_transcript`: the transcript of `resumes` is gone. `other_profile`: spawn again under the profile of the answer.
+   * `quota`: settle the agents in `overdue`, whose idle time is over, and spawn again.
    */
   spawn: {
     keys: [
@@ -182,7 +182,8 @@ export const AGENT_VERBS = {
   /**
    * Takes a queued agent, or a running one whose lease has expired; the epoch fences every earlier holder. The answer has
    * everything that a run needs, so no other read is necessary. `crashed`: the run crashed in isolation; settle it
-   * `worker_lost` and read only its record. `suspect`: two workers in a row crashed with it; claim it with `isolation`.
+   * `worker_lost` and read only its record. `suspect`: two workers in a row crashed with it, or one in a tool if the caller
+   * can isolate runs; claim it with `isolation`.
    * `missing_tools`: this worker lacks `tools`. `newer`: a newer version wrote the record. Leave both to another worker.
    * `held`: another worker holds the agent, or the agent is not yet due.
    */

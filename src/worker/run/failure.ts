@@ -1,5 +1,7 @@
 /**
- * Decides what happens to a run that cannot continue at once: retry here, hand-back, or end. No other file decides this.
+ * Decides what happens to a run that cannot continue because of a failure, a limit or a lost lease: retry here, hand-back, or
+ * end. Elsewhere: hand-back between two steps (`run.ts`), return of a wake that was not claimed (`claim.ts`), and whether this
+ * worker or its model ended an aborted call (`call-model.ts`).
  *
  * | what happened | what follows |
  * |---|---|

@@ -13,8 +13,8 @@ import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 
 /**
- * Reason why a lease ended. `expired`: it could not be renewed in time; Redis may know no other holder. `taken`: the run is
- * over or another's by Redis' answer, so nothing more is written. `given_up`: this process has done its part.
+ * Reason why a lease ended. `expired`: it could not be renewed in time; Redis may know no other holder. `taken`: by Redis'
+ * answer the run is over or another worker has it; only costs are still booked. `given_up`: this process has done its part.
  */
 export type LeaseEnd = "expired" | "taken" | "given_up";
 

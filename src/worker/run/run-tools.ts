@@ -1,4 +1,4 @@
-/** Performs `run_tools`: writes the start marks, runs all calls in parallel, commits their results together. */
+/** Performs `run_tools`: writes the start marks, runs all calls in parallel, commits results that come within 50 ms together. */
 
 import { ToolFailure } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";

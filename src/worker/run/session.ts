@@ -5,7 +5,8 @@
  * 1. A tool runs only after Redis has the answer that asks for it, and a model call only after it has every answer, result
  *    and summary before; messages, notices and verdicts may still be on their way, and the next commit includes them.
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
- * 3. After `lost` nothing is written any more, and the lease is over: all other work of the run stops too.
+ * 3. After `lost` this session writes nothing more, and the lease is over: all other work of the run stops too. `failure.ts`
+ *    then books unbooked costs, and releases a run whose lease expired.
  */
 import { SubagentError } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";
@@ -78,7 +79,7 @@ export class Session {
   model: string;
   /** Stops tools: with the lease, with the process, or when their time is over. */
   readonly toolStop = new StopSignal();
-  /** Provider failures since the run last advanced; a call paid for in vain is no advance. */
+  /** Failures of the provider, or errors in a worker, since the run last advanced; a call paid for in vain is no advance. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;

@@ -62,7 +62,7 @@ export interface RunToolOptions {
   readonly timers?: Pick<Clock, "timeout">;
   /** Stops with the run. */
   readonly stop: StopSignal;
-  /** Called just before the tool runs; false: it does not run, because another worker has the run now. Default: it runs. */
+  /** Called just before the tool runs; false: it does not run, because this worker has lost the run. Default: it runs. */
   readonly mayRun?: () => boolean;
 }
 
@@ -141,7 +141,7 @@ interface ToolAnswer {
 const NAME_ECHO_CHARS = 100;
 const MESSAGE_ECHO_CHARS = 2_000;
 const CANCELLED = "Cancelled: the run was stopped before this call finished.";
-const ANOTHERS = "Not started: another worker has taken over this run.";
+const ANOTHERS = "Not started: this worker has lost the run.";
 
 function refused(text: string): ToolAnswer {
   return { text, isError: true };

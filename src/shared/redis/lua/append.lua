@@ -11,7 +11,7 @@ local word = check_commit(agent, entries)
 if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
 if word == 'same' then
-  -- A repeated call has its start mark already; the model call behind it must still be announced.
+  -- The log has the start mark of a tool call that is made again; the record does not name the model call after it yet.
   if begun then
     write_even_when_full(record)
     write(record, { begun = begun })

@@ -1,5 +1,5 @@
--- Part of every script, and the only code that reads lists by position. Time comes from Redis alone; numbers are written
--- without exponent.
+-- Part of every script, and the only code that reads arguments by position; text and usage read a progress so (ADR 75). Time
+-- comes from Redis alone; numbers are written without exponent.
 local function fmt(n) return string.format('%.0f', n) end
 -- Returns a number; 0 if `v` is none.
 local function num(v) return tonumber(v or '0') or 0 end

@@ -67,7 +67,7 @@ export function usd(text: string): number {
   throw new InvalidArgumentError("Write an amount of USD like 0.50.");
 }
 
-/** Adds the flags for the model and tools of a new agent. */
+/** Adds the flags for the model, tools and output of a new agent. */
 export function agentOptions(command: Command): Command {
   return command
     .option("--model <id>", "model, instead of the configured one")
@@ -77,7 +77,8 @@ export function agentOptions(command: Command): Command {
       "tokens that the model is told it has for a run",
       wholeUpTo(CEILING.max_total_tokens, 20_000),
     )
-    .option("--tools <names>", "exactly these tools, separated by commas");
+    .option("--tools <names>", "exactly these tools, separated by commas")
+    .option("--schema <file>", "JSON Schema that every answer must fit, in a JSON file");
 }
 
 /** Parses a level of effort. */

@@ -37,6 +37,11 @@ function place() {
   const stay = (args: readonly string[], more: Environment = {}) =>
     startHere(args, { cwd: directory, env: { ...env, SUBAGENT_LOG_LEVEL: "warn", ...more } });
   return {
+    /** Writes a JSON file into the project; returns its name. */
+    file(name: string, content: unknown): string {
+      writeFileSync(join(directory, name), JSON.stringify(content));
+      return name;
+    },
     /** Starts a real process. */
     start,
     /** Has the program carry out a command in this process that stays up. */
@@ -446,6 +451,71 @@ test("ps, show and logs tell what run did; list and usage see it too", async () 
   const unknown = await say(["show", "nobody"]);
   expect(unknown.code).toBe(2);
   expect(unknown.stderr[0]).toMatch(/^subagent-queue: No sub-agent "nobody" is known to cli, cli-/);
+});
+
+test("run and spawn take an output schema, each answer fits it, and replies and show print it indented", async () => {
+  const { say, worker, file } = place();
+  const answer = { type: "string" };
+  const schema = [
+    "--schema",
+    file("found.json", { type: "object", properties: { answer }, required: ["answer"] }),
+  ];
+  await worker();
+  const ran = await say(["run", ...schema, "--json", COUNT, "hello"]);
+  expect(ran.code, ran.stderr.join("\n")).toBe(0);
+  const { replies } = json(ran.stdout);
+  expect(replies.map((reply: { output: unknown }) => reply.output)).toEqual([
+    { answer: expect.stringContaining("2 TODO comments") },
+    { answer: expect.any(String) },
+  ]);
+  const plain = await say(["run", ...schema, "--parent", "cli", COUNT]);
+  const indented = [
+    expect.stringMatching(/^ {2}\{$/),
+    expect.stringMatching(/^ {4}"answer": "There are 2 TODO/),
+  ];
+  expect(plain.stdout.slice(1, 3)).toEqual(indented);
+  await say(["spawn", "finder", ...schema, "--prompt", COUNT]);
+  const printed = await until(
+    async () => {
+      const { stdout } = await say(["replies"]);
+      return stdout.length > 0 && stdout;
+    },
+    { everyMs: 100 },
+  );
+  expect(printed.slice(1, 3)).toEqual(indented);
+  const shown = (await say(["show", "finder"])).stdout;
+  expect(shown.slice(shown.indexOf("Reply") + 1).slice(0, 2)).toEqual([
+    "  {",
+    expect.stringMatching(/^ {4}"answer": "There are 2 TODO/),
+  ]);
+  const { output } = json((await say(["show", "finder", "--json"])).stdout);
+  expect(output).toEqual({ answer: expect.stringContaining("2 TODO comments") });
+});
+
+test("a schema that cannot be used is one sentence with exit code 2, before Redis is asked and standard input is read", async () => {
+  const { say, file } = place();
+  const away = { REDIS_URL: `redis://127.0.0.1:${await freePort()}` };
+  const unread = {
+    [Symbol.asyncIterator]: () => expect.unreachable("standard input was read"),
+  };
+  const wrong = file("wrong.json", { type: "strin" });
+  for (const args of [
+    ["spawn", "a", "--prompt", "-"],
+    ["run", "-"],
+  ]) {
+    for (const [name, reason] of [
+      ["nope.json", "there is no such file; name a file with a JSON Schema."],
+      [".", "it is a directory; name a file with a JSON Schema."],
+      ["a.js", 'it is not JSON; write a JSON Schema, such as {"type":"object",'],
+      [wrong, 'it has the type "strin" at "#/type": use null, boolean, '],
+    ] as const) {
+      const refused = await say([...args, "--schema", name], away, { input: unread });
+      expect(refused).toMatchObject({ code: 2, stdout: [] });
+      expect(refused.stderr).toEqual([
+        expect.stringContaining(`--schema "${name}" cannot be used: ${reason}`),
+      ]);
+    }
+  }
 });
 
 test("spawn and run take effort and task budget, and say what a level may be", async () => {

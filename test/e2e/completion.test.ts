@@ -24,6 +24,7 @@ test("bash completes verbs, their flags, and words that an argument may be", asy
   expect(await offered("wo")).toEqual(["worker"]);
   expect(await offered("")).toEqual(expect.arrayContaining(["start", "run", "doctor", "completion", "help"]));
   expect(await offered("run", "--max-t")).toEqual(["--max-turns", "--max-tokens", "--max-total-tokens"]);
+  for (const verb of ["run", "spawn"]) expect(await offered(verb, "--sc")).toEqual(["--schema"]);
   expect(await offered("completion", "")).toEqual(["bash", "zsh", "fish"]);
   expect(await offered("help", "doc")).toEqual(["doctor"]);
   expect(await offered("run", "R")).toEqual([]);

@@ -36,6 +36,46 @@ test("show says what a queued agent was asked, also when none of it was read yet
   expect(ended).toMatchObject({ messages: ["Count the files"], unread: [] });
 });
 
+test("show prints the whole prompt of an ended agent while its transcript is kept, then its beginning and that the rest is gone", async () => {
+  const { parent, installation } = await openParentScene();
+  const show = async (...more: string[]) =>
+    (await programOn(installation)("show", "w", "--parent", parent.parentId, ...more)).stdout;
+  const messages = async () => JSON.parse((await show("--json")).join("")).messages;
+  const prompt = `Say hello. ${"word ".repeat(200)}The end.`;
+  const { agent_id } = await parent.spawn({ name: "w", keep_alive: true });
+  const hasRun = (run: number) =>
+    until(async () => {
+      const view = await parent.get(agent_id);
+      return view.run === run && view.status === "idle";
+    });
+  await parent.send(agent_id, prompt);
+  await hasRun(1);
+  await parent.send(agent_id, "And now?");
+  await hasRun(2);
+  expect(await messages()).toEqual([prompt, "And now?"]);
+  await parent.destroy(agent_id);
+  expect(await messages()).toEqual([prompt, "And now?"]);
+  expect(await show()).toContain(`  ${prompt}`);
+  for await (const { ack } of parent.replies({ follow: false })) await ack();
+  const [beginning = "", second] = await messages();
+  expect(second).toBe("And now?");
+  expect(prompt.startsWith(beginning.slice(0, -1))).toBe(true);
+  const shown = await show();
+  const at = shown.indexOf(`  ${beginning}`);
+  expect(shown.slice(at + 1, at + 3)).toEqual([
+    "  And now?",
+    expect.stringMatching(/^ {2}\(the rest is not kept any more: /),
+  ]);
+});
+
+test("show says of no prompt that is whole that a part of it is gone", async () => {
+  const { parent, installation } = await openParentScene();
+  const reply = await parent.task("Say hello");
+  const { stdout } = await programOn(installation)("show", reply.agent_id, "--parent", parent.parentId);
+  expect(stdout).toContain("  Say hello");
+  expect(stdout.join("\n")).not.toContain("not kept any more");
+});
+
 test("replies tells a question that is open from one that was answered, and from one whose agent has ended", async () => {
   const ask = { type: "tool_use" as const, name: "ask_parent", input: { question: "Which?" } };
   const done = { content: [{ type: "text" as const, text: "done" }] };

@@ -6,6 +6,7 @@ import { within } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
+import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
@@ -45,6 +46,8 @@ export interface PromptOptions extends PromptFlags {
   profile?: Pick<ParentOptions, "model" | "system" | "effort" | "task_budget" | "limits" | "budgets">;
   /** Exact tools of each; default: those of the definition or the parent, which is also the most it may name. */
   tools?: readonly string[];
+  /** Schema of each answer; default: that of the definition, if it has one. */
+  outputSchema?: OutputSchema;
 }
 
 /**
@@ -54,7 +57,7 @@ export interface PromptOptions extends PromptFlags {
 interface FanOut {
   json: boolean;
   /** Options of each task beside its name and prompt. */
-  taskOptions: { agent?: string; tools?: string[] };
+  taskOptions: { agent?: string; tools?: string[]; output_schema?: OutputSchema };
   context: CommandContext;
   service: LocalService;
   parent: Parent;
@@ -91,7 +94,7 @@ export async function runPrompts(
   context: CommandContext,
   service: LocalService,
   questions: readonly NamedPrompt[],
-  { json, agent, tools, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: PromptOptions,
+  { json, agent, tools, outputSchema, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: PromptOptions,
 ): Promise<number> {
   const { clock, config, output } = context;
   const startedAtMs = clock.monotonicMs();
@@ -106,7 +109,11 @@ export async function runPrompts(
   const own = new CommandAgents(progress.apply);
   const asking: FanOut = {
     ...{ json, context, service, parent, isOwnParent: parentId === undefined },
-    taskOptions: { ...(agent !== undefined && { agent }), ...(tools && { tools: [...tools] }) },
+    taskOptions: {
+      ...(agent !== undefined && { agent }),
+      ...(tools && { tools: [...tools] }),
+      ...(outputSchema && { output_schema: outputSchema }),
+    },
     ...{ progress, own },
     waiting: [...questions],
     destroying: AbortSignal.any([service.signal, giveUp.signal]),

@@ -38,7 +38,7 @@ export function requireText(text: string, what: string): void {
 }
 
 /** Reads input to its end, or until it has at least `bytes`, because more is refused anyway. */
-async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<string> {
+export async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   let forget = () => {};

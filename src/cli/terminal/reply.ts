@@ -55,6 +55,11 @@ function renderInterim({ name, agent_id, text }: Interim, { columns, style }: Re
   ];
 }
 
+/** Returns the answer of a reply: its output as indented JSON, else its summary. */
+export function answerOf({ output, summary }: Pick<Reply, "output" | "summary">): string {
+  return output === undefined ? summary : JSON.stringify(output, undefined, 2);
+}
+
 /** Returns the lines of one reply; the last one is empty. */
 export function renderReply(reply: Reply, { columns, style, question, showsId }: ReplyView): string[] {
   const { glyph, textStyle } = STATUS_GLYPHS[reply.status];
@@ -66,7 +71,7 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
     ...(question
       ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
       : []),
-    ...body(plain(reply.summary).trim()),
+    ...body(plain(answerOf(reply)).trim()),
     ...(reply.error ? body(plainLine(reply.error)).map((line) => style("red", line)) : []),
     ...reply.alerts.map((alert) =>
       style("bold", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
@@ -130,7 +135,7 @@ function factsOf(reply: Reply): string {
     formatUsd(reply.cost_usd),
     formatDuration(reply.duration_ms),
     tools.length > 0 ? tools.join(", ") : "no tools",
-    ...(reply.truncated ? ["text shortened"] : []),
+    ...(reply.truncated && reply.output === undefined ? ["text shortened"] : []),
   ].join(" · ");
 }
 

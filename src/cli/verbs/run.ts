@@ -12,6 +12,7 @@ import {
 } from "../command.ts";
 import { type NamedPrompt, type PromptFlags, runPrompts } from "../local/fan-out.ts";
 import { readTexts, requireText } from "../local/input.ts";
+import { readOutputSchema } from "../local/output-schema.ts";
 import { showBanner, startLocalService } from "../local/service.ts";
 import { cutTo, plain, plainLine } from "../terminal/text.ts";
 
@@ -22,6 +23,10 @@ Examples:
   subagent-queue run - < question.txt
   subagent-queue run --json "List the Lua scripts" | jq -r '.replies[0].summary'
   subagent-queue run --tools read_file,grep --max-turns 5 --timeout 2m "Where is the lease renewed?"
+  subagent-queue run --schema files.json --json "Which files are tests?" | jq '.replies[0].output'
+
+With --schema each reply has its answer as output, which the worker has checked;
+--json prints it as it is, otherwise it is printed indented.
 
 Ctrl-C asks the sub-agents to hand back what they have found; a second Ctrl-C
 destroys them. The exit code is 0 only when every sub-agent succeeded.
@@ -74,6 +79,8 @@ interface RunFlags extends PromptFlags {
   parent?: string;
   model?: string;
   tools?: string;
+  /** Path of the output schema. */
+  schema?: string;
   system?: string;
   effort?: Effort;
   taskBudget?: number;
@@ -92,8 +99,9 @@ const NAME_MAX_CODE_POINTS = 45;
 /** Number of characters of a prompt that its name is made from. */
 const BEGINNING_CHARS = 1_000;
 
-/** Runs the command. Throws `invalid_input` for an invalid prompt before it starts anything. */
+/** Runs the command. Throws `invalid_input` for an invalid prompt or schema before it starts anything. */
 async function run(context: CommandContext, prompts: readonly string[], flags: RunFlags): Promise<number> {
+  const outputSchema = await readOutputSchema(flags.schema, context);
   const questions = questionsOf(await readTexts(prompts, context));
   const { maxTurns, maxTokens, maxTotalTokens, maxCostUsd, maxDuration } = flags;
   const limits: LimitsInput = {
@@ -120,6 +128,7 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
     return await runPrompts(context, service, questions, {
       ...flags,
       tools: tools?.split(","),
+      outputSchema,
       parentId,
       profile,
     });

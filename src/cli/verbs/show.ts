@@ -4,7 +4,8 @@ import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { UserEntry } from "../../shared/protocol/log.ts";
-import { jsonIn } from "../../shared/protocol/text.ts";
+import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
+import { isClipped, jsonIn } from "../../shared/protocol/text.ts";
 import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
 import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
@@ -12,6 +13,7 @@ import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/parents.ts";
 import { formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
+import { answerOf } from "../terminal/reply.ts";
 import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
 import { toldIn } from "./logs.ts";
 
@@ -21,9 +23,9 @@ Examples:
   subagent-queue show data_collector --parent planner-7 --json | jq -r .reply
 
 Without --parent it searches the configured parent and every parent that the
-verbs run and start created. The whole prompt is kept while the agent lives; its
-beginning and all else, as long as the agent's record. The transcript of an ended
-agent is kept until the ack of its end, or as long as its profile says.`;
+verbs run and start created. The transcript of an ended agent, and with it the
+whole prompt, is kept until the ack of its end, or as long as its profile says;
+the beginning of the prompt and all else, as long as the agent's record.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -46,8 +48,10 @@ interface ShowFlags extends ActingFlags {
 export interface AgentSheet {
   address: AgentAddress;
   record: AgentRecord;
-  /** Messages of the parent, oldest first; after the agent's end only the beginning of each run's prompt. */
+  /** Messages of the parent, oldest first; without a transcript only the beginning of each run's prompt. */
   messages: string[];
+  /** True: of a message only the beginning is kept. */
+  isCut: boolean;
   /** Messages that its runs have not read yet, oldest first. */
   unread: string[];
   timeline: EventLine[];
@@ -68,16 +72,15 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
     const sinceMs = context.clock.now() - KEPT_MS.records;
     const parents = await resolveParents(reading, { configured: { tenant, parentId }, named, sinceMs });
     const { address, record } = await findAgent(reading, parents, agentId);
-    const [state, timeline, whole] = await Promise.all([
-      reading.store.load(address),
+    const [conversation, inbox, timeline, whole] = await Promise.all([
+      reading.store.conversationPart(address, userMessages, (keys) => keys),
+      reading.store.inbox(address),
       readTimeline(reading.redis, reading.keys, address),
       reading.store.fullText(address, replyIdOf(address.uid, record.run)),
     ]);
     const reply = whole ?? record.progress?.summary ?? "";
-    const messages = messagesIn(state?.log ?? new Map());
-    const asked = messages.length > 0 ? messages : askedIn(timeline);
-    const unread = (state?.inbox ?? []).map(({ text }) => text);
-    return { address, record, timeline, reply, messages: asked, unread };
+    const unread = inbox.map(({ text }) => text);
+    return { address, record, timeline, reply, ...askedIn(conversation, timeline, record), unread };
   });
   const acting = { json: true, parent: read.address.parentId };
   let files: AgentSheet["files"];
@@ -93,12 +96,25 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   return EXIT.done;
 }
 
-function messagesIn(log: ReadonlyMap<string, string>): string[] {
-  return [...log]
-    .filter(([key]) => /^\d+$/.test(key))
-    .sort(([a], [b]) => Number(a) - Number(b))
-    .flatMap(([, json]) => UserEntry.safeParse(jsonIn(json)).data?.messages ?? [])
+/** Returns the keys of the user's messages in a log, oldest first. */
+function userMessages(keys: readonly string[]): string[] {
+  return keys.filter((key) => /^\d*[02468]$/.test(key)).sort((a, b) => Number(a) - Number(b));
+}
+
+/** Returns the messages of the parent, from the log or transcript if one is kept, else from the timeline. */
+function askedIn(
+  conversation: ReadonlyMap<string, string> | undefined,
+  timeline: readonly EventLine[],
+  { status }: AgentRecord,
+): Pick<AgentSheet, "messages" | "isCut"> {
+  const whole = [...(conversation?.values() ?? [])]
+    .flatMap((json) => UserEntry.safeParse(jsonIn(json)).data?.messages ?? [])
     .map(({ text }) => text);
+  if (whole.length > 0) return { messages: whole, isCut: false };
+  const messages = promptsIn(timeline);
+  const isCut = messages.some((prompt) => isClipped(prompt, PROMPT_KEPT_CHARS));
+  // A message that a live agent has not read to the end yet stands whole in its inbox.
+  return { messages, isCut: isCut && status === "ended" };
 }
 
 async function wholeTranscript(parent: Parent, agentId: string): Promise<TranscriptEntry[]> {
@@ -112,7 +128,7 @@ async function wholeTranscript(parent: Parent, agentId: string): Promise<Transcr
   return entries;
 }
 
-function askedIn(timeline: readonly EventLine[]): string[] {
+function promptsIn(timeline: readonly EventLine[]): string[] {
   return timeline.flatMap(({ events }) =>
     events.flatMap((event) => (event.type === "run_started" && event.prompt) || []),
   );
@@ -144,19 +160,26 @@ function asJson({
     unread,
     timeline: events,
     reply,
+    ...(progress?.output !== undefined && { output: progress.output }),
     files: files ?? null,
     ...(transcript && { transcript }),
   };
 }
 
+/** Note below prompts of which only the beginning is left. */
+const REST_IS_GONE =
+  "(the rest is not kept any more: the ack of the agent's end deleted it; transcript_ms in a profile keeps it longer)";
+
 /** Returns the sheet in lines; `columns` undefined: unwrapped. */
 export function renderSheet(sheet: AgentSheet, columns: number | undefined, style: Style): string[] {
-  const { address, record, messages, unread, timeline, reply, files, transcript = [] } = sheet;
+  const { address, record, messages, isCut, unread, timeline, reply, files, transcript = [] } = sheet;
   const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, 110);
   const part = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ["", style("bold", title), ...lines.map((line) => `  ${line}`)];
   const text = (body: string) => (body === "" ? [] : wrap(plain(body).trim(), width - 2));
+  const dim = (line: string) => style("dim", line);
   const { progress, spec, status, ended_reason } = record;
+  const { output } = progress ?? {};
   const facts = [
     ended_reason ? `${status} (${ended_reason})` : status,
     `run ${record.run}`,
@@ -171,14 +194,14 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   const created = isoTime(record.created_at);
   return [
     `${style("bold", plainLine(record.agent_id))}  ${plainLine(record.name)}`,
-    ...wrap(`${facts} · created ${created} by ${address.parentId}`, width).map((line) => style("dim", line)),
-    ...part("Asked", messages.flatMap(text)),
+    ...wrap(`${facts} · created ${created} by ${address.parentId}`, width).map(dim),
+    ...part("Asked", [...messages.flatMap(text), ...(isCut ? text(REST_IS_GONE).map(dim) : [])]),
     ...part("Asked, not yet read", unread.flatMap(text)),
     ...part(
       "Timeline",
-      timeline.flatMap((line) => toldIn(line)).map(({ time, said }) => `${style("dim", time)}  ${said}`),
+      timeline.flatMap((line) => toldIn(line)).map(({ time, said }) => `${dim(time)}  ${said}`),
     ),
-    ...part(status === "ended" ? "Reply" : "Last text", text(reply)),
+    ...part(status === "ended" ? "Reply" : "Last text", text(answerOf({ output, summary: reply }))),
     ...part("Files", left),
     ...part(
       "Transcript",

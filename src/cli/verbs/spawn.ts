@@ -6,6 +6,7 @@ import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from
 import { agentOptions, type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { defaultModel } from "../local/client.ts";
 import { readText } from "../local/input.ts";
+import { readOutputSchema } from "../local/output-schema.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -14,6 +15,7 @@ Examples:
   subagent-queue spawn "Look around" --agent explorer --prompt "Where is the lease renewed?"
   id=$(subagent-queue spawn reviewer --tools read_file,grep --keep-alive)
   subagent-queue spawn summariser --prompt - < notes.txt
+  subagent-queue spawn finder --schema files.json --prompt "Which files are tests?"
   subagent-queue spawn reporter --prompt "Report on May" --request-key report-may
 
 A Redis that stops answering may have made the agent: the error names a key, and
@@ -46,6 +48,8 @@ interface SpawnFlags extends ActingFlags {
   taskBudget?: number;
   /** Names of tools, separated by commas. */
   tools?: string;
+  /** Path of the output schema. */
+  schema?: string;
   keepAlive: boolean;
   /** First message; `-` reads it from standard input. */
   prompt?: string;
@@ -53,10 +57,14 @@ interface SpawnFlags extends ActingFlags {
   requestKey?: string;
 }
 
-/** Runs the command. Prints the agent's id, so that a script can store it. Throws as spawn and send do. */
-function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promise<number> {
+/**
+ * Runs the command. Prints the agent's id, so that a script can store it. Throws `invalid_input` for a schema before it asks
+ * Redis anything, else as spawn and send do.
+ */
+async function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promise<number> {
   const { description, agent, model, effort, taskBudget, tools, keepAlive } = flags;
   const { requestKey = newRequestKey() } = flags;
+  const outputSchema = await readOutputSchema(flags.schema, context);
   const wish = {
     name,
     request_key: requestKey,
@@ -66,6 +74,7 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
     ...(effort !== undefined && { effort }),
     ...(taskBudget !== undefined && { task_budget: taskBudget }),
     ...(tools !== undefined && { tools: tools.split(",") }),
+    ...(outputSchema && { output_schema: outputSchema }),
     keep_alive: keepAlive,
   };
   return actAsParent(context, "spawn", flags, async (acting) => {

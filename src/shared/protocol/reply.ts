@@ -209,6 +209,9 @@ export type ChannelEntry = z.infer<typeof ChannelEntry>;
 
 // Progress events: live hints for people and dashboards. They may be lost; replies and reads are the truth.
 
+/** Maximum UTF-16 code units of a run's prompt in its first event, which outlives the log. */
+export const PROMPT_KEPT_CHARS = 500;
+
 const base = {
   v: z.literal(1),
   agent_id: z.string(),
@@ -224,7 +227,7 @@ export const ProgressEvent = z.discriminatedUnion("type", [
     type: z.literal("run_started"),
     max_turns: z.int(),
     worker: z.string(),
-    /** Beginning of the run's prompt; absent if another worker continues the run. */
+    /** The run's prompt, cut to {@link PROMPT_KEPT_CHARS}; absent if another worker continues the run. */
     prompt: z.string().optional(),
   }),
   z.object({ ...base, type: z.literal("turn_started") }),

@@ -6,6 +6,12 @@ export function clip(text: string, most: number): string {
   return `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…`;
 }
 
+/** Returns true if `text` is what {@link clip} leaves of a longer text. */
+export function isClipped(text: string, most: number): boolean {
+  // One code unit less where a character of two was in the way.
+  return text.length >= most - 1 && text.endsWith("…");
+}
+
 /** Returns at most `most` UTF-16 code units of `text` as a JSON string, for a sentence. */
 export function quoted(text: string, most = 70): string {
   return JSON.stringify(clip(text, most));

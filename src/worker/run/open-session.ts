@@ -2,6 +2,7 @@
 import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { stateOf } from "../../shared/redis/agent-store.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
@@ -93,11 +94,8 @@ async function startOf(hooks: AgentHooks, { state, lease }: Session): Promise<st
   return context === undefined ? [] : [context];
 }
 
-/** Length of the prompt's part in the timeline, which outlives the log, in UTF-16 code units. */
-const PROMPT_KEPT = 500;
-
 function beginningOf(prompt: string): { prompt?: string } {
-  return prompt === "" ? {} : { prompt: clip(prompt, PROMPT_KEPT) };
+  return prompt === "" ? {} : { prompt: clip(prompt, PROMPT_KEPT_CHARS) };
 }
 
 /** Returns the run as operators see it. */

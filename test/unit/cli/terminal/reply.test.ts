@@ -17,6 +17,20 @@ test("a reply shows who, how it ended, the question, the text, and what it took"
   ]);
 });
 
+test("output is shown indented in place of its text, whole also where the text was shortened, and cannot control the terminal", () => {
+  const output = { answer: "a\u009bb\u202ec", found: [] };
+  const reply = sampleReply({ summary: '{"answer":"a [… cut …]', truncated: true, output });
+  expect(renderReply(reply, { columns: undefined, style }).slice(1)).toEqual([
+    "  {",
+    '    "answer": "abc",',
+    '    "found": []',
+    "  }",
+    "  3 turns · 4,812 tokens · $0.0123 · 1.2 s · glob ×1, read_file ×2",
+    "",
+  ]);
+  expect(renderReply(sampleReply({ output: null }), { columns: 80, style })[1]).toBe("  null");
+});
+
 test("of a question as long as a book only the beginning is shown", () => {
   const view = { columns: 120, style, question: "why ".repeat(60_000) };
   const lines = renderReply(sampleReply(), view);

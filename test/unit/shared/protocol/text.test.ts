@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { depthOf } from "../../../../src/shared/protocol/message.ts";
-import { clip, jsonIn, nestsDeeper, quoted } from "../../../../src/shared/protocol/text.ts";
+import { clip, isClipped, jsonIn, nestsDeeper, quoted } from "../../../../src/shared/protocol/text.ts";
 
 test.for([
   ["abc", 3, "abc"],
@@ -12,6 +12,11 @@ test.for([
   ["😀", 1, "…"],
 ] as const)("%j in %d code units is %j: no half of a character is left", ([text, most, cut]) => {
   expect(clip(text, most)).toBe(cut);
+});
+
+test("a text that was cut is told from one that is whole", () => {
+  expect(["abcd", "😀😀", "😀a"].map((text) => isClipped(clip(text, 3), 3))).toEqual([true, true, false]);
+  expect(["abc", "a…", "…"].map((text) => isClipped(text, 4))).toEqual([false, false, false]);
 });
 
 test("a text is quoted in JSON spelling, cut before it is spelled", () => {

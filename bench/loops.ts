@@ -12,13 +12,13 @@ import {
   checkSummary,
   LOOKUP,
   lookupOutput,
+  type Measurement,
   MODEL,
   meter,
   promptFor,
   type Size,
   SYSTEM,
   sideBySide,
-  WARM_UP_TASKS,
 } from "./work.ts";
 
 /** Name of a loop. */
@@ -27,14 +27,14 @@ export type LoopName = "naive" | "naive-stream" | "floor" | "ai-sdk" | PeerName;
 interface Order {
   loop: LoopName;
   baseUrl: string;
-  size: Size;
+  size: Measurement;
   /** Only for loops that use Postgres. */
   postgresUrl?: string;
 }
 
 process.on("message", async ({ loop, baseUrl, size, postgresUrl = "" }: Order) => {
   const run = await runnerOf(loop, baseUrl, size, postgresUrl);
-  await sideBySide({ ...size, tasks: Math.min(WARM_UP_TASKS, 2 * size.tasks) }, run);
+  await sideBySide({ ...size, tasks: size.warmUp }, run);
   const used = meter();
   await sideBySide(size, run);
   process.send?.(used());

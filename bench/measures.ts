@@ -1,18 +1,26 @@
 /** The measurements beside the ratio: latencies, bursts, a backlog, memory, and leftover memory in Redis. */
 import { type Client, createClient, createParent } from "subagent-queue";
+import type { Options } from "./options.ts";
 import { type BenchRedis, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
-import { MODEL, promptFor, sideBySide, WARM_UP_TASKS } from "./work.ts";
+import { MODEL, promptFor, sideBySide } from "./work.ts";
 
-/** Redis and the model of a measurement. */
+/** Redis, the model and the options of a measurement. */
 export interface Bench {
   redis: BenchRedis;
   model: Awaited<ReturnType<typeof startModel>>;
+  options: Options;
+  /** Makes the benchmark fail in its end; the line says why. */
+  fail: (line: string) => void;
 }
 
 const OUTPUT_BYTES = 500;
+/** Number of tasks before latencies are measured. */
+const WARM_UP_TASKS = 800;
+
+type Rig = Pick<Bench, "redis" | "model">;
 
 /** Measures a task of one call on an idle system: time to the call, time from answer to reply, total. */
-export async function latency({ redis, model }: Bench): Promise<string[]> {
+export async function latency({ redis, model }: Rig): Promise<string[]> {
   const { worker, parents } = await fresh({ redis, model }, 10);
   const [parent] = parents.parents;
   if (!parent) return [];
@@ -51,7 +59,7 @@ function nowMs(): number {
 }
 
 /** Measures many simultaneous spawns from one process. */
-export async function burst({ redis }: Bench): Promise<string[]> {
+export async function burst({ redis, fail }: Pick<Bench, "redis" | "fail">): Promise<string[]> {
   await redis.admin.flushall();
   const lines: string[] = [];
   for (const count of [100, 1_000, 10_000]) {
@@ -62,23 +70,21 @@ export async function burst({ redis }: Bench): Promise<string[]> {
     );
     const settled = await Promise.allSettled(spawned);
     const failed = settled.filter(({ status }) => status === "rejected").length;
+    if (failed > 0) fail(`${failed} of ${count} spawns at once failed`);
     lines.push(`| ${count} | ${failed} | ${((performance.now() - startedMs) / count).toFixed(3)} |`);
     await client.stop();
   }
-  return ["## Bursts", "", "| spawns at once | failed | ms each |", "| --- | --- | --- |", ...lines];
+  const head = ["## Bursts", "", "| spawns at once | failed | ms each |", "| --- | --- | --- |"];
+  return [...head, ...lines, "", "One process spawns them for parents of eight agents each. None may fail."];
 }
 
 /**
  * Measures a backlog of queued agents: the rates of adding the first and the last of them, Redis' load for the sweepers'
  * checks, the latency of other commands meanwhile, and the rate of working them off.
  */
-export async function depth({
-  redis,
-  model,
-  depths,
-}: Bench & { depths: readonly number[] }): Promise<string[]> {
+export async function depth({ redis, model, options }: Omit<Bench, "fail">): Promise<string[]> {
   const lines: string[] = [];
-  for (const agents of depths) {
+  for (const agents of options.depths) {
     await redis.admin.flushall();
     const client = createClient({ redisUrl: redis.url });
     await client.start();
@@ -191,7 +197,7 @@ const RSS_SAYS_LITTLE =
   "RSS also grows and shrinks with what the process had set aside before: of few runs it says nothing.";
 
 /** Measures runs in flight: the worker's memory for each, and how close the call rate is to one call per latency and run. */
-export async function memory({ redis, model }: Bench): Promise<string[]> {
+export async function memory({ redis, model }: Rig): Promise<string[]> {
   const lines: string[] = [];
   for (const { runs, latencyMs, warmUp, measured } of IN_FLIGHT) {
     const { worker, parents } = await fresh({ redis, model }, runs, latencyMs);
@@ -225,7 +231,7 @@ export async function memory({ redis, model }: Bench): Promise<string[]> {
 }
 
 /** Measures the memory that Redis keeps of a task after the ack of its reply. */
-export async function leftBehind({ redis, model }: Bench): Promise<string[]> {
+export async function leftBehind({ redis, model }: Rig): Promise<string[]> {
   const { worker, parents } = await fresh({ redis, model }, 10);
   const size = { turns: 2, concurrency: 10, outputBytes: OUTPUT_BYTES };
   // A sweeper removes an ended agent from the deadline set at its next check.
@@ -244,7 +250,7 @@ export async function leftBehind({ redis, model }: Bench): Promise<string[]> {
   return ["## Left behind", "", `${bytes.toFixed(0)} bytes of memory of the server a task, after its ack.`];
 }
 
-async function fresh({ redis, model }: Bench, concurrency: number, latencyMs = 0) {
+async function fresh({ redis, model }: Rig, concurrency: number, latencyMs = 0) {
   await redis.admin.flushall();
   const order = { kind: "product", redisUrl: redis.url, baseUrl: model.url({ latencyMs }) } as const;
   const worker = await startWorker({ ...order, concurrency, outputBytes: OUTPUT_BYTES });

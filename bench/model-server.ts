@@ -1,9 +1,9 @@
 /**
- * A Messages API server for the benchmark, in its own process: "run T tools" in the prompt makes T turns with one call of
- * `lookup` each, then a summary. It parses only what it needs, so that it is never the bottleneck.
+ * A Messages API server for the benchmark, in its own process: "run T tools" in the prompt makes T turns with calls of
+ * `lookup`, then a summary. It parses only what it needs, so that it is never the bottleneck.
  *
  * Path before `/v1/messages`: `/d10` text deltas of a streamed turn, `/w1` milliseconds between them (0: one packet), `/l50`
- * milliseconds before the first byte. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`, and the times (epoch ms)
+ * milliseconds before the first byte, `/k5` tool calls a turn. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`, and the times (epoch ms)
  * of the last call's arrival and answer.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -12,6 +12,8 @@ interface Manner {
   deltas: number;
   gapMs: number;
   latencyMs: number;
+  /** Tool calls of a turn. */
+  calls: number;
 }
 
 const PAD = "The quick brown fox jumps over the lazy dog. ".repeat(5).slice(0, 200);
@@ -48,29 +50,32 @@ function nowMs(): number {
 function mannerOf(url: string): Manner {
   const value = (letter: string, otherwise: number) =>
     Number(new RegExp(`/${letter}(\\d+)/`).exec(url)?.[1] ?? otherwise);
-  return { deltas: value("d", 10), gapMs: value("w", 0), latencyMs: value("l", 0) };
+  return { deltas: value("d", 10), gapMs: value("w", 0), latencyMs: value("l", 0), calls: value("k", 1) };
 }
 
 function reply(body: string, manner: Manner, response: ServerResponse): void {
   const turns = Number(/run (\d+) tools/.exec(body)?.[1] ?? 0);
-  const done = body.split('"type":"tool_result"').length - 1;
+  const done = Math.floor((body.split('"type":"tool_result"').length - 1) / manner.calls);
   const text = done < turns ? `Step ${done}. ${PAD}` : `Summary after ${done} tools. ${PAD}`;
   const id = (ids++).toString(36).padStart(12, "0");
-  const call =
-    done < turns
-      ? { type: "tool_use", id: `toolu_${id}`, name: "lookup", input: { q: `step ${done}`, n: done } }
-      : undefined;
+  const calls = Array.from({ length: done < turns ? manner.calls : 0 }, (_, n) => ({
+    type: "tool_use",
+    id: `toolu_${id}${n}`,
+    name: "lookup",
+    // No two calls of a run are equal, because the product ends a run that repeats itself.
+    input: { q: n === 0 ? `step ${done}` : `step ${done}, ${n}`, n: done },
+  }));
   const inputTokens = body.length >> 2;
   stats.inFlight -= 1;
-  if (body.includes('"stream":true')) void stream(response, manner, { id, text, call, inputTokens });
-  else whole(response, { id, text, call, inputTokens });
+  if (body.includes('"stream":true')) void stream(response, manner, { id, text, calls, inputTokens });
+  else whole(response, { id, text, calls, inputTokens });
   last.answeredAtMs = nowMs();
 }
 
 interface Turn {
   id: string;
   text: string;
-  call: { type: string; id: string; name: string; input: object } | undefined;
+  calls: { type: string; id: string; name: string; input: object }[];
   inputTokens: number;
 }
 
@@ -81,14 +86,14 @@ const usageOf = (inputTokens: number, outputTokens: number) => ({
   cache_read_input_tokens: 0,
 });
 
-function whole(response: ServerResponse, { id, text, call, inputTokens }: Turn): void {
+function whole(response: ServerResponse, { id, text, calls, inputTokens }: Turn): void {
   const message = {
     id: `msg_${id}`,
     type: "message",
     role: "assistant",
     model: "claude-bench",
-    content: [{ type: "text", text }, ...(call ? [call] : [])],
-    stop_reason: call ? "tool_use" : "end_turn",
+    content: [{ type: "text", text }, ...calls],
+    stop_reason: calls.length > 0 ? "tool_use" : "end_turn",
     stop_sequence: null,
     usage: usageOf(inputTokens, 42),
   };
@@ -108,23 +113,23 @@ async function stream(response: ServerResponse, manner: Manner, turn: Turn): Pro
   response.end();
 }
 
-function eventsOf({ id, text, call, inputTokens }: Turn, deltas: number): string[] {
+function eventsOf({ id, text, calls, inputTokens }: Turn, deltas: number): string[] {
   const event = (type: string, data: object) =>
     `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
   const message = { id: `msg_${id}`, type: "message", role: "assistant", model: "claude-bench", content: [] };
-  const size = Math.max(1, Math.ceil(text.length / deltas));
-  const parts = Array.from({ length: Math.ceil(text.length / size) }, (_, n) =>
-    text.slice(n * size, (n + 1) * size),
+  const size = text.length / deltas;
+  const parts = Array.from({ length: deltas }, (_, n) =>
+    text.slice(Math.round(n * size), Math.round((n + 1) * size)),
   );
-  const toolCall = call && [
-    event("content_block_start", { index: 1, content_block: { ...call, input: {} } }),
+  const toolCalls = calls.flatMap((call, n) => [
+    event("content_block_start", { index: n + 1, content_block: { ...call, input: {} } }),
     event("content_block_delta", {
-      index: 1,
+      index: n + 1,
       delta: { type: "input_json_delta", partial_json: JSON.stringify(call.input) },
     }),
-    event("content_block_stop", { index: 1 }),
-  ];
-  const end = { stop_reason: call ? "tool_use" : "end_turn", stop_sequence: null };
+    event("content_block_stop", { index: n + 1 }),
+  ]);
+  const end = { stop_reason: calls.length > 0 ? "tool_use" : "end_turn", stop_sequence: null };
   return [
     event("message_start", { message: { ...message, stop_reason: null, usage: usageOf(inputTokens, 1) } }) +
       event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
@@ -132,7 +137,7 @@ function eventsOf({ id, text, call, inputTokens }: Turn, deltas: number): string
       event("content_block_delta", { index: 0, delta: { type: "text_delta", text: part } }),
     ),
     event("content_block_stop", { index: 0 }) +
-      (toolCall ?? []).join("") +
+      toolCalls.join("") +
       event("message_delta", { delta: end, usage: { output_tokens: 42 } }) +
       event("message_stop", {}),
   ];

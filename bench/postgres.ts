@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { globSync } from "tinyglobby";
-import { freePort, kept } from "./rig.ts";
+import { freePort, guarded, kept } from "./rig.ts";
 
 /** User of the server, which refuses to run as root; Debian's package creates this user. */
 const SERVER_USER = "postgres";
@@ -25,6 +25,7 @@ export async function startPostgres(): Promise<string | undefined> {
   const settings = ["listen_addresses=127.0.0.1", `port=${port}`, `unix_socket_directories=${directory}`];
   const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
   const server = kept(spawn(join(programs, "postgres"), args, { ...user, cwd: directory, stdio: "ignore" }));
+  guarded(server, directory);
   const ready = ["--host", "127.0.0.1", "--port", `${port}`, "--quiet"];
   for (let tries = 0; ; tries++) {
     try {

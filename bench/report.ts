@@ -4,16 +4,21 @@ import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 
 const FILE = join(import.meta.dirname, "..", "docs", "benchmarks.md");
+/** What the benchmark does not measure; printed after every run, and part of the head of the file. */
+export const NOT_MEASURED = [
+  "Not measured: a real provider, TLS, a network between the processes, several machines, a Redis Cluster, tools that take time,",
+  "the CPU of Postgres; nor what has no section here. DBOS and LangGraph are measured where Postgres is installed. A load far above the",
+  "number of cores disturbs every figure, and short-lived processes have spent much of their time on compiling themselves: measure on",
+  "an idle machine.",
+].join("\n");
+
 const HEAD = [
   "# Benchmarks",
   "",
   "Written by `npm run bench -- --write`. Processes and Redis share one machine, the model is scripted and answers at once. Ratios to",
   "the naive loop of the same round hold between machines; absolute times, rates and latencies do not.",
   "",
-  "Not measured: a real provider, TLS, a network between the processes, several machines, a Redis Cluster, tools that take time,",
-  "the CPU of Postgres; nor what has no section here. DBOS and LangGraph are measured where Postgres is installed. A load far above the",
-  "number of cores disturbs every figure, and short-lived processes have spent much of their time on compiling themselves: measure on",
-  "an idle machine.",
+  NOT_MEASURED,
 ].join("\n");
 
 /** Returns the circumstances of a measurement. A load above the number of cores means that other work disturbed it. */

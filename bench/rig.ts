@@ -1,7 +1,10 @@
-/** Starts the processes of a measurement on 127.0.0.1; all of them end with this process. */
+/**
+ * Starts the processes of a measurement on 127.0.0.1; all of them end with this process, however it ends: its exit kills them,
+ * and after a `kill -9` Node processes see their channel close, servers have a guard.
+ */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, openSync, rmSync } from "node:fs";
+import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,18 +12,22 @@ import { Queue, QueueEvents } from "bullmq";
 import { Redis } from "ioredis";
 import { createClient, createParent, type Parent, type Reply } from "subagent-queue";
 import type { LoopName } from "./loops.ts";
-import { MODEL, promptFor, type Size, SYSTEM, sideBySide, type Used } from "./work.ts";
+import { type Measurement, MODEL, promptFor, type Size, SYSTEM, sideBySide, type Used } from "./work.ts";
 import type { WorkerOrder } from "./workers.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "subagent-bench-"));
 /** Log file of the measured processes. */
-const log = openSync(join(directory, "log"), "a");
+const logFile = join(directory, "log");
+const log = openSync(logFile, "a");
 const children = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of children) child.kill("SIGKILL");
   rmSync(directory, { recursive: true, force: true });
 });
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(1));
+// A killed npm tells nobody; this process then has another parent.
+const { ppid } = process;
+setInterval(() => process.ppid === ppid || process.exit(1), 500).unref();
 
 /** A private Redis with an append-only file, synced every second. */
 export interface BenchRedis {
@@ -49,7 +56,7 @@ export async function startRedis(): Promise<BenchRedis> {
     ...durable,
     ...growing,
   ];
-  kept(spawn("redis-server", args, { stdio: "ignore" }));
+  guarded(kept(spawn("redis-server", args, { stdio: "ignore" })), directory);
   const admin = new Redis({ port, retryStrategy: () => 50, maxRetriesPerRequest: null });
   admin.on("error", () => {});
   await admin.ping();
@@ -77,14 +84,15 @@ interface ModelStats {
   answeredAtMs: number;
 }
 
-/** Starts the scripted model; the options of `url` set its deltas, gaps and latency. */
+/** Starts the scripted model; the options of `url` set its deltas, gaps, latency and tool calls a turn. */
 export async function startModel() {
   const child = module("model-server.ts");
   const { port } = await heard<{ port: number }>(child);
   const base = `http://127.0.0.1:${port}`;
   const get = async (path: string) => (await fetch(base + path)).json() as Promise<ModelStats>;
   return {
-    url: ({ deltas = 10, gapMs = 0, latencyMs = 0 } = {}) => `${base}/d${deltas}/w${gapMs}/l${latencyMs}`,
+    url: ({ deltas = 10, gapMs = 0, latencyMs = 0, calls = 1 } = {}) =>
+      `${base}/d${deltas}/w${gapMs}/l${latencyMs}/k${calls}`,
     stats: () => get("/stats"),
     reset: () => get("/reset"),
   };
@@ -94,7 +102,7 @@ export async function startModel() {
 export async function runLoop(
   loop: LoopName,
   baseUrl: string,
-  size: Size,
+  size: Measurement,
   postgresUrl: string | undefined,
 ): Promise<Used> {
   const child = module("loops.ts");
@@ -184,16 +192,28 @@ export function kept(child: ChildProcess): ChildProcess {
   return child;
 }
 
+/** Kills a server and removes its directory after the end of this process, which closes the guard's standard input. */
+export function guarded({ pid }: ChildProcess, dir: string): void {
+  const guard = 'cat; kill -9 "$0"; sleep 1; rm -rf "$1"';
+  const stdio: ("pipe" | "ignore")[] = ["pipe", "ignore", "ignore"];
+  spawn("/bin/sh", ["-c", guard, `${pid}`, dir], { stdio, detached: true }).unref();
+}
+
 function heard<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
     const ended = (code: number | null) =>
-      reject(new RangeError(`a process of the benchmark ended with ${code}`));
+      reject(new RangeError(`a process of the benchmark ended with ${code}: ${lastLogged()}`));
     child.once("exit", ended);
     child.once("message", (message) => {
       child.off("exit", ended);
       resolve(message as T);
     });
   });
+}
+
+/** Returns the end of what the measured processes have logged. */
+function lastLogged(): string {
+  return readFileSync(logFile, "utf8").slice(-2_000);
 }
 
 function asked<T>(child: ChildProcess, message: object | string): Promise<T> {

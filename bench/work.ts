@@ -15,9 +15,6 @@ export const LOOKUP = {
   },
 };
 
-/** Number of tasks before a measurement, because a new process spends much CPU on JIT compilation. */
-export const WARM_UP_TASKS = 800;
-
 /** The size of one measurement: `concurrency` tasks in parallel, each of `turns` tool turns and a last turn. */
 export interface Size {
   tasks: number;
@@ -25,6 +22,11 @@ export interface Size {
   concurrency: number;
   /** Bytes of a tool's result. */
   outputBytes: number;
+}
+
+/** A size with the number of tasks before it: a new process spends much CPU on JIT compilation. */
+export interface Measurement extends Size {
+  warmUp: number;
 }
 
 /** Resources that a subject used during a measurement. */

@@ -79,7 +79,7 @@ const FORMS = [
     chaos("--runs", "60", "--kills", "12", "--latency", "10000-60000", "--isolation"),
     {},
   ],
-  ["bench", script("bench", "--parts=ratio", "--only=queue", "--rounds=3", "--gate"), {}],
+  ["bench", script("bench", "--parts=ratio", "--only=queue", "--gate"), {}],
   ["soak", script("test:soak", "--minutes", "120"), {}],
 ];
 

@@ -3,13 +3,13 @@ import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
 /**
- * Sender of a hint. `onlyNewer`: a hint that is sent first arrives first, which a cluster does not promise; false: the verb
+ * Sender of a hint. `isOrdered`: a hint that is sent first arrives first, which a cluster does not promise; false: the verb
  * waits. `inBackground`: gets work that no caller waits for and that never rejects.
  */
 export interface HintSender {
   logger: Logger;
   uid: string;
-  onlyNewer?: boolean;
+  isOrdered?: boolean;
   inBackground?: (work: Promise<void>) => void;
 }
 
@@ -21,10 +21,10 @@ export interface HintSender {
 export async function withDeadlineHint<T>(
   hint: () => Promise<void>,
   verb: () => Promise<T>,
-  { logger, uid, onlyNewer = true, inBackground }: HintSender,
+  { logger, uid, isOrdered = true, inBackground }: HintSender,
 ): Promise<T> {
   const hinting = hint();
-  if (!onlyNewer) await hinting.catch(() => {});
+  if (!isOrdered) await hinting.catch(() => {});
   const [hinted, done] = await Promise.allSettled([hinting, verb()]);
   if (done.status === "rejected") throw done.reason;
   if (hinted.status === "rejected") {

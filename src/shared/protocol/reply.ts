@@ -42,6 +42,9 @@ export type StopReason = z.infer<typeof StopReason>;
 /** A stop reason whose reply keeps the last text. */
 export type PartialReason = (typeof STOP_REASONS.partial)[number];
 
+/** A stop reason that a cap gives. */
+export type CapReason = Exclude<PartialReason, "max_tokens" | "invalid_output">;
+
 /** Returns the status of a stop reason. */
 export function statusOf(reason: StopReason): ReplyStatus {
   for (const status of ReplyStatus.options) {

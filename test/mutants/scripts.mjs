@@ -1955,8 +1955,8 @@ export default [
     id: "claim-when-full",
     promise: "A claim is refused when the memory of Redis is full, and changes nothing.",
     file: "src/shared/redis/lua/claim.lua",
-    find: "redis.call('HSET', record, 'status', agent.status)\n-- Events first",
-    replace: "-- Events first",
+    find: "redis.call('HSET', record, 'status', agent.status)\n-- The trim first",
+    replace: "-- The trim first",
     tests: ["test/integration/verbs/full-memory.test.ts"],
   },
   {

@@ -79,7 +79,7 @@ const ENTRIES = list("key", "value");
 export const AGENT_VERBS = {
   /**
    * Registers an agent. With `message` the same step queues its first run (run 1, wake 1); without one the agent is idle.
-   * `same`: this request key spawned `uid` before, nothing changed; if the status is `queued`, add the job of the wake
+   * `same`: this request key spawned `uid` before, nothing changed; if it is the caller's own, add the job of the wake
    * again. `conflict`: the key was used with other arguments, or the uid is in use. `no_transcript`: the transcript of
    * `resumes` is gone. `other_profile`: spawn again under the profile of the answer. `quota`: settle the agents in
    * `overdue`, whose idle time is over, and spawn again.
@@ -136,20 +136,12 @@ export const AGENT_VERBS = {
       first_run: optional(int),
     },
     answers: {
-      spawned: { agent_id: text, created_at: int, run: int, wake: int },
-      /** Status, run and wake are present only if `uid` is the caller's own. */
-      same: {
-        uid: text,
-        agent_id: text,
-        created_at: int,
-        agent_status: optional(agentStatus),
-        run: optional(int),
-        wake: optional(int),
-      },
+      spawned: { agent_id: text, created_at: int },
+      same: { uid: text, agent_id: text, created_at: int },
       conflict: { agent_id: text },
       other_profile: { profile_version: int, content: optional(text) },
       no_transcript: {},
-      quota: { live: int, overdue: texts },
+      quota: { overdue: texts },
     },
   },
   /**
@@ -201,9 +193,6 @@ export const AGENT_VERBS = {
       can_isolate: optional(flag), // A process of suspects has room, so a run whose last holder died in a tool counts as a suspect.
       /** Names of the caller's custom tools. */
       offered_tools: optional(names),
-      /** {@link RecordFields} `begun`, after this claim. */
-      begun: optional(text),
-      events: optional(text),
     },
     answers: {
       claimed: {

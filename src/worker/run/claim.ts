@@ -160,7 +160,7 @@ async function claimInTime(
       () => deadlines.hint(address, store.timing.leaseMs),
       () => {
         claimedAtMs = clock.monotonicMs();
-        return store.claim(address, { claim_id: claimId, begun: claimId, ...terms });
+        return store.claim(address, { claim_id: claimId, ...terms });
       },
       { logger, uid: address.uid, isOrdered: deadlines.isOrdered },
     );

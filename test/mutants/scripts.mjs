@@ -1587,8 +1587,8 @@ export default [
     id: "settle-garbled-body",
     promise: "What a run used is counted also when its words cannot be read.",
     file: "src/shared/redis/lua/include/usage.lua",
-    find: "readable and type(came_to) == 'table' and came_to or {}",
-    replace: "came_to",
+    find: "if not readable or type(came_to) ~= 'table' then came_to = {} end",
+    replace: "",
     tests: ["test/integration/verbs/guards.test.ts"],
   },
   {

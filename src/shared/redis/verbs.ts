@@ -328,7 +328,6 @@ export const AGENT_VERBS = {
       "default_idle_ms",
       "registry_ttl_ms",
       "usage_ttl_ms",
-      "stored_counts",
       "hints",
       "event_ttl_ms",
     ],

@@ -1830,7 +1830,7 @@ export default [
     id: "claim-ahead-of-hint",
     promise: "On a cluster a claim waits for its hint.",
     file: "src/worker/run/claim.ts",
-    find: ", onlyNewer: deadlines.onlyNewer",
+    find: ", isOrdered: deadlines.isOrdered",
     replace: "",
     tests: ["test/integration/worker/claim-hint.test.ts"],
   },

@@ -1587,8 +1587,8 @@ export default [
     id: "settle-garbled-body",
     promise: "What a run used is counted also when its words cannot be read.",
     file: "src/shared/redis/lua/include/usage.lua",
-    find: "readable and type(came_to) == 'table' and came_to or {}",
-    replace: "came_to",
+    find: "if not readable or type(came_to) ~= 'table' then came_to = {} end",
+    replace: "",
     tests: ["test/integration/verbs/guards.test.ts"],
   },
   {
@@ -1955,8 +1955,8 @@ export default [
     id: "claim-when-full",
     promise: "A claim is refused when the memory of Redis is full, and changes nothing.",
     file: "src/shared/redis/lua/claim.lua",
-    find: "redis.call('HSET', record, 'status', agent.status)\n-- Events first",
-    replace: "-- Events first",
+    find: "redis.call('HSET', record, 'status', agent.status)\n-- The trim first",
+    replace: "-- The trim first",
     tests: ["test/integration/verbs/full-memory.test.ts"],
   },
   {

@@ -688,8 +688,8 @@ export default [
     id: "registry-result-unbounded",
     promise: "A result fits a conversation.",
     file: "src/worker/tools/registry.ts",
-    find: "const fitted = fitResult(withoutSecrets(withoutHostPath(text, caller)));",
-    replace: "const fitted = { text: withoutSecrets(withoutHostPath(text, caller)), truncated: false };",
+    find: "content: fitResult(withoutSecrets(withoutHostPath(text, caller))),",
+    replace: "content: withoutSecrets(withoutHostPath(text, caller)),",
     tests: ["test/unit/worker/tools/registry.test.ts"],
   },
   {

@@ -42,6 +42,9 @@ export type StopReason = z.infer<typeof StopReason>;
 /** A stop reason whose reply keeps the last text. */
 export type PartialReason = (typeof STOP_REASONS.partial)[number];
 
+/** A stop reason that a cap gives. */
+export type CapReason = Exclude<PartialReason, "max_tokens" | "invalid_output">;
+
 /** Returns the status of a stop reason. */
 export function statusOf(reason: StopReason): ReplyStatus {
   for (const status of ReplyStatus.options) {
@@ -126,8 +129,19 @@ const RareMembers = ReplyBody.omit({
   ...{ turns: true, cost_usd: true, tools_called: true, model: true, duration_ms: true },
 }).extend({ truncated: z.boolean().default(false), alerts: z.array(Alert).default([]) });
 
+/** The names of a stored progress' values, in their order; the rare members follow. */
+export const STORED_PROGRESS = [
+  "turns",
+  "cost_usd",
+  "duration_ms",
+  "usage",
+  "tools_called",
+  "model",
+  "said",
+] as const satisfies (keyof RunProgress)[];
+
 /**
- * Progress of a run without its text, as stored with every turn: the values of {@link progressJson}, by position. `said`:
+ * Progress of a run without its text, as stored with every turn: a list of {@link STORED_PROGRESS}. `said`:
  * number of the log message whose text is the summary, if no text is stored beside the progress; 0: no message.
  */
 export const RunProgress = z

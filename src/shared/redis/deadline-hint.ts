@@ -3,14 +3,14 @@ import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
 /**
- * Sender of a hint. `onlyNewer`: hint and verb use one connection, so Redis gets the hint first though the verb is sent at
+ * Sender of a hint. `isOrdered`: hint and verb use one connection, so Redis gets the hint first though the verb is sent at
  * once; false (a cluster): the verb is sent after the hint's answer. `inBackground`: gets work that no caller waits for and
  * that never rejects.
  */
 export interface HintSender {
   logger: Logger;
   uid: string;
-  onlyNewer?: boolean;
+  isOrdered?: boolean;
   inBackground?: (work: Promise<void>) => void;
 }
 
@@ -22,10 +22,10 @@ export interface HintSender {
 export async function withDeadlineHint<T>(
   hint: () => Promise<void>,
   verb: () => Promise<T>,
-  { logger, uid, onlyNewer = true, inBackground }: HintSender,
+  { logger, uid, isOrdered = true, inBackground }: HintSender,
 ): Promise<T> {
   const hinting = hint();
-  if (!onlyNewer) await hinting.catch(() => {});
+  if (!isOrdered) await hinting.catch(() => {});
   const [hinted, done] = await Promise.allSettled([hinting, verb()]);
   if (done.status === "rejected") throw done.reason;
   if (hinted.status === "rejected") {

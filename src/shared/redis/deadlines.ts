@@ -53,8 +53,8 @@ export function pauseAfter(waitedMs: number, { checkMs, longestCheckMs }: Timing
 
 /** See the module's header. */
 export interface DeadlineSet {
-  /** True if hints and verbs use one connection: Redis gets them in the order of sending. False on a cluster. */
-  readonly onlyNewer: boolean;
+  /** True if a hint reaches Redis before a verb sent after it. False on a cluster: each node has its own connection. */
+  readonly isOrdered: boolean;
   /** Makes a sweeper check the agent in `inMs` or earlier. */
   hint(address: AgentAddress, inMs: number): Promise<void>;
   /** Makes a sweeper check in `inMs` whether the parent still holds its lease. */
@@ -69,7 +69,7 @@ export interface DeadlineSet {
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
   return {
-    onlyNewer: !redis.isCluster,
+    isOrdered: !redis.isCluster,
     async hint(address, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: deadlineMember(address),

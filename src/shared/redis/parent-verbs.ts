@@ -26,7 +26,7 @@ export const PARENT_VERBS = {
    */
   charge: {
     keys: ["record", "usage", "log", "transcript"],
-    context: ["usage_ttl_ms", "stored_counts"],
+    context: ["usage_ttl_ms"],
     args: {
       purchase_id: text,
       /** Usage and cost of the call, in the form of a progress. */

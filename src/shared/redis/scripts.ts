@@ -11,8 +11,10 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Command } from "ioredis";
 import { lastOf } from "../hidden-class.ts";
+import { STORED_COUNTS } from "../protocol/content.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
+import { STORED_PROGRESS } from "../protocol/reply.ts";
 import { bulksOf, decodeAnswer, encodeFields, type Fields, type Lists, type ValueOf } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import {
@@ -68,12 +70,22 @@ const NO_AGENT: AgentAddress = { tenant: "", parentId: "", uid: "" };
 const LUA_DIR = new URL("./lua/", import.meta.url);
 const lua = (file: string) => readFileSync(new URL(`${file}.lua`, LUA_DIR), "utf8");
 
+/** The lists in stored values that scripts decode: Lua table of the positions → names in order. */
+const STORED_LISTS = { PROGRESS: STORED_PROGRESS, COUNTS: STORED_COUNTS } as const;
+
+/** Returns Lua lines that define the {@link STORED_LISTS} that `rules` use, as tables from a name to its position. */
+function positionsFor(rules: string): string[] {
+  return Object.entries(STORED_LISTS)
+    .filter(([list]) => new RegExp(`\\b${list}\\b`).test(rules))
+    .map(([list, names]) => `local ${list} = { ${names.map((name, i) => `${name} = ${i + 1}`).join(", ")} }`);
+}
+
 /** Returns the source of a script as Redis gets it. A line `-- Include a, b.` in its header names the shared rules it uses. */
 export function luaSource(name: VerbName): string {
   const own = lua(name);
   const included = /^-- Include ([a-z, ]+)\.$/m.exec(own)?.[1]?.split(", ") ?? [];
-  const rules = included.map((each) => lua(`include/${each}`));
-  return [lua("include/base"), localsOf(VERBS[name]), ...rules, own].join("\n");
+  const rules = [...included.map((each) => lua(`include/${each}`)), own].join("\n");
+  return [lua("include/base"), localsOf(VERBS[name]), ...positionsFor(rules), rules].join("\n");
 }
 
 /** Returns Lua lines that define keys, context and arguments as locals of their names. */

@@ -4,7 +4,6 @@
  */
 
 import { KEPT_FIELDS, PAYLOAD_VERSION } from "../protocol/agent.ts";
-import { STORED_COUNTS } from "../protocol/content.ts";
 import {
   type AgentAddress,
   type AgentKeys,
@@ -141,7 +140,6 @@ const CONTEXT = {
   events_channel: ({ parent }) => parent.events,
   hints: ({ keys }) => keys.hints,
   kept_fields: () => KEPT_FIELDS.join(" "),
-  stored_counts: () => STORED_COUNTS.join(" "),
   default_idle_ms: () => IDLE_MS,
   version: () => PAYLOAD_VERSION,
   max_live: () => MAX_LIVE_AGENTS,
@@ -177,7 +175,6 @@ const WORDS: ReadonlySet<string> = new Set([
   "events_channel",
   "hints",
   "kept_fields",
-  "stored_counts",
 ]);
 
 /** Returns true if Lua has `name` as a number. */

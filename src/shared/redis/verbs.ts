@@ -136,20 +136,12 @@ export const AGENT_VERBS = {
       first_run: optional(int),
     },
     answers: {
-      spawned: { agent_id: text, created_at: int, run: int, wake: int },
-      /** Status, run and wake are present only if `uid` is the caller's own. */
-      same: {
-        uid: text,
-        agent_id: text,
-        created_at: int,
-        agent_status: optional(agentStatus),
-        run: optional(int),
-        wake: optional(int),
-      },
+      spawned: { agent_id: text, created_at: int },
+      same: { uid: text, agent_id: text, created_at: int },
       conflict: { agent_id: text },
       other_profile: { profile_version: int, content: optional(text) },
       no_transcript: {},
-      quota: { live: int, overdue: texts },
+      quota: { overdue: texts },
     },
   },
   /**
@@ -202,9 +194,6 @@ export const AGENT_VERBS = {
       can_isolate: optional(flag), // A process of suspects has room, so a run whose last holder died in a tool counts as a suspect.
       /** Names of the caller's custom tools. */
       offered_tools: optional(names),
-      /** {@link RecordFields} `begun`, after this claim. */
-      begun: optional(text),
-      events: optional(text),
     },
     answers: {
       claimed: {
@@ -340,7 +329,6 @@ export const AGENT_VERBS = {
       "default_idle_ms",
       "registry_ttl_ms",
       "usage_ttl_ms",
-      "stored_counts",
       "hints",
       "event_ttl_ms",
     ],

@@ -251,8 +251,7 @@ export class AgentHooks {
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
     }
     if (content === outcome.content && context.length === 0) return outcome;
-    const fitted = fitResult([content, ...context].join("\n\n"));
-    return { ...outcome, content: fitted.text, truncated: outcome.truncated || fitted.truncated, isError };
+    return { ...outcome, content: fitResult([content, ...context].join("\n\n")), isError };
   }
 
   async #all(call: (hook: Hook, signal: AbortSignal) => unknown, stop: StopSignal): Promise<HookVerdict> {
@@ -320,5 +319,5 @@ function lacking(names: readonly string[]): string {
 }
 
 function refusedOutcome(content: string): ToolOutcome {
-  return { content, isError: true, isDenied: true, truncated: false, durationMs: 0 };
+  return { content, isError: true, isDenied: true, durationMs: 0 };
 }

@@ -15,7 +15,7 @@
 import { totalTokens } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
 import type { ClearedEntry } from "../../shared/protocol/log.ts";
-import type { PartialReason } from "../../shared/protocol/reply.ts";
+import type { CapReason } from "../../shared/protocol/reply.ts";
 import type { RunRules } from "./reply-body.ts";
 import type { RunState } from "./state.ts";
 
@@ -25,8 +25,8 @@ export const FINAL_CALL_RESERVE_MS = 60_000;
 /** The next model call that the caps allow. */
 export type AllowedCall =
   | { call: "ordinary" }
-  | { call: "final"; cause: PartialReason }
-  | { call: "none"; cause: PartialReason };
+  | { call: "final"; cause: CapReason }
+  | { call: "none"; cause: CapReason };
 
 /** Returns the next model call of the run that the caps allow. */
 export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
@@ -43,7 +43,7 @@ export function ordinaryTimeMs(limits: Limits): number {
   return limits.max_duration_ms - Math.min(FINAL_CALL_RESERVE_MS, limits.max_duration_ms / 2);
 }
 
-function exceeded({ paidCalls, elapsedMs, tally }: RunState, limits: Limits): PartialReason | undefined {
+function exceeded({ paidCalls, elapsedMs, tally }: RunState, limits: Limits): CapReason | undefined {
   if (paidCalls >= limits.max_turns) return "max_turns";
   if (elapsedMs >= limits.max_duration_ms) return "max_duration";
   if (limits.max_total_tokens !== undefined && tally.tokens >= limits.max_total_tokens)
@@ -53,7 +53,7 @@ function exceeded({ paidCalls, elapsedMs, tally }: RunState, limits: Limits): Pa
 }
 
 /** Returns the cause of a final call. Expects the next ordinary call and the final call to cost what the previous one did. */
-function finalCallCause(state: RunState, limits: Limits): PartialReason | undefined {
+function finalCallCause(state: RunState, limits: Limits): CapReason | undefined {
   const { paidCalls, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
   const costOfTwo = last ? 2 * last.costUsd : 0;

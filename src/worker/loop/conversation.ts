@@ -7,7 +7,7 @@
  * 3. A summary replaces everything before an answer of the model: no call is parted from its result.
  * 4. A user message is spelled when its answer comes: until then results and texts may still be added to it.
  */
-import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
+import { type CapReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
 import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall, type UsedIds } from "./answer-echo.ts";
 import type { LoggedAnswer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
@@ -17,15 +17,13 @@ const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in
 /** Result of the call that completes a forbidden repetition. */
 export const REPETITION_REFUSED = `Not executed: this is the same call for the ${REPETITION_LIMIT}th time in a row.`;
 
-const FINAL_CALL: Readonly<Record<PartialReason, string> & Partial<Record<StopReason, string>>> = {
+const FINAL_CALL: Readonly<Record<CapReason, string> & Partial<Record<StopReason, string>>> = {
   max_turns: "This is your last turn.",
-  max_tokens: "This is your last turn.",
   max_total_tokens: "The token budget of this task is used up.",
   max_cost: "The cost budget of this task is used up.",
   max_duration: "The time for this task is over.",
   context_window: "The conversation has become too long.",
   loop_detected: "You have repeated the same tool call without getting further.",
-  invalid_output: "This is your last turn.",
   finished_by_parent: "You were asked to stop working and report.",
 };
 
@@ -116,13 +114,13 @@ export class Conversation {
   #opening = { message: 0, blocks: "" };
 
   /** Returns the messages of the next call; `finalCall` makes it the final call. */
-  request(finalCall?: PartialReason): RequestMessages {
+  request(finalCall?: CapReason): RequestMessages {
     const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, finalCall));
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
   }
 
   /** Returns the messages of a call; `compactBefore`: the call buys a summary of the messages before that one. */
-  messagesOf(call: { finalCall?: PartialReason; compactBefore?: number | undefined }): RequestMessages {
+  messagesOf(call: { finalCall?: CapReason; compactBefore?: number | undefined }): RequestMessages {
     return call.compactBefore === undefined
       ? this.request(call.finalCall)
       : this.summaryRequest(call.compactBefore);

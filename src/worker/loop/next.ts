@@ -14,7 +14,7 @@ import {
 } from "../../shared/protocol/message.ts";
 import type { Work } from "../../shared/protocol/pattern.ts";
 import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.ts";
-import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
+import type { CapReason, StopReason } from "../../shared/protocol/reply.ts";
 import { type ClearStep, isFilling, leaveOut, makeRoom, nextAllowedCall } from "./caps.ts";
 import type { RunRules } from "./reply-body.ts";
 import { type CallState, knownStop, type LastAnswer, type RunState } from "./state.ts";
@@ -48,7 +48,7 @@ export interface CallStep {
   message: number;
   turn: number;
   /** The cap that makes it the final call. */
-  finalCall?: PartialReason;
+  finalCall?: CapReason;
   /** True if the answer must be the output. */
   asksOutput?: boolean;
   /** Buys a summary of the messages before this one. The log stores it as `before`, or as `sums_up` if bought in vain. */

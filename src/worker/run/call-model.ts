@@ -73,13 +73,13 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
   const { lease, equipment, attempts } = session;
   const { models } = equipment;
   let first: CallPermit | undefined;
-  for (let i = 0; i < models.length; i++) {
+  for (let i = 0; ; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
     const permit = await provider.enter(limiterNameOf(model, session.model), lease);
     if (permit.status !== "wait" || !lease.isLive()) return permit;
     first ??= permit;
+    if (i + 1 >= models.length) return first;
   }
-  return first ?? { status: "wait", waitMs: 0, reason: "no model is left" };
 }
 
 type OpenPermit = Extract<CallPermit, { status: "open" }>;

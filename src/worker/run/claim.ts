@@ -160,9 +160,9 @@ async function claimInTime(
       () => deadlines.hint(address, store.timing.leaseMs),
       () => {
         claimedAtMs = clock.monotonicMs();
-        return store.claim(address, { claim_id: claimId, begun: claimId, ...terms });
+        return store.claim(address, { claim_id: claimId, ...terms });
       },
-      { logger, uid: address.uid, onlyNewer: deadlines.onlyNewer },
+      { logger, uid: address.uid, isOrdered: deadlines.isOrdered },
     );
     const waitMs = answer.status === "held" ? answer.wait_ms : Number.POSITIVE_INFINITY;
     if (draining.aborted || clock.monotonicMs() + waitMs > untilMs) return { answer, claimId, claimedAtMs };

@@ -62,9 +62,9 @@ export async function openSession(
   });
   // First of all: an error from here on hands the run back, and Redis then records no call.
   if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);
-  const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
+  const { max_turns } = record.spec.limits;
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
-  session.tell({ type: "run_started", turn: 0, max_turns: limits.max_turns, worker, ...prompt });
+  session.tell({ type: "run_started", turn: 0, max_turns, worker: context.workerId, ...prompt });
   if (expected) await workspace.open();
   await addNotices(session, workspace, hooks);
   return session;

@@ -2,7 +2,13 @@
 import { within } from "../../shared/clock.ts";
 import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
-import { partsOf, type ReplyBody, type StopReason, statusOf } from "../../shared/protocol/reply.ts";
+import {
+  partsOf,
+  type ReplyBody,
+  type ReplyStatus,
+  type StopReason,
+  statusOf,
+} from "../../shared/protocol/reply.ts";
 import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import type { AgentHooks } from "../hooks/hooks.ts";
 import { newFailure } from "../loop/log.ts";
@@ -34,11 +40,12 @@ export async function settleRun(
   const { address, record, lease } = session;
   if (!lease.isLive()) return "lost";
   const status = statusOf(step.reason);
-  if (session.equipment.hooks && !(await passesStopHooks(session, session.equipment.hooks, step)))
+  const { hooks, workspace, observer } = session.equipment;
+  if (hooks && !(await passesStopHooks(session, hooks, { ...step, status })))
     return lease.isLive() ? undefined : "lost";
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
-  if (session.equipment.workspace.opened) session.left = await listLeftFiles(context, session);
+  if (workspace.opened) session.left = await listLeftFiles(context, session);
   const commitment = session.prepareCommit(true);
   const settle = () =>
     store.settle(address, {
@@ -70,7 +77,7 @@ export async function settleRun(
   await session.settled(commitment);
   const { progress: body } = commitment.update;
   if (answer.agent_status === "queued") await wakes.add(wakeOf(address, record.agent_id, answer.wake));
-  session.equipment.observer.settled({ status, stopReason: step.reason, body });
+  observer.settled({ status, stopReason: step.reason, body });
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
 }
 
@@ -87,15 +94,18 @@ async function listLeftFiles(context: RunContext, { address, record }: Session):
  * Asks the stop hooks; true if the reply may go out. A hook that holds it back ends the run as failed. No hook is asked
  * about a reply that a message of the parent holds back. If the run is stopped before all answer, all are asked again.
  */
-async function passesStopHooks(session: Session, hooks: AgentHooks, step: SettleStep): Promise<boolean> {
+async function passesStopHooks(
+  session: Session,
+  hooks: AgentHooks,
+  { natural, reason: stopReason, status }: SettleStep & { status: ReplyStatus },
+): Promise<boolean> {
   const { lease } = session;
-  if (step.natural) {
+  if (natural) {
     await session.refreshInbox();
     if (session.state.unread.length > 0) return false;
   }
-  const status = statusOf(step.reason);
   const { summary } = session.body();
-  const why = await hooks.stop({ status, stopReason: step.reason, summary }, lease.workStop);
+  const why = await hooks.stop({ status, stopReason, summary }, lease.workStop);
   if (lease.workStop.isStopped) return false;
   if (why === undefined || status === "failed") return true;
   session.add([newFailure(session.state.userMessageNumber + 1, { v: 1, kind: "model_error", message: why })]);

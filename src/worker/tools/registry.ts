@@ -46,7 +46,6 @@ export interface ToolOutcome {
   readonly isError: boolean;
   /** True if a hook blocked the call. */
   readonly isDenied?: boolean;
-  readonly truncated: boolean;
   readonly durationMs: number;
 }
 
@@ -124,11 +123,9 @@ export async function runTool(
 ): Promise<ToolOutcome> {
   const startedMs = options.clock.monotonicMs();
   const { text, isError } = await answerTo(tool, call, caller, options);
-  const fitted = fitResult(withoutSecrets(withoutHostPath(text, caller)));
   return {
-    content: fitted.text,
+    content: fitResult(withoutSecrets(withoutHostPath(text, caller))),
     isError,
-    truncated: fitted.truncated,
     durationMs: Math.max(0, options.clock.monotonicMs() - startedMs),
   };
 }

@@ -10,21 +10,15 @@ export const CUT_MARKER = "\n[cut here: the result is longer than 50,000 charact
 /** Text that replaces an empty result. */
 const NO_OUTPUT = "(no output)";
 
-/** Text that fits a result; `truncated`: a part was left out. */
-export interface FittedText {
-  readonly text: string;
-  readonly truncated: boolean;
-}
-
 /** Cuts to {@link MAX_RESULT_CHARS}, never inside a surrogate pair, and makes the rest safe to store. */
-export function fitResult(text: string): FittedText {
+export function fitResult(text: string): string {
   if (indexOfCodePoint(text, MAX_RESULT_CHARS) >= text.length) {
     const safe = safeText(text);
-    return { text: safe.trim() === "" ? NO_OUTPUT : safe, truncated: false };
+    return safe.trim() === "" ? NO_OUTPUT : safe;
   }
   const head = text.slice(0, indexOfCodePoint(text, MAX_RESULT_CHARS - CUT_MARKER.length));
   // The round trip through bytes frees the long original, which a slice would keep alive.
-  return { text: Buffer.from(safeText(head) + CUT_MARKER).toString(), truncated: true };
+  return Buffer.from(safeText(head) + CUT_MARKER).toString();
 }
 
 /** Limit for the bytes or characters read of one value, and for the count of `jsonOf`. */

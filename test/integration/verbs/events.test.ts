@@ -45,15 +45,9 @@ const pageOf = (rig: Rig, after: string, count: number, offsets?: TimelineOffset
 /** A run that is claimed, takes two turns, is handed back, claimed again, asks, and ends. */
 async function runWithEvents(rig: Rig) {
   const agent = await rig.queued();
-  const claim = (claim_id: string) =>
-    rig.store.claim(agent, {
-      claim_id,
-      worker: "w",
-      events: '{"type":"run_started","turn":0,"max_turns":3,"worker":"w"}',
-    });
-  const first = await claim("c-1");
-  const epoch = first.status === "claimed" ? first.epoch : 0;
-  await rig.readFirst(agent, epoch, { events: `${turn(1)},${turn(2)}` });
+  const started = '{"type":"run_started","turn":0,"max_turns":3,"worker":"w"}';
+  const epoch = await rig.claim(agent);
+  await rig.readFirst(agent, epoch, { events: `${started},${turn(1)},${turn(2)}` });
   await rig.store.release(agent, {
     epoch,
     delay_ms: 0,
@@ -61,9 +55,8 @@ async function runWithEvents(rig: Rig) {
     attempts: 0,
     events: '{"type":"released","turn":0,"reason":"drain"}',
   });
-  const second = await claim("c-2");
-  const again = second.status === "claimed" ? second.epoch : 0;
-  const asked = { ...questionsOf(again), events: '{"type":"waiting","turn":2,"question":"a?"}' };
+  const waiting = '{"type":"waiting","turn":2,"question":"a?"}';
+  const asked = { ...questionsOf(await rig.claim(agent)), events: `${started},${waiting}` };
   await rig.store.ask(agent, asked);
   await rig.store.settle(agent, DESTROY);
   return agent;

@@ -38,13 +38,10 @@ test("a spawn with its first message is queued for run 1 with wake 1, once, and 
   const rig = verbRig();
   const agent = rig.address();
   const input = spawnWith(JSON.stringify(messageOf("go", "m-1")));
-  expect(await rig.store.spawn(agent, input)).toMatchObject({ status: "spawned", run: 1, wake: 1 });
+  expect(await rig.store.spawn(agent, input)).toMatchObject({ status: "spawned" });
+  expect(await rig.raw(agent)).toMatchObject({ status: "queued", run: "1", wake: "1" });
   const before = await rig.everything();
-  expect(await rig.store.spawn(agent, input)).toMatchObject({
-    status: "same",
-    agent_status: "queued",
-    wake: 1,
-  });
+  expect(await rig.store.spawn(agent, input)).toMatchObject({ status: "same", uid: agent.uid });
   expect(await rig.everything()).toEqual(before);
   expect(await rig.redis.pttl(rig.keys.agent(agent).life)).toBe(-1);
   const claimed = await rig.store.claim(agent, { claim_id: "c", worker: "w" });
@@ -242,11 +239,11 @@ test.for(["append", "settle"] as const)(
   },
 );
 
-/** The verbs of a holder, and of one that wants to be: each with a line of events. */
+/** The verbs of a holder, each with a line of events, and the claim, which trims the earlier ones. */
 const WITH_EVENTS = {
   claim: async (rig: Rig) => {
     const agent = await rig.queued();
-    return [agent, () => rig.store.claim(agent, { claim_id: "c", worker: "w", events: "{}" })] as const;
+    return [agent, () => rig.store.claim(agent, { claim_id: "c", worker: "w" })] as const;
   },
   append: async (rig: Rig) => {
     const { agent, epoch } = await rig.running();
@@ -398,9 +395,9 @@ test("an answer that Redis has forgotten is charged, also once the agent has end
 test("the purchase that has begun is known before its answer, and forgotten with it", async () => {
   const rig = verbRig();
   const agent = await rig.queued();
-  const claimed = await rig.store.claim(agent, { claim_id: "c", worker: "w", begun: "p-1" });
+  const claimed = await rig.store.claim(agent, { claim_id: "c", worker: "w" });
   const epoch = claimed.status === "claimed" ? claimed.epoch : 0;
-  expect((await rig.store.record(agent))?.begun).toBe("p-1");
+  expect((await rig.store.record(agent))?.begun).toBe("c");
   await rig.readFirst(agent, epoch, partsOf(bodyOf("x")));
   expect((await rig.store.record(agent))?.begun).toBe("");
   const results = { epoch, known: 1, running_ms: 2, entries: [["1/t/result", "{}"]] as const, begun: "p-2" };

@@ -12,8 +12,7 @@ async function claimed(
   agent: AgentAddress,
   how: Partial<VerbInput<"claim">> = {},
 ): Promise<number> {
-  const claim_id = newRequestKey();
-  const answer = await rig.store.claim(agent, { claim_id, worker: "w", begun: claim_id, ...how });
+  const answer = await asked(rig, agent, how);
   expect(answer.status).toBe("claimed");
   return answer.status === "claimed" ? answer.epoch : 0;
 }
@@ -56,14 +55,14 @@ test("a worker without a place for it runs it beside others: nobody waits for a 
 test("a claim that is sent again names the same lost call, and each later claim only its own", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig, "a-call");
-  const claim = { claim_id: newRequestKey(), worker: "w", begun: "next-call" };
+  const claim = { claim_id: newRequestKey(), worker: "w" };
   const first = await rig.store.claim(agent, claim);
   const again = await rig.store.claim(agent, claim);
   expect(first).toMatchObject({ status: "claimed", lost_call: "a-call" });
   expect(again).toMatchObject({ status: "claimed", lost_call: "a-call" });
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
   const next = await asked(rig, agent, {});
-  expect(next).toMatchObject({ status: "claimed", lost_call: "next-call" });
+  expect(next).toMatchObject({ status: "claimed", lost_call: claim.claim_id });
   const epoch = next.status === "claimed" ? next.epoch : 0;
   const turn = { epoch, known: 1, running_ms: 1, advances: true, ...partsOf(bodyOf("so far")) };
   await rig.store.append(agent, { ...turn, entries: [["2", "{}"]] });

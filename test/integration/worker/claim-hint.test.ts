@@ -9,13 +9,13 @@ import { openStage } from "../../stage/stage.ts";
 const HINT_MS = 700;
 
 /** Claims an agent whose hint takes its time; answers what happened in which order, and from when its lease counts. */
-async function claimed(onlyNewer: boolean, refusal?: Error) {
+async function claimed(isOrdered: boolean, refusal?: Error) {
   const installation = await openStage();
   const clock = handClock();
   const order: string[] = [];
   const deadlines = {
     ...installation.deadlines,
-    onlyNewer,
+    isOrdered,
     async hint() {
       order.push("hint");
       await new Promise(setImmediate);

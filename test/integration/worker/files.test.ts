@@ -6,6 +6,7 @@ import {
   mkdir,
   mkdtemp,
   open as openFile,
+  readdir,
   readFile,
   realpath,
   rm,
@@ -46,6 +47,8 @@ async function open(scenario: Scenario, options: Partial<ParentOptions> = {}) {
     join(stage.workspaceRoot, "default", "planner-7", "agents", agentId, "workspace");
   return { stage, parent, heads, workspace, sent: () => heads.map(({ messages }) => messages) };
 }
+
+const NOTE = { file_path: "note.txt", content: "a note" };
 
 const waitingKeys = ({ redis, prefix }: Stage) => keysLike(redis, `${prefix}:*:attachments`);
 
@@ -321,4 +324,35 @@ test("files that come when only the time of the final call is left are written a
   const reply = await parent.task({ prompt: "work", limits: { max_duration_ms: 2_000 } });
   expect(reply).toMatchObject({ status: "partial", stop_reason: "max_duration" });
   expect(reply.files).toEqual([{ path: "late.txt", size_bytes: 4, sha256: sha256("late") }]);
+});
+
+test("a run makes no directory until a tool writes, and none at all if no tool uses files", async () => {
+  const stage = await openStage({
+    scenario: [
+      { match: { user: "think" }, turns: [call("look", {}), call("look", { again: true }), say("Thought.")] },
+      { match: { user: "write" }, turns: [call("look", {}), call("write_file", NOTE), say("Written.")] },
+    ],
+  });
+  const directories = async () => (await readdir(stage.workspaceRoot, { recursive: true })).sort();
+  const seen: string[][] = [];
+  const look = defineTool({
+    ...{ name: "look", description: "Looks around.", usesWorkspace: false },
+    input: z.object({ again: z.boolean().optional() }),
+    run: async () => {
+      seen.push(await directories());
+      return "nothing";
+    },
+  });
+  await stage.startWorker({ tools: [look] });
+  const client = stage.client({ workspaceRoot: stage.workspaceRoot });
+  const parent = stage.parent("planner-7", { client, model: "offline-1" });
+  const thought = await parent.task({ prompt: "think" });
+  expect(thought).toMatchObject({ status: "succeeded", tools_called: { look: 2 } });
+  expect([...seen, await directories()]).toEqual([[], [], []]);
+  const written = await parent.task({ prompt: "write" });
+  expect(written).toMatchObject({ status: "succeeded", files: [{ path: NOTE.file_path }] });
+  expect(seen.at(-1)).toEqual([]);
+  expect(await directories()).toContain(
+    join("default", "planner-7", "agents", written.agent_id, "workspace", NOTE.file_path),
+  );
 });

@@ -43,13 +43,8 @@ test(`a worker whose event loop stands still for a lease is ended, with a line o
 
 /** A claim as a worker makes it that has a process for suspects. */
 function claimOf({ store }: Stage, agent: Agent) {
-  const claim_id = newRequestKey();
-  const terms = {
-    worker: "heir",
-    can_isolate: true,
-    offered_tools: ["hang"],
-  };
-  return store.claim(agent, { claim_id, begun: claim_id, ...terms });
+  const terms = { worker: "heir", can_isolate: true, offered_tools: ["hang"] };
+  return store.claim(agent, { claim_id: newRequestKey(), ...terms });
 }
 
 test("the hang counts as a crash of the run that hung, and its neighbour in a model call is no suspect", async () => {

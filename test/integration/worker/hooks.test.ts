@@ -112,7 +112,7 @@ test("an input that a hook answers as it was is not judged again: the parent has
   const outcome = await hooks?.around(
     { id: "1", name: "write_file", input },
     async (given) => {
-      return { content: JSON.stringify(given), isError: false, truncated: false, durationMs: 0 };
+      return { content: JSON.stringify(given), isError: false, durationMs: 0 };
     },
     new StopSignal(),
   );
@@ -156,7 +156,7 @@ test("a hook that the agent names and the worker lacks keeps every call and ever
     { id: "1", name: "bash", input: {} },
     async () => {
       performed += 1;
-      return { content: "", isError: false, truncated: false, durationMs: 0 };
+      return { content: "", isError: false, durationMs: 0 };
     },
     new StopSignal(),
   );

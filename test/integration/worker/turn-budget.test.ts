@@ -5,6 +5,8 @@
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { CEILING, TASK_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import { VERBS } from "../../../src/shared/redis/verbs.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -25,6 +27,7 @@ const lookup = defineTool({
 /** One command of a client with those that its script ran. */
 interface Trip {
   verb: string;
+  words: string[];
   inner: string[][];
 }
 
@@ -72,7 +75,7 @@ async function recordTrips(url: string): Promise<{ of(uid: string): Trip[] }> {
         else {
           const isAbout = words.some((word) => word.includes(`agent:${uid}`));
           const verb = BY_KEYS.get(`${words[2]} ${words[4]?.split(":").at(-1)}`) ?? words[0] ?? "";
-          current = isAbout ? { verb, inner: [] } : undefined;
+          current = isAbout ? { verb, words, inner: [] } : undefined;
           if (current) trips.push(current);
         }
       }
@@ -98,7 +101,17 @@ function writtenBytes({ inner }: Trip, keys: string): number {
   return sizes.reduce((sum, size) => sum + size, writes.length * 4 + "*1$5MULTI*1$4EXEC".length + 12);
 }
 
-async function tripsOfTurns(tools: number, isWatched: boolean): Promise<{ trips: Trip[]; keys: string }> {
+/** As many turns as a run may have, and no alert before the last of them: from its alert on a run has it in its progress. */
+const LONG = {
+  limits: { ...TASK_LIMITS, max_turns: CEILING.max_turns },
+  alerts: { turns: CEILING.max_turns },
+};
+
+async function tripsOfTurns(
+  tools: number,
+  isWatched: boolean,
+  { turns: count = TURNS, tool = lookup } = {},
+): Promise<{ trips: Trip[]; keys: string }> {
   const calls = Array.from({ length: tools }, (_, n) => ({
     type: "tool_use" as const,
     name: "lookup",
@@ -106,7 +119,7 @@ async function tripsOfTurns(tools: number, isWatched: boolean): Promise<{ trips:
   }));
   const turn = { content: [{ type: "text" as const, text: TEXT }, ...calls] };
   // No two turns may make the same calls again and again.
-  const turns = Array.from({ length: TURNS }, (_, k) => ({
+  const turns = Array.from({ length: count }, (_, k) => ({
     content: turn.content.map((block) =>
       block.type === "text" ? block : { ...block, input: { n: block.input.n + 100 * k } },
     ),
@@ -117,9 +130,9 @@ async function tripsOfTurns(tools: number, isWatched: boolean): Promise<{ trips:
     redis: { url },
     scenario: { turns: [...turns, { content: [{ type: "text", text: "done" }] }] },
   });
-  await installation.startWorker({ tools: [lookup] });
-  const agent = await (isWatched ? installation.watchedTask("go") : installation.task("go"));
-  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: TURNS + 1 });
+  await installation.startWorker({ tools: [tool] });
+  const agent = await (isWatched ? installation.watchedTask("go") : installation.task("go", LONG));
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: count + 1 });
   await until(() => trips.of(agent.uid).some(({ verb }) => verb === "settle"));
   const all = trips.of(agent.uid).filter(({ verb }) => verb !== "renew");
   const from = all.findIndex(({ verb }) => verb === "append");
@@ -177,3 +190,36 @@ test.for([
     }
   },
 );
+
+/** Bytes of words as they are sent, with one digit in place of each number and drawn id: numbers of messages, tokens and time grow. */
+function bytesOf(words: readonly string[]): number {
+  return words.reduce((sum, word) => {
+    const bytes = Buffer.byteLength(word.replaceAll(/toolu_\w+|\d+/g, "0"));
+    return sum + bytes + `$${bytes}`.length + 4;
+  }, 0);
+}
+
+/** The cost of a turn: for each command its name and bytes, first that of the client, then those of its script. */
+const costOf = (turn: readonly Trip[]) =>
+  turn.map(({ words, inner }) =>
+    [words, ...inner].map((each) => `${each[0]?.toLowerCase()} ${bytesOf(each)}`),
+  );
+
+/** Digits by which the numbers of one turn may be longer than those of another, in its file; each is there a few times. */
+const MOST_MORE_DIGITS = 64;
+
+test("the last turn before the end of the longest run costs what the second one costs, to Redis and in its file", async () => {
+  // One call more says that it is done, and the one at the cap would be told to be the last.
+  const count = CEILING.max_turns - 2;
+  // It takes time that can be measured: a call without does not say how long it took.
+  const slow = { ...lookup, run: () => systemClock.sleep(3).then(() => RESULT) };
+  const { trips, keys } = await tripsOfTurns(1, false, { turns: count, tool: slow });
+  expect(trips).toHaveLength(2 * count);
+  const turns = Array.from({ length: count }, (_, n) => trips.slice(2 * n, 2 * n + 2));
+  const costs = turns.map(costOf);
+  for (let n = 2; n < count; n += 1) expect(costs[n], `turn ${n + 1}`).toEqual(costs[1]);
+  const [second, last] = [turns[1], turns[count - 1]].map((turn) =>
+    (turn ?? []).reduce((sum, trip) => sum + writtenBytes(trip, keys), 0),
+  );
+  expect(Math.abs(Number(last) - Number(second))).toBeLessThanOrEqual(MOST_MORE_DIGITS);
+});

@@ -192,3 +192,67 @@ test("a Redis that swallows the handshake is told as one that does not answer, t
   clock.advance(LONGEST_HANDSHAKE_MS);
   await until(() => connection.redis.status === "ready");
 });
+
+/** Calls that may be under way on one connection. */
+const MAX_CALLS = 256;
+
+test("of two thousand calls at once as many as may are under way, in order, and none is refused", async () => {
+  const { connection } = await questions();
+  const calls = createRedisCalls(connection);
+  const begun: number[] = [];
+  const counts: number[] = [];
+  let underWay = 0;
+  const all = Array.from({ length: 2_000 }, (_, n) =>
+    calls.run(async ({ read }) => {
+      begun.push(n);
+      underWay += 1;
+      counts.push(underWay);
+      const answer = await read(() => connection.redis.ping());
+      underWay -= 1;
+      return answer;
+    }),
+  );
+  expect(underWay).toBe(MAX_CALLS);
+  expect(new Set(await Promise.all(all))).toEqual(new Set(["PONG"]));
+  expect(Math.max(...counts)).toBe(MAX_CALLS);
+  expect(begun).toEqual(begun.toSorted((a, b) => a - b));
+});
+
+test("the time of a call that waited for its turn begins with its first command, as long as Redis answers", async () => {
+  const { clock, connection } = await questions();
+  const calls = createRedisCalls(connection);
+  const free: ((answer: string) => void)[] = [];
+  const first = Array.from({ length: MAX_CALLS }, () =>
+    calls.run(({ read }) => read(() => new Promise<string>((resolve) => free.push(resolve)))),
+  );
+  let isSent = false;
+  let isOver = false;
+  const last = calls
+    .run(({ read }) =>
+      read(() => {
+        isSent = true;
+        return new Promise<string>(() => {});
+      }),
+    )
+    .catch(() => {
+      isOver = true;
+    });
+  const passes = async (ms: number) => {
+    for (let passedMs = 0; passedMs < ms; passedMs += 50) {
+      clock.advance(50);
+      await connection.redis.ping();
+    }
+  };
+  await turn();
+  expect(free).toHaveLength(MAX_CALLS);
+  await passes(CALL_BUDGET_MS - 100);
+  expect(isSent).toBe(false);
+  for (const answer of free) answer("heard");
+  await Promise.all(first);
+  await until(() => isSent);
+  await passes(CALL_BUDGET_MS - 50);
+  expect(isOver).toBe(false);
+  await passes(100);
+  await last;
+  expect(isOver).toBe(true);
+});

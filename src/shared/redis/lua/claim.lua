@@ -11,16 +11,15 @@
 -- the first claim that finds the expired lease counts it and sets the agent to queued; the old epoch no longer holds it.
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
-  'tools_since', 'in_doubt', 'lost_call')
+  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
 local now, crashes, isolated_crashes = now_ms(), num(agent.crashes_without_progress), num(agent.isolated_crashes)
 local in_doubt, under_way = agent.in_doubt == '1', purchase_under_way(agent)
 local function handed_out(epoch, lost_call)
-  local run = read(record, 'running_ms', 'attempts', 'breaks')
-  local all = { epoch = epoch, run = num(agent.run), running_ms = num(run.running_ms), attempts = num(run.attempts),
-    breaks = num(run.breaks), record = redis.call('HGETALL', record), lost_call = lost_call }
+  local all = { epoch = epoch, run = num(agent.run), running_ms = num(agent.running_ms), attempts = num(agent.attempts),
+    breaks = num(agent.breaks), record = redis.call('HGETALL', record), lost_call = lost_call }
   if crashes >= CRASHED then return answer('crashed', all) end
   all.log, all.messages, all.watched = redis.call('HGETALL', log), redis.call('LRANGE', inbox, 0, -1), is_watched()
   return answer('claimed', all)
@@ -67,13 +66,12 @@ if is_suspect and not is_isolated then
 end
 -- A no-op write that Redis refuses when it is full; the writes below would pass, because their first never allocates.
 redis.call('HSET', record, 'status', agent.status)
--- Events first: a key of the wrong type fails here, and the agent can still be claimed.
-tell_events(agent, events)
+-- The trim first: a key of the wrong type fails here, and the agent can still be claimed.
 trim_events(now, event_ttl_ms)
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt', 'lost_call')
 write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
-  isolated_crashes = changed, isolation = isolation or '', begun = begun,
+  isolated_crashes = changed, isolation = isolation or '', begun = claim_id,
   lost_call = under_way })
 return handed_out(epoch, under_way)

@@ -117,7 +117,6 @@ if agent_status == 'ended' then
   redis.call('PEXPIRE', timeline, reply_ttl_ms)
   redis.call('PEXPIRE', registry, registry_ttl_ms)
 elseif agent_status == 'queued' then
-  redis.call('HDEL', record, 'unanswered_since')
   queue_run(record, run + 1, wake + 1, now + check_ms, { settled_epoch = epoch, unanswered_since = num(agent.inbox_since) })
 else
   idle_ms = idle_ms or default_idle_ms

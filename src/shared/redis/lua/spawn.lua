@@ -11,12 +11,7 @@ local its_uid, its_digest, its_agent_id, its_time = string.match(seen or '', '^(
 if its_uid and redis.call('EXISTS', record_of(its_uid)) == 0 then seen = nil end
 if seen then
   if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
-  local same = { uid = its_uid, agent_id = its_agent_id, created_at = its_time }
-  if its_uid == uid then
-    local agent = read(record, 'status', 'run', 'wake')
-    same.agent_status, same.run, same.wake = agent.status, agent.run, agent.wake
-  end
-  return answer('same', same)
+  return answer('same', { uid = its_uid, agent_id = its_agent_id, created_at = its_time })
 end
 
 local taken = redis.call('HGET', record, 'agent_id')
@@ -37,7 +32,7 @@ if #registered / 2 >= max_live then
   for i = 1, #registered, 2 do
     if redis.call('EXISTS', registered[i + 1]) == 0 then overdue[#overdue + 1] = registered[i] end
   end
-  return answer('quota', { live = #registered / 2, overdue = overdue })
+  return answer('quota', { overdue = overdue })
 end
 
 -- Picks a few names from a random part of the registry; deletes names without a record, and counters whose newest name is
@@ -84,7 +79,7 @@ if attached then redis.call('HSET', attachments, attached_to, attached) end
 redis.call('SET', request, uid .. ' ' .. digest .. ' ' .. agent_id .. ' ' .. fmt(now), 'PX', remembered_ms)
 if not message then
   redis.call('SET', life, '1', 'PX', idle_ms)
-  return answer('spawned', { agent_id = agent_id, created_at = now, run = 0, wake = 0 })
+  return answer('spawned', { agent_id = agent_id, created_at = now })
 end
 redis.call('SET', life, '1')
 redis.call('RPUSH', inbox, message)
@@ -92,7 +87,6 @@ redis.call('RPUSH', inbox, message)
 for i = 1, #earlier, 1000 do redis.call('HSET', log, unpack(earlier, i, math.min(i + 999, #earlier))) end
 local log_bytes = #earlier / 2 * entry_overhead
 for _, text in ipairs(earlier) do log_bytes = log_bytes + #text end
-local run = first_run or 1
-queue_run(record, run, 1, now + check_ms, { log_bytes = #earlier > 0 and log_bytes or nil, inbox_since = now,
+queue_run(record, first_run or 1, 1, now + check_ms, { log_bytes = #earlier > 0 and log_bytes or nil, inbox_since = now,
   unanswered_since = now, max_age_ms = max_age_ms })
-return answer('spawned', { agent_id = agent_id, created_at = now, run = run, wake = 1 })
+return answer('spawned', { agent_id = agent_id, created_at = now })

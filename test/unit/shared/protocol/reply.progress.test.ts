@@ -1,7 +1,18 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { totalTokens, ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
-import { NOTHING_DONE, progressJson, RunProgress } from "../../../../src/shared/protocol/reply.ts";
+import {
+  STORED_COUNTS,
+  totalTokens,
+  type Usage,
+  usageText,
+  ZERO_USAGE,
+} from "../../../../src/shared/protocol/content.ts";
+import {
+  NOTHING_DONE,
+  progressJson,
+  RunProgress,
+  STORED_PROGRESS,
+} from "../../../../src/shared/protocol/reply.ts";
 
 const { summary: _, ...NOTHING } = NOTHING_DONE;
 const usage = { ...ZERO_USAGE, input_tokens: 538, output_tokens: 84 };
@@ -14,6 +25,22 @@ const read = (json: string) => RunProgress.parse(JSON.parse(json));
 test("a usual progress is a short list, and says nothing that follows from the rest", () => {
   expect(progressJson(usual)).toBe('[2,0.25,25,[538,84],{"look":2},"m",0]');
   expect(progressJson({ ...usual, said: 3 })).toBe('[2,0.25,25,[538,84],{"look":2},"m",3]');
+});
+
+test("each value stands where the list of names has it, which is where scripts read it", () => {
+  const usage: Usage = {
+    input_tokens: 11,
+    output_tokens: 12,
+    cache_read_input_tokens: 13,
+    cache_creation_input_tokens: 14,
+  };
+  const whole = { ...usual, usage, said: 3, error: "it broke" };
+  const listed: unknown[] = JSON.parse(progressJson(whole));
+  expect(JSON.parse(usageText(usage))).toEqual(STORED_COUNTS.map((name) => usage[name]));
+  expect(listed).toEqual([
+    ...STORED_PROGRESS.map((name) => (name === "usage" ? JSON.parse(usageText(usage)) : whole[name])),
+    { error: "it broke" },
+  ]);
 });
 
 test("a progress is read as it was written, with members that few have", () => {

@@ -1,5 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { STORED_COUNTS } from "../../../../src/shared/protocol/content.ts";
+import { STORED_PROGRESS } from "../../../../src/shared/protocol/reply.ts";
 import { luaSource, type VerbName } from "../../../../src/shared/redis/scripts.ts";
 import type { Verb } from "../../../../src/shared/redis/verb.ts";
 import { VERBS } from "../../../../src/shared/redis/verbs.ts";
@@ -29,8 +31,19 @@ test("there is one Lua file a verb, and every shared rule is included by some sc
   expect([...new Set(["base", ...included])].sort()).toEqual(rules.sort());
 });
 
-test.for(NAMES)("%s reads the fields of a record by name, never by position", (name) => {
-  expect(own(name)).not.toMatch(/\bagent\[\d/);
+test.for(NAMES)("%s reads the fields of a record and of stored lists by name, never by position", (name) => {
+  const source = luaSource(name);
+  expect(source).not.toMatch(/\bagent\[\d/);
+  expect(source).not.toMatch(/\bcjson\.decode\([^()]*\)(?:\.\w+)*\[\d/);
+  expect(source).not.toMatch(/=\s*unpack\(/);
+});
+
+test("where a script reads a stored list, it has the positions from the names that TypeScript writes by", () => {
+  const order = (names: readonly string[]) => names.map((name, i) => `${name} = ${i + 1}`).join(", ");
+  expect(luaSource("settle")).toContain(`local PROGRESS = { ${order(STORED_PROGRESS)} }`);
+  for (const name of ["settle", "charge"] as const)
+    expect(luaSource(name)).toContain(`local COUNTS = { ${order(STORED_COUNTS)} }`);
+  expect(luaSource("append")).not.toMatch(/\b(?:PROGRESS|COUNTS)\b/);
 });
 
 test.for(NAMES)("every key and argument of %s is used by it or by a rule that it includes", (name) => {

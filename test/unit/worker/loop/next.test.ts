@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
-import type { PartialReason, StopReason } from "../../../../src/shared/protocol/reply.ts";
+import type { CapReason, StopReason } from "../../../../src/shared/protocol/reply.ts";
 import { newCleared } from "../../../../src/worker/loop/log.ts";
 import { next } from "../../../../src/worker/loop/next.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
@@ -290,7 +290,7 @@ describe("a cap", () => {
   const reserveMs = 60_000;
 
   /** Which limits and circumstances make it hand back, and which leave no call at all. */
-  test.each<[PartialReason, Partial<Limits>, Now, Partial<Limits>, Now]>([
+  test.each<[CapReason, Partial<Limits>, Now, Partial<Limits>, Now]>([
     ["max_turns", { max_turns: 2 }, {}, { max_turns: 1 }, {}],
     ["max_total_tokens", { max_total_tokens: 29 }, {}, { max_total_tokens: 10 }, {}],
     ["max_cost", { max_cost_usd: 0.7 }, {}, { max_cost_usd: 0.25 }, {}],

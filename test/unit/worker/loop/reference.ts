@@ -22,11 +22,7 @@ import {
   ToolResultEntry,
   UserEntry,
 } from "../../../../src/shared/protocol/log.ts";
-import {
-  type PartialReason,
-  type StopReason,
-  wellFormedJson,
-} from "../../../../src/shared/protocol/reply.ts";
+import { type CapReason, type StopReason, wellFormedJson } from "../../../../src/shared/protocol/reply.ts";
 import { finalCallPrompt } from "../../../../src/worker/loop/conversation.ts";
 import type { ModelMessage } from "../../../../src/worker/model/model.ts";
 
@@ -117,11 +113,11 @@ const REPEATED =
   "You have made the same tool call 3 times in a row. Do something else, or write your final answer.";
 
 /** The messages of the next call of run `run`, as JSON without the brackets. */
-export function conversationJson(filed: Filed, run: number, finalCall?: PartialReason): string {
+export function conversationJson(filed: Filed, run: number, finalCall?: CapReason): string {
   return wellFormedJson(JSON.stringify(conversationOf(filed, run, finalCall))).slice(1, -1);
 }
 
-function conversationOf(filed: Filed, run: number, finalCall?: PartialReason): ModelMessage[] {
+function conversationOf(filed: Filed, run: number, finalCall?: CapReason): ModelMessage[] {
   const messages: ModelMessage[] = [];
   const usedIds = new Set<string>();
   const end = viewOf(filed, run).userMessageNumber;

@@ -3,7 +3,7 @@ import type { ContentBlock, JsonObject, Usage } from "../../../../src/shared/pro
 import { usageText, ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { type AssistantEntry, entryKey, type FailureEntry } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
-import type { PartialReason } from "../../../../src/shared/protocol/reply.ts";
+import type { CapReason } from "../../../../src/shared/protocol/reply.ts";
 import { readLog } from "../../../../src/worker/loop/log.ts";
 import type { RunRules } from "../../../../src/worker/loop/reply-body.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
@@ -44,7 +44,7 @@ export function storedJson(entry: object): string {
 }
 
 /** The messages of the run's next call. */
-export function conversation({ conversation: spoken }: RunState, finalCall?: PartialReason): ModelMessage[] {
+export function conversation({ conversation: spoken }: RunState, finalCall?: CapReason): ModelMessage[] {
   return JSON.parse(`[${spoken.request(finalCall).messages}]`);
 }
 

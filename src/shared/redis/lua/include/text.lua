@@ -10,7 +10,7 @@ end
 -- Returns the last text of a run if its progress, JSON, names the message of the log that has it; nil if it names none, or
 -- if a failover has lost the message. Uses the script's log.
 local function text_said(progress)
-  local readable, said = pcall(function() return cjson.decode(progress)[7] end)
+  local readable, said = pcall(function() return cjson.decode(progress)[PROGRESS.said] end)
   local stored = readable and num(said) > 0 and redis.call('HGET', log, fmt(said))
   local found, text = pcall(text_in, stored)
   return found and text or nil

@@ -1,6 +1,6 @@
 -- Adds the counters of a run to the parent's counters of today (Redis' clock). The first run of a new day deletes days that
 -- are too old. A counter that is not a number starts again, and a key of the wrong type is left alone: neither keeps a run
--- from its end. Uses the script's usage, usage_ttl_ms and stored_counts.
+-- from its end. Uses the script's usage and usage_ttl_ms.
 local DAY_MS = 86400000
 local function count_usage(now, counters)
   local day = math.floor(now / DAY_MS)
@@ -22,12 +22,11 @@ end
 -- Returns the counters of a progress, JSON; zeros if it cannot be read.
 local function counters_of(progress)
   local readable, came_to = pcall(cjson.decode, progress)
-  local turns, cost_usd, _, used = unpack(readable and type(came_to) == 'table' and came_to or {})
-  local counters = { turns = num(turns), cost_micro_usd = math.floor(num(cost_usd) * 1000000 + 0.5) }
-  local i = 0
-  for counter in string.gmatch(stored_counts, '%S+') do
-    i = i + 1
-    if type(used) == 'table' and used[i] then counters[counter] = num(used[i]) end
+  if not readable or type(came_to) ~= 'table' then came_to = {} end
+  local cost_usd, used = came_to[PROGRESS.cost_usd], came_to[PROGRESS.usage]
+  local counters = { turns = num(came_to[PROGRESS.turns]), cost_micro_usd = math.floor(num(cost_usd) * 1000000 + 0.5) }
+  for counter, at in pairs(COUNTS) do
+    if type(used) == 'table' and used[at] then counters[counter] = num(used[at]) end
   end
   return counters
 end

@@ -45,7 +45,9 @@ else process.exitCode = run([...tests]) || process.exitCode;
 
 function run(files) {
   const projects = ["shared-process", "redis*"].flatMap((name) => ["--project", name]);
-  const { status } = spawnSync("npx", ["vitest", "run", ...projects, ...files], {
+  // Not by npx, which takes half a second.
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const { status } = spawnSync(process.execPath, [vitest, "run", ...projects, ...files], {
     cwd: ROOT,
     stdio: "inherit",
   });

@@ -80,7 +80,7 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
     ]);
     const reply = whole ?? record.progress?.summary ?? "";
     const unread = inbox.map(({ text }) => text);
-    return { address, record, timeline, reply, ...askedIn(conversation, timeline, record), unread };
+    return { address, record, timeline, reply, ...askedIn(conversation, timeline), unread };
   });
   const acting = { json: true, parent: read.address.parentId };
   let files: AgentSheet["files"];
@@ -105,16 +105,13 @@ function userMessages(keys: readonly string[]): string[] {
 function askedIn(
   conversation: ReadonlyMap<string, string> | undefined,
   timeline: readonly EventLine[],
-  { status }: AgentRecord,
 ): Pick<AgentSheet, "messages" | "isCut"> {
   const whole = [...(conversation?.values() ?? [])]
     .flatMap((json) => UserEntry.safeParse(jsonIn(json)).data?.messages ?? [])
     .map(({ text }) => text);
   if (whole.length > 0) return { messages: whole, isCut: false };
   const messages = promptsIn(timeline);
-  const isCut = messages.some((prompt) => isClipped(prompt, PROMPT_KEPT_CHARS));
-  // A message that a live agent has not read to the end yet stands whole in its inbox.
-  return { messages, isCut: isCut && status === "ended" };
+  return { messages, isCut: messages.some((prompt) => isClipped(prompt, PROMPT_KEPT_CHARS)) };
 }
 
 async function wholeTranscript(parent: Parent, agentId: string): Promise<TranscriptEntry[]> {

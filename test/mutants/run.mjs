@@ -798,7 +798,7 @@ export default [
     id: "tools-parallel-past-lease",
     promise: "A parallel tool does not begin when an earlier one blocked the process past the lease.",
     file: "src/worker/tools/registry.ts",
-    find: "if (mayRun?.() === false) return refused(ANOTHERS);",
+    find: "if (mayRun?.() === false) return refused(RUN_LOST);",
     replace: "",
     tests: ["test/integration/worker/takeover.test.ts"],
     title: "event loop was blocked past its lease",

@@ -138,7 +138,7 @@ interface ToolAnswer {
 const NAME_ECHO_CHARS = 100;
 const MESSAGE_ECHO_CHARS = 2_000;
 const CANCELLED = "Cancelled: the run was stopped before this call finished.";
-const ANOTHERS = "Not started: this worker has lost the run.";
+const RUN_LOST = "Not started: this worker has lost the run.";
 
 function refused(text: string): ToolAnswer {
   return { text, isError: true };
@@ -231,7 +231,7 @@ async function checkedRun(
       );
     }
     if (stop.isStopped) return refused(CANCELLED);
-    if (mayRun?.() === false) return refused(ANOTHERS);
+    if (mayRun?.() === false) return refused(RUN_LOST);
     return { text: textOfResult(await tool.run(checked.input, ctx)), isError: false };
   } catch (error) {
     return refused(messageOf(tool, error));

@@ -208,14 +208,10 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
       if (hungry.length === 0) return;
       const after = hungry.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
       const page = await read(after, PAGE_ENTRIES);
-      for (const entry of page) {
-        if (isBehind(newest, entry.id)) newest = entry.id;
-        for (const listener of hungry) {
-          if (!listeners.has(listener) || !isBehind(listener.cursor, entry.id)) continue;
-          listener.cursor = entry.id;
-          if (isReadable(entry)) listener.offer(entry);
-        }
-      }
+      const last = page.at(-1)?.id ?? newest;
+      if (isBehind(newest, last)) newest = last;
+      for (const entry of page)
+        for (const listener of hungry) if (listeners.has(listener)) offer(listener, entry);
       if (page.length < PAGE_ENTRIES) return;
     }
   };
@@ -246,6 +242,13 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
       return requests;
     },
   };
+}
+
+/** Offers an entry after the listener's cursor, and moves the cursor to it. */
+function offer(listener: Listener, entry: StreamItem): void {
+  if (!isBehind(listener.cursor, entry.id)) return;
+  listener.cursor = entry.id;
+  if (isReadable(entry)) listener.offer(entry);
 }
 
 /**

@@ -326,6 +326,8 @@ const TaskCall = z.looseObject({
     .custom<AnswerQuestions>((value) => typeof value === "function", "must be a function")
     .optional(),
 });
+const TASK_OPTIONS = Object.keys(TaskCall.shape);
+
 /** Answers the questions of a task. */
 export type AnswerQuestions = (question: Question) => Promise<string> | string;
 
@@ -350,15 +352,22 @@ export interface TaskOptions {
   onWait?: OnWait | undefined;
 }
 
+/** Returns whether `value` is an object with none of the options of a task. Most calls have none, and need no check of them. */
+function hasNoTaskOptions(value: unknown): value is object {
+  return typeof value === "object" && value !== null && TASK_OPTIONS.every((name) => !(name in value));
+}
+
 /** Splits the input of a task from the options that may be in the same object. */
 export function splitTaskInput(input: unknown): TaskOptions & { input: unknown } {
   if (typeof input === "string") return { input: { prompt: input } };
+  if (hasNoTaskOptions(input)) return { input };
   const { signal, onQuestion, wait_for_worker_ms, onWait, ...rest } = readInput(TaskCall, input, "task");
   return { signal, onQuestion, wait_for_worker_ms, onWait, input: rest };
 }
 
 /** Merges the options of a call with those beside the prompt; the call's own options win. Throws `invalid_input`. */
 export function mergeTaskOptions(beside: TaskOptions, options: TaskOptions, call = "task"): TaskOptions {
+  if (hasNoTaskOptions(options)) return beside;
   const { signal, onQuestion, wait_for_worker_ms, onWait } = readInput(TaskCall, options, call);
   return {
     signal: signal ?? beside.signal,

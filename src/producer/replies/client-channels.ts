@@ -8,12 +8,14 @@
  * 1. A doorbell message ("ring") carries its entry, so a waiter for that entry need not read the stream. A ring may be lost:
  *    the stream is also read after each other ring, each gap of the subscription and each slow tick. A ring may come after
  *    the ack: a waiter takes its entry only if it was unacked when the wait began, or if the wait is `even_if_acked`.
- * 2. The doorbell is subscribed before the read that counts, so no ring is lost between the two.
+ * 2. The doorbell is subscribed before the read that counts, so no ring is lost between the two. A wait for a new agent reads
+ *    nothing by itself if no ring and no gap came since its reservation.
  * 3. A waiter never waits for a reply that another reader has acked: each gap checks whether the waiter's run is over. If
  *    another reader acks the reply during the wait, the waiter gets it from the agent's record.
  * 4. A listener is offered every unacked entry after its cursor that this version can read, oldest first, each once.
  * 5. A read requested during another read starts after it: it sees every entry written before the request.
  * 6. A failed read moves no cursor; the next read starts at the same one.
+ * 7. An unused channel is closed at the next slow tick, so tasks one after the other subscribe once and read no stream.
  */
 
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -165,25 +167,26 @@ function openChannel(
   const feed = replyFeed((after, count) =>
     call(({ read }) => read(() => replies.read(parent, after, count))),
   );
-  const look = () => {
-    feed.look().catch((error) => {
-      logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; looking again soon");
+  const readNew = () => {
+    feed.readNew().catch((error) => {
+      logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; trying again soon");
     });
   };
   const check = (waiter: Waiter) => void findReply({ store, replies, call, logger }, parent, feed, waiter);
-  const onUnused = () => {
+  const channel = replyChannel({ feed, ack, readNew, check });
+  const close = () => {
     forget();
     unwatch();
   };
-  const channel = replyChannel({ feed, ack, look, check, onUnused });
   const unwatch = subscriber.watch(keys.parent(parent).doorbell, {
     onMessage(ring) {
       const item = itemOfRing(ring);
       const served = item && isReadable(item) && channel.offer(item);
-      if (!served) look();
+      if (!served) readNew();
     },
-    onGap() {
-      look();
+    onGap(cause) {
+      if (cause === "tick" && channel.isUnused) return close();
+      readNew();
       for (const waiter of channel.waiters) check(waiter);
     },
     onStop: () => {},
@@ -195,6 +198,7 @@ function openChannel(
 export function replyFeed(read: (after: string, count: number) => Promise<StreamItem[]>): ReplyFeed {
   const listeners = new Set<Listener>();
   let newest = OLDEST;
+  let requests = 0;
   let reading: Promise<void> | undefined;
   let next: Promise<void> | undefined;
 
@@ -204,14 +208,10 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
       if (hungry.length === 0) return;
       const after = hungry.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
       const page = await read(after, PAGE_ENTRIES);
-      for (const entry of page) {
-        if (isBehind(newest, entry.id)) newest = entry.id;
-        for (const listener of hungry) {
-          if (!listeners.has(listener) || !isBehind(listener.cursor, entry.id)) continue;
-          listener.cursor = entry.id;
-          if (isReadable(entry)) listener.offer(entry);
-        }
-      }
+      const last = page.at(-1)?.id ?? newest;
+      if (isBehind(newest, last)) newest = last;
+      for (const entry of page)
+        for (const listener of hungry) if (listeners.has(listener)) offer(listener, entry);
       if (page.length < PAGE_ENTRIES) return;
     }
   };
@@ -224,7 +224,8 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
   return {
     add: (listener) => void listeners.add(listener),
     remove: (listener) => void listeners.delete(listener),
-    look() {
+    readNew() {
+      requests += 1;
       if (!reading) return begin();
       next ??= reading
         .catch(() => {})
@@ -237,7 +238,17 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
     get newest() {
       return newest;
     },
+    get requests() {
+      return requests;
+    },
   };
+}
+
+/** Offers an entry after the listener's cursor, and moves the cursor to it. */
+function offer(listener: Listener, entry: StreamItem): void {
+  if (!isBehind(listener.cursor, entry.id)) return;
+  listener.cursor = entry.id;
+  if (isReadable(entry)) listener.offer(entry);
 }
 
 /**
@@ -255,7 +266,7 @@ async function findReply(
     if (record && !isOver(record, waiter.run)) {
       waiter.mayTakeCopy = true;
       waiter.listen(cursorAt(record.created_at));
-      return await feed.look();
+      return await feed.readNew();
     }
     const kept = record && keptReply(record);
     if (kept?.entry.kind === "reply" && kept.entry.run === waiter.run) {
@@ -264,12 +275,12 @@ async function findReply(
       if (waiter.mayTakeCopy || (await stands()) === kept.id) waiter.offer(kept);
     } else {
       waiter.listen(OLDEST);
-      await feed.look();
+      await feed.readNew();
       if (kept && waiter.mayTakeCopy) waiter.offer(kept);
     }
     waiter.fail(record ? takenByAnother(record, waiter.run) : forgotten(waiter.run));
   } catch (error) {
-    logger.debug({ problem: messageOf(error) }, "a run could not be looked at; looking again soon");
+    logger.debug({ problem: messageOf(error) }, "a run could not be checked; trying again soon");
   }
 }
 

@@ -91,7 +91,9 @@ export interface ReplyFeed {
   add(listener: Listener): void;
   remove(listener: Listener): void;
   /** Reads new entries; resolves when a read that began after this call is complete, rejects if it failed. */
-  look(): Promise<void>;
+  readNew(): Promise<void>;
+  /** Number of reads requested so far: it grows with each sign of an entry that no waiter took. */
+  readonly requests: number;
   /** Id of the newest entry seen; every later entry has a greater id. */
   readonly newest: string;
 }
@@ -101,11 +103,9 @@ export interface ChannelParts {
   feed: ReplyFeed;
   ack: AckEntry;
   /** Reads new entries of the stream. */
-  look(): void;
+  readNew(): void;
   /** Reads the agent's record to find the reply of a wait, or to end the wait if no reply can come. */
   check(waiter: Waiter): void;
-  /** Called when the last reader or waiter has left. */
-  onUnused(): void;
 }
 
 /** Options of a reader: `signal` ends it; `onEnd` runs once when it ends, by the signal or by itself. */
@@ -124,6 +124,8 @@ export interface ReplyChannel {
   /** Whether an entry is reserved for a waiter. */
   isReserved(entry: StreamEntry): boolean;
   readonly waiters: ReadonlySet<Waiter>;
+  /** Whether it has neither a reader nor a reservation. */
+  readonly isUnused: boolean;
   /** Ends the readers; waiters reject with `reason`, present and later ones. The first call counts. */
   stop(reason: unknown): void;
 }
@@ -156,6 +158,9 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
   };
   return {
     waiters: state.waiters,
+    get isUnused() {
+      return state.readers.size === 0 && state.reserved.size === 0;
+    },
     read: (options) => openReader(state, options),
     reserve: (uid, takeQuestion) => openReservation(state, uid, takeQuestion),
     offer(entry) {
@@ -177,10 +182,6 @@ function isKept({ reserved, answered }: State, entry: StreamEntry): boolean {
   return (isFinal(entry) && reserved.has(entry.uid)) || (isQuestion(entry) && answered.has(entry.uid));
 }
 
-function leave({ parts, readers, reserved }: State): void {
-  if (readers.size === 0 && reserved.size === 0) parts.onUnused();
-}
-
 function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterator<ReceivedEntry> {
   const { parts, readers } = state;
   const listener: Listener = {
@@ -193,15 +194,12 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
   };
   const stream = createPushIterator<ReceivedEntry>({
     signal,
-    onEmpty: parts.look,
+    onEmpty: parts.readNew,
     onEnd: () => {
       parts.feed.remove(listener);
       onEnd?.();
       // A signal that is already aborted ends the stream while it is created.
-      queueMicrotask(() => {
-        readers.delete(reader);
-        leave(state);
-      });
+      queueMicrotask(() => readers.delete(reader));
     },
   });
   const reader: Reader = { stream, kept: [] };
@@ -213,7 +211,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
 
 function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion): Reservation {
   const { parts, readers, reserved, answered } = state;
-  const before = parts.feed.newest;
+  const before = { newest: parts.feed.newest, requests: parts.feed.requests };
   reserved.set(uid, (reserved.get(uid) ?? 0) + 1);
   if (takeQuestion) answered.add(uid);
   let released = false;
@@ -229,8 +227,9 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       if (typeof how === "string") parts.check(waiter);
       else {
         const born = cursorAt(how.spawnedAtMs);
-        waiter.listen(isBehind(before, born) ? born : before);
-        parts.look();
+        waiter.listen(isBehind(before.newest, born) ? born : before.newest);
+        // Without such a sign since the reservation, the entry does not exist yet.
+        if (parts.feed.requests !== before.requests) parts.readNew();
       }
       return promise;
     },
@@ -253,7 +252,6 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
         reader.kept = reader.kept.filter((entry) => entry.uid !== uid);
         if (!acked) for (const entry of own) reader.stream.push(received(entry, parts.ack));
       }
-      leave(state);
     },
   };
 }

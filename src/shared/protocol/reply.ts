@@ -190,12 +190,8 @@ const head = {
   created_at: z.string(),
 };
 
-/**
- * End of a run or an agent. `kind`: `reply` is a run's result, `ended` means that the agent ended without one.
- * `message_ids`: ids of the messages that the run has read, oldest first; a task's prompt has its request key as its id.
- * `undelivered`: ids of messages that no run will read. `created_at`: ISO 8601, Redis' clock.
- */
-export const Reply = ReplyBody.extend({
+/** A reply without its body. */
+export const ReplyHead = z.object({
   ...head,
   kind: z.enum(["reply", "ended"]),
   status: ReplyStatus,
@@ -203,6 +199,13 @@ export const Reply = ReplyBody.extend({
   message_ids: z.array(z.string()).default([]),
   undelivered: z.array(z.string()).optional(),
 });
+
+/**
+ * End of a run or an agent. `kind`: `reply` is a run's result, `ended` means that the agent ended without one.
+ * `message_ids`: ids of the messages that the run has read, oldest first; a task's prompt has its request key as its id.
+ * `undelivered`: ids of messages that no run will read. `created_at`: ISO 8601, Redis' clock.
+ */
+export const Reply = ReplyBody.extend(ReplyHead.shape);
 /** See {@link Reply}. */
 export type Reply = z.infer<typeof Reply>;
 

@@ -7,7 +7,16 @@ import type { Logger } from "../logger.ts";
 import { type AgentRecord, isoTime, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { agentOf, type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
-import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";
+import {
+  type ChannelEntry,
+  Interim,
+  NO_SUMMARY,
+  NOTHING_DONE,
+  Question,
+  Reply,
+  ReplyHead,
+  RunProgress,
+} from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts } from "./scripts.ts";
@@ -117,18 +126,20 @@ function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
     ...names
   } = field;
   const head = Object.assign(names, { run: Number(run), created_at: isoOf(at) });
-  if (field.kind === "message") return ChannelEntry.parse(Object.assign(head, { text: body }));
+  if (field.kind === "message") return Interim.parse(Object.assign(head, { text: body }));
   if (field.kind === "question") {
     const asked = { text: body, answer_by: isoOf(answer_by), ...(default_answer && { default_answer }) };
-    return ChannelEntry.parse({ ...head, ...asked });
+    return Question.parse({ ...head, ...asked });
   }
   const unread: unknown = undelivered && JSON.parse(undelivered);
-  return ChannelEntry.parse({
-    message_ids: wordsOf(message_ids),
-    ...(body ? { summary: summary ?? NO_SUMMARY, ...RunProgress.parse(JSON.parse(body)) } : NOTHING_DONE),
-    ...head,
-    ...(undelivered && { undelivered: unread }),
-  });
+  const end = Object.assign(
+    head,
+    { message_ids: wordsOf(message_ids) },
+    undelivered && { undelivered: unread },
+  );
+  if (!body) return { ...structuredClone(NOTHING_DONE), ...ReplyHead.parse(end) };
+  const { said: _, ...progress } = RunProgress.parse(JSON.parse(body));
+  return { summary: summary ?? NO_SUMMARY, ...progress, ...ReplyHead.parse(end) };
 }
 
 /** Returns the request key of the task that an entry ends: the id of its first message, read or not; "" if there is none. */

@@ -117,6 +117,39 @@ test("a parent without a client makes its own and closes it", async () => {
   await until(async () => (await connections(redis)).producer === 0);
 });
 
+test("tasks one after the other share one subscription, which ends at the first slow tick without one, and read no stream", async () => {
+  const clock = handClock();
+  const server = await startPrivateRedis();
+  const prefix = uniquePrefix();
+  const client = await started(testClient({ redisUrl: server.url, prefix, clock }));
+  const parent = testParent(client);
+  const worker = scriptedWorker(server.url, prefix, address);
+  const { doorbell } = worker.store.keys.parent(address);
+  const subscribed = async () => ((await worker.redis.pubsub("NUMSUB", doorbell)) as unknown[])[1];
+  const sent = async () => {
+    const stats = String(await worker.redis.info("commandstats"));
+    const calls = (command: string) =>
+      Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+    return [calls("subscribe"), calls("unsubscribe"), calls("xrange")];
+  };
+  const run = async (name: string) => {
+    const task = parent.task({ name, prompt: name });
+    await until(async () => (await subscribed()) === 1);
+    await worker.run(name);
+    await task;
+  };
+  await run("a");
+  const afterFirst = await sent();
+  expect(afterFirst.slice(0, 2)).toEqual([1, 0]);
+  for (const name of ["b", "c", "d"]) await run(name);
+  expect(await sent()).toEqual(afterFirst);
+  // The reservation of the last task stands until its ack is answered.
+  await until(async () => {
+    clock.advance(SLOW_POLL_MS);
+    return (await subscribed()) === 0;
+  });
+});
+
 test("a reply whose doorbell was lost is found by the slow poll", async () => {
   const clock = handClock();
   const server = await startPrivateRedis();

@@ -47,8 +47,8 @@ describe("a feed", () => {
     const [all, late] = [listener(), listener("2-0")];
     feed.add(all);
     feed.add(late);
-    await feed.look();
-    await feed.look();
+    await feed.readNew();
+    await feed.readNew();
     expect([all.seen, late.seen]).toEqual([["1-0", "2-0", "3-0"], ["3-0"]]);
     expect(asked).toEqual([OLDEST, "3-0"]);
     expect(feed.newest).toBe("3-0");
@@ -60,7 +60,7 @@ describe("a feed", () => {
     const feed = replyFeed(read);
     const reader = listener();
     feed.add(reader);
-    await feed.look();
+    await feed.readNew();
     expect(reader.seen).toEqual(ids);
     expect(asked).toHaveLength(3);
   });
@@ -74,8 +74,8 @@ describe("a feed", () => {
     ]);
     const reader = listener();
     feed.add(reader);
-    await feed.look();
-    await feed.look();
+    await feed.readNew();
+    await feed.readNew();
     expect(reader.seen).toEqual(["2-0"]);
     expect(asked).toEqual([OLDEST, "2-0"]);
   });
@@ -87,7 +87,7 @@ describe("a feed", () => {
     feed.add(full);
     feed.add(gone);
     feed.remove(gone);
-    await feed.look();
+    await feed.readNew();
     expect([asked, full.seen, gone.seen]).toEqual([[], [], []]);
   });
 
@@ -99,7 +99,7 @@ describe("a feed", () => {
       offer: () => feed.remove(gone),
     });
     feed.add(gone);
-    await feed.look();
+    await feed.readNew();
     expect(gone.seen).toEqual([]);
   });
 
@@ -114,7 +114,7 @@ describe("a feed", () => {
     });
     const reader = listener();
     feed.add(reader);
-    const looks = [feed.look(), feed.look(), feed.look()];
+    const looks = [feed.readNew(), feed.readNew(), feed.readNew()];
     ids.push("2-0");
     gate.open();
     await Promise.all(looks);
@@ -128,10 +128,10 @@ describe("a feed", () => {
     const feed = replyFeed((after, count) => (away ? Promise.reject(new Error("away")) : read(after, count)));
     const reader = listener();
     feed.add(reader);
-    await expect(feed.look()).rejects.toThrow("away");
+    await expect(feed.readNew()).rejects.toThrow("away");
     expect(reader.cursor).toBe(OLDEST);
     away = false;
-    await feed.look();
+    await feed.readNew();
     expect(reader.seen).toEqual(["1-0"]);
   });
 
@@ -147,8 +147,8 @@ describe("a feed", () => {
     });
     const reader = listener();
     feed.add(reader);
-    const failing = feed.look();
-    const next = feed.look();
+    const failing = feed.readNew();
+    const next = feed.readNew();
     gate.open();
     await expect(failing).rejects.toThrow("away");
     await next;
@@ -166,11 +166,12 @@ function reply(id: string, uid = "u", run = 1, agent_status: "idle" | "ended" = 
 
 /** A channel over a stream that the test writes; what it asked for stands in `checked` and `left`. */
 function channelOver(entries: StreamEntry[]) {
-  const feed = replyFeed(async (after, count) =>
-    entries.filter(({ id }) => isBehind(after, id)).slice(0, count),
-  );
+  let reads = 0;
+  const feed = replyFeed(async (after, count) => {
+    reads += 1;
+    return entries.filter(({ id }) => isBehind(after, id)).slice(0, count);
+  });
   const checked: Waiter[] = [];
-  const look = () => void feed.look();
   const acked: string[] = [];
   const ack = async ({ id }: StreamEntry) => {
     const isFirst = !acked.includes(id);
@@ -180,9 +181,8 @@ function channelOver(entries: StreamEntry[]) {
   const channel = replyChannel({
     feed,
     ack,
-    look,
+    readNew: () => void feed.readNew(),
     check: (waiter) => void checked.push(waiter),
-    onUnused: () => {},
   });
   const seen: string[] = [];
   const reader = channel.read({});
@@ -190,7 +190,7 @@ function channelOver(entries: StreamEntry[]) {
     for await (const { summary } of reader as AsyncIterable<{ summary: string }>) seen.push(summary);
   })();
   const settled = () => new Promise((resolve) => setImmediate(resolve));
-  return { feed, channel, checked, seen, reading, settled, acked };
+  return { feed, channel, checked, seen, reading, settled, acked, reads: () => reads };
 }
 
 describe("an entry in a reader's hands", () => {
@@ -220,7 +220,7 @@ describe("a channel", () => {
       reply("3-0", "c"),
     ]);
     const [kept, taken] = [channel.reserve("a"), channel.reserve("b")];
-    await feed.look();
+    await feed.readNew();
     await settled();
     expect(seen).toEqual(["3-0"]);
     kept.release(false);
@@ -232,7 +232,7 @@ describe("a channel", () => {
   test("keeps it as long as one of two reservations stands, however often the other one is released", async () => {
     const { feed, channel, seen, settled } = channelOver([reply("1-0")]);
     const [first, second] = [channel.reserve("u"), channel.reserve("u")];
-    await feed.look();
+    await feed.readNew();
     first.release(false);
     first.release(false);
     await settled();
@@ -251,10 +251,37 @@ describe("a channel", () => {
     await reading;
   });
 
-  test("finds for a waiter what stood in the stream when its wait began", async () => {
-    const { channel } = channelOver([reply("5-0")]);
+  test("finds for a waiter what came between its reservation and its wait", async () => {
+    const entries: StreamEntry[] = [];
+    const { feed, channel } = channelOver(entries);
+    const reservation = channel.reserve("u");
+    entries.push(reply("5-0"));
+    await feed.readNew();
+    expect(await reservation.wait(1, { spawnedAtMs: 1 })).toMatchObject({ id: "5-0" });
+  });
+
+  test("reads nothing for a waiter if there was no sign of an entry since the reservation", async () => {
+    const { feed, channel, settled, reads } = channelOver([]);
+    await feed.readNew();
+    const before = reads();
     const waited = channel.reserve("u").wait(1, { spawnedAtMs: 1 });
+    await settled();
+    expect(reads()).toBe(before);
+    channel.offer(reply("5-0"));
     expect(await waited).toMatchObject({ id: "5-0" });
+  });
+
+  test("is unused as soon as its last reader has ended and its last reservation is released", async () => {
+    const { channel, reading, settled } = channelOver([]);
+    const reservation = channel.reserve("u");
+    const reader = channel.read({});
+    channel.stop(new Error("over"));
+    await reading;
+    reader.end();
+    await settled();
+    expect(channel.isUnused).toBe(false);
+    reservation.release(true);
+    expect(channel.isUnused).toBe(true);
   });
 
   test("takes the reply out of a ring only when nobody can have acked it before the wait", async () => {
@@ -275,9 +302,9 @@ describe("a channel", () => {
     const entries = [reply("5-0", "u", 1, "idle")];
     const { feed, channel } = channelOver(entries);
     const waited = channel.reserve("u").wait(3, { spawnedAtMs: 1 });
-    await feed.look();
+    await feed.readNew();
     entries.push(reply("6-0", "u", 2, "ended"));
-    await feed.look();
+    await feed.readNew();
     expect(await waited).toMatchObject({ id: "6-0" });
   });
 

@@ -12,6 +12,7 @@ import {
   CEILING,
   type LimitsInput,
   MAX_CONCURRENCY,
+  MOST_KEPT_TIMELINES,
   TIMING,
   type Timing,
 } from "./protocol/limits.ts";
@@ -142,6 +143,7 @@ function configOf(
   cwd: string,
 ): Config {
   const { ANTHROPIC_API_KEY: apiKey, ANTHROPIC_BASE_URL: baseUrl } = variables;
+  const { SUBAGENT_KEPT_AFTER_ACK: keptAfterAckMs, SUBAGENT_KEPT_TIMELINES: keptTimelines } = variables;
   const hasProvider = apiKey !== undefined || baseUrl !== undefined;
   const limits: LimitsInput = {
     max_turns: variables.SUBAGENT_MAX_TURNS,
@@ -168,7 +170,7 @@ function configOf(
     limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
     budgets: budgetsOf(variables),
     prices,
-    timing: { ...TIMING, keptAfterAckMs: variables.SUBAGENT_KEPT_AFTER_ACK },
+    timing: { ...TIMING, keptAfterAckMs, keptTimelines },
     mcpServers,
     logLevel: variables.SUBAGENT_LOG_LEVEL,
     trace: variables.SUBAGENT_TRACE,
@@ -294,9 +296,8 @@ const amountUsd = z
 const MOST_FOLDERS = 32;
 const hosts = z.string().regex(/^[^\s/@]+(,\s*[^\s/@]+)*$/);
 const ranges = z.string().refine((text) => parseRanges(text) !== undefined);
-const folders = z
-  .string()
-  .refine((text) => !text.includes("\0"))
+const path = z.string().refine((text) => !text.includes("\0"));
+const folders = path
   .default("")
   .transform((text) =>
     text
@@ -321,10 +322,7 @@ export const Variables = z.object({
   SUBAGENT_ROOTS: z.string().optional(),
   SUBAGENT_AGENTS: folders,
   SUBAGENT_SKILLS: folders,
-  SUBAGENT_WORKSPACES: z
-    .string()
-    .refine((path) => !path.includes("\0"))
-    .default("./.subagent-queue/workspaces"),
+  SUBAGENT_WORKSPACES: path.default("./.subagent-queue/workspaces"),
   SUBAGENT_CONCURRENCY: whole(MAX_CONCURRENCY).default(50),
   SUBAGENT_HEALTH_PORT: whole(65_535).optional(),
   SUBAGENT_CALLBACK_KEY: key.optional(),
@@ -338,6 +336,7 @@ export const Variables = z.object({
   SUBAGENT_BUDGET_TENANT_USD: amountUsd.optional(),
   SUBAGENT_BUDGET_WINDOW: durationMs.refine((ms) => ms >= 1_000).default(DAY_MS),
   SUBAGENT_KEPT_AFTER_ACK: durationMs.refine((ms) => ms >= 1_000).default(TIMING.keptAfterAckMs),
+  SUBAGENT_KEPT_TIMELINES: whole(MOST_KEPT_TIMELINES).default(TIMING.keptTimelines),
   SUBAGENT_PRICES: z.string().optional(),
   SUBAGENT_MCP: z.string().optional(),
   SUBAGENT_LOG_LEVEL: z.enum(LOG_LEVELS).optional(),
@@ -386,6 +385,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_BUDGET_TENANT_USD: `what a tenant may spend in SUBAGENT_BUDGET_WINDOW: a number above 0 and up to ${CEILING.max_cost_usd}`,
   SUBAGENT_BUDGET_WINDOW: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
   SUBAGENT_KEPT_AFTER_ACK: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
+  SUBAGENT_KEPT_TIMELINES: `a whole number from 1 to ${MOST_KEPT_TIMELINES}; the default is ${TIMING.keptTimelines}`,
   SUBAGENT_PRICES: `USD per million tokens as JSON or the path of a JSON file, e.g. ${PRICES_EXAMPLE}`,
   SUBAGENT_MCP:
     'the path of a JSON file, or JSON: {"mcpServers": {"files": {"command": "npx", "args": ["…"]}}}',

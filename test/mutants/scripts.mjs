@@ -126,8 +126,8 @@ export default [
     id: "ack-timelines-grow",
     promise: "Of a parent's acked agents only the newest keep their timelines.",
     file: "src/shared/redis/lua/ack.lua",
-    find: "> TIMELINES_MAX then",
-    replace: "> 2 * TIMELINES_MAX then",
+    find: "- kept_timelines) do",
+    replace: "- 2 * kept_timelines) do",
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {

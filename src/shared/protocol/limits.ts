@@ -78,7 +78,7 @@ const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 const DAY = 24 * HOUR;
 
-/** Durations of the protocol, ms. Every process of one installation uses the same. */
+/** Durations of the protocol, ms, and what is kept. Every process of one installation uses the same. */
 export interface Timing {
   /** Lifetime of a worker's lease after the sending of its last renewal. */
   leaseMs: number;
@@ -99,6 +99,8 @@ export interface Timing {
   replyTtlMs: number;
   /** Lifetime of the data kept of an ended agent after the ack. */
   keptAfterAckMs: number;
+  /** Number of a parent's newest acked agents whose timelines stay as long as their records; a turn takes some 200 bytes. */
+  keptTimelines: number;
   /** Lifetime of the registry of names after the parent's last spawn, message or end of an agent. */
   registryTtlMs: number;
   /** Lifetime of the parent's history after its last run began or ended, and maximum lifetime of an event. */
@@ -117,7 +119,7 @@ export interface Timing {
   longestBreakerMs: number;
 }
 
-/** Default durations: an operator may set `keptAfterAckMs`, and tests set others. */
+/** Default durations: an operator may set `keptAfterAckMs` and `keptTimelines`, and tests set others. */
 export const TIMING: Timing = {
   leaseMs: 10 * SECOND,
   renewMs: 3 * SECOND,
@@ -129,6 +131,7 @@ export const TIMING: Timing = {
   requestTtlMs: DAY,
   replyTtlMs: 7 * DAY,
   keptAfterAckMs: DAY,
+  keptTimelines: 50,
   registryTtlMs: 30 * DAY,
   eventTtlMs: DAY,
   usageTtlMs: 90 * DAY,
@@ -140,10 +143,13 @@ export const TIMING: Timing = {
   longestBreakerMs: 600 * SECOND,
 };
 
-/** Required form of a timing, as the end of "must be …". */
-export const TIMING_FORM = "an object with every duration of `Timing`, in ms";
+/** Largest number of timelines that a parent may keep. */
+export const MOST_KEPT_TIMELINES = 100_000;
 
-/** Returns true if `value` has every duration. */
+/** Required form of a timing, as the end of "must be …". */
+export const TIMING_FORM = "an object with every field of `Timing`, durations in ms";
+
+/** Returns true if `value` has every field. */
 export function isTiming(value: unknown): value is Timing {
   if (typeof value !== "object" || value === null) return false;
   return Object.keys(TIMING).every((name) => Number.isFinite(Reflect.get(value, name)));

@@ -164,7 +164,7 @@ export async function newestEventNumber(
   return newest?.[0] ?? "0";
 }
 
-/** Reads every kept line about one agent, oldest first; of acked agents a parent keeps the newest 50 timelines. */
+/** Reads every kept line about one agent, oldest first; of acked agents a parent keeps the newest timelines. */
 export function readTimeline(redis: RedisClient, keys: Keys, address: AgentAddress): Promise<EventLine[]> {
   return linesOf(redis, keys, address, redis.lrange(keys.agent(address).timeline, 0, -1));
 }

@@ -117,7 +117,7 @@ export const PARENT_VERBS = {
   /** Removes a reply from the channel. `first`: this ack removed it. `token` identifies the ack, so that it can be repeated. */
   ack: {
     keys: ["replies", "ack", "record", "text", "timeline", "timelines", "history", "transcript", "request"],
-    context: ["uid", "request_ttl_ms", "kept_ms", "kept_fields"],
+    context: ["uid", "request_ttl_ms", "kept_ms", "kept_timelines", "kept_fields"],
     args: { entry_id: text, token: text },
     answers: { first: {}, already: {} },
   },

@@ -157,6 +157,7 @@ const CONTEXT = {
   request_ttl_ms: ({ timing }) => timing.requestTtlMs,
   reply_ttl_ms: ({ timing }) => timing.replyTtlMs,
   kept_ms: ({ timing }) => timing.keptAfterAckMs,
+  kept_timelines: ({ timing }) => timing.keptTimelines,
   reservation_ms: () => RESERVATION_MS,
   registry_ttl_ms: ({ timing }) => timing.registryTtlMs,
   usage_ttl_ms: ({ timing }) => timing.usageTtlMs,

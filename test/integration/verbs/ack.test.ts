@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { viewOf } from "../../../src/shared/protocol/agent.ts";
 import { keptReply } from "../../../src/shared/redis/replies.ts";
+import { uniquePrefix } from "../../helpers/redis.ts";
 import { DESTROY, handedBack, messageOf, type Rig, SPEC, verbRig, wellDone } from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -258,6 +259,20 @@ test("of acked agents the newest fifty keep their timelines; the numbers of the 
   const { history, timelines } = rig.keys.parent(rig.parent);
   expect(await rig.redis.xlen(history)).toBe(lengths.reduce((sum, length) => sum + length, 0));
   expect(await rig.redis.llen(timelines)).toBe(50);
+});
+
+test("an operator may keep more timelines, or fewer: a lowered number holds after a few acks", async () => {
+  const prefix = uniquePrefix();
+  const many = verbRig({ prefix, timing: { keptTimelines: 60 } });
+  for (let n = 0; n < 62; n += 1) await acked(many, `k-${n}`, false);
+  const { timelines } = many.keys.parent(many.parent);
+  expect(await many.redis.llen(timelines)).toBe(60);
+  const few = verbRig({ prefix, timing: { keptTimelines: 1 } });
+  for (let n = 0; n < 9; n += 1) await acked(few, `l-${n}`, false);
+  expect(await few.redis.llen(timelines)).toBe(1);
+  const { history } = few.keys.parent(few.parent);
+  const [kept = ""] = await few.redis.lrange(timelines, 0, -1);
+  expect(await few.redis.xlen(history)).toBe(await few.redis.llen(kept));
 });
 
 test("names without a record leave the registry while their parent spawns, and no others", async () => {

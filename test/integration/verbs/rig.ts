@@ -168,8 +168,10 @@ export function connected(url = redisUrl()): RedisClient {
 }
 
 /** A rig on the shared server, on the server at `url`, or on a connection that several rigs share. */
-export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis?: RedisClient } = {}): Rig {
-  const prefix = uniquePrefix();
+export function verbRig(
+  options: { timing?: Partial<Timing>; url?: string; redis?: RedisClient; prefix?: string } = {},
+): Rig {
+  const { prefix = uniquePrefix() } = options;
   const redis = options.redis ?? connected(options.url);
   const keys = keysUnder(prefix);
   const timing = { ...TIMING, ...options.timing };

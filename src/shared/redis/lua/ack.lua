@@ -1,10 +1,10 @@
 -- ack: removes a reply from the channel; its full text lives `kept_ms` from now. If the reply ends the agent, the record
 -- shrinks to the fields that its parent and a repeated request key still need, for `kept_ms`. With a kept transcript the
 -- whole record stays. The request key is deleted; one that the caller named stays at most as long as the record. The
--- timelines of a parent's newest ended agents stay; the oldest of them is deleted together with its numbers in the history.
+-- timelines of a parent's newest `kept_timelines` ended agents stay; older ones are deleted together with their numbers in
+-- the history.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
 -- record cannot be made smaller.
-local TIMELINES_MAX = 50
 -- A hash takes half the memory if all its values are this short; with many of them it does not.
 local PIECE_BYTES, PIECES_MAX = 64, 100
 
@@ -84,7 +84,8 @@ if string.match(asked_by or '', '^%S+') == uid then
   end
 end
 if redis.call('PEXPIRE', timeline, kept_ms) == 1 then
-  if redis.call('RPUSH', timelines, timeline) > TIMELINES_MAX then
+  -- Several at most, so that a lowered setting holds no ack up.
+  for _ = 1, math.min(8, redis.call('RPUSH', timelines, timeline) - kept_timelines) do
     local oldest, numbers = redis.call('LPOP', timelines), {}
     for _, line in ipairs(redis.call('LRANGE', oldest, 0, -1)) do
       numbers[#numbers + 1] = string.match(line, '^(%d+%-%d+) ')

@@ -104,8 +104,8 @@ export async function spawn(context: ParentContext, input: SpawnInput): Promise<
 }
 
 /**
- * Spawns under `uid` and the profile that this client has cached. If the script answers that another profile is registered,
- * it spawns again under that one. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key
+ * Spawns under `uid` and the profile that this client has cached. If that profile refuses the spawn, or the script answers
+ * that another one is registered, it spawns again under the registered one. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key
  * used with other arguments), `quota_exceeded`, `invalid_config` (a Redis unfit for production), `redis_unavailable` or
  * `outcome_unknown`.
  */
@@ -124,11 +124,17 @@ export async function spawnAgent(
 }
 
 async function spawnAsRegistered(call: ParentCall, planned: CheckedSpawn, uid: string): Promise<Spawned> {
-  for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
-    const spawned = await withCachedProfile(call, (registered) =>
-      trySpawn(call, planned.withProfile(registered), uid),
-    );
-    if (spawned !== "other_profile") return spawned;
+  const { profiles } = call.client;
+  for (let tries = 0; tries < MOST_PROFILES; tries += 1) {
+    const cached = profiles.known(call.parent) ?? UNREGISTERED;
+    try {
+      const spawned = await trySpawn(call, planned.withProfile(cached), uid);
+      if (spawned !== "other_profile") return spawned;
+    } catch (error) {
+      if (!dependsOnProfile(error)) throw error;
+      const registered = await profiles.read(call, call.parent);
+      if (registered.version === cached.version) throw error;
+    }
   }
   throw new SubagentError(
     "outcome_unknown",
@@ -185,25 +191,6 @@ async function earlierAgent(call: ParentCall, { uid, agent_id }: { uid: string; 
   if (record?.status === "queued")
     await call.attempt(() => client.wakes.add(wakeOf(address, agent_id, record.wake)));
   return { address, record };
-}
-
-/**
- * Spawns under the cached profile. If that profile refuses the spawn, reads the profile from Redis once; a newer one decides.
- */
-async function withCachedProfile<T>(
-  call: ParentCall,
-  spawnWith: (registered: RegisteredProfile) => Promise<T>,
-): Promise<T> {
-  const { client, parent } = call;
-  const known = client.profiles.known(parent) ?? UNREGISTERED;
-  try {
-    return await spawnWith(known);
-  } catch (error) {
-    if (!dependsOnProfile(error)) throw error;
-    const registered = await client.profiles.read(call, parent);
-    if (registered.version === known.version) throw error;
-    return spawnWith(registered);
-  }
 }
 
 /** Returns whether another profile might allow the refused spawn. */

@@ -9,7 +9,7 @@ test.for([
   ["no address", {}, "redisUrl: is missing"],
   ["a console as a logger", { ...good, logger: console }, "logger: must be a logger"],
   ["a clock without time", { ...good, clock: {} }, "clock: must be a clock"],
-  ["half a timing", { ...good, timing: { leaseMs: 1 } }, "timing: must be an object with every duration"],
+  ["half a timing", { ...good, timing: { leaseMs: 1 } }, "timing: must be an object with every field"],
   ["a misspelled option", { ...good, stict: true }, 'input: does not know "stict"'],
   ["an option of a parent", { ...good, budget: { usd: 1 } }, 'input: does not know "budget"'],
   ["another word for strict", { ...good, strict: "yes" }, "strict: must be true or false"],

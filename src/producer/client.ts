@@ -72,7 +72,7 @@ export function internalsOf(client: Client): ClientInternals {
   );
 }
 
-const ParentsWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
+const ParentsInput = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 const Settings = z.strictObject({
   redisUrl: z.string(),
   prefix: Prefix.optional(),
@@ -121,7 +121,7 @@ export function createClient(options: ClientOptions): Client {
   const client: Client = {
     pause: async (reason) => (await inside.open()).pause.pause(reason),
     async parents(options = {}) {
-      const { since } = readInput(ParentsWish, options, "parents");
+      const { since } = readInput(ParentsInput, options, "parents");
       return (await inside.open()).parentsSince(since.getTime());
     },
     definitions: () => definitions.list(),

@@ -62,14 +62,14 @@ export interface NewReplies {
   ack(): Promise<void>;
 }
 
-const NewRepliesWish = z.object({ timeout_ms: TimeoutMs });
+const NewRepliesInput = z.object({ timeout_ms: TimeoutMs });
 
 /** Reads unacked entries; waits up to `timeout_ms` for the first. Rejects with `invalid_input` or the signal's reason. */
 export async function newReplies(
   context: ParentContext,
-  { signal, timeout_ms: wished }: WaitOptions = {},
+  { signal, ...options }: WaitOptions = {},
 ): Promise<NewReplies> {
-  const { timeout_ms = 0 } = readInput(NewRepliesWish, { timeout_ms: wished }, "newReplies");
+  const { timeout_ms = 0 } = readInput(NewRepliesInput, { timeout_ms: options.timeout_ms }, "newReplies");
   signal?.throwIfAborted();
   const client = await context.open();
   let entries = await unackedEntries(context, client);

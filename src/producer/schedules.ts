@@ -62,7 +62,7 @@ const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 
 /** Stores a schedule and adds it to the queue; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
-  const { schedule_id, cron, tz, every_ms, at, ...task } = readWish(input);
+  const { schedule_id, cron, tz, every_ms, at, ...task } = readScheduleInput(input);
   const registered = await registeredProfile(context);
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const { parent } = context.profile;
@@ -142,26 +142,26 @@ export function unschedule(context: ParentContext, scheduleId: unknown): Promise
 }
 
 /** Reads the caller's input. Refuses options that a schedule cannot have, because each due time reuses the same input. */
-function readWish(input: unknown): z.output<typeof When> {
+function readScheduleInput(input: unknown): z.output<typeof When> {
   const given = withTimeAsText(withJsonSchema(input, "schedule").input);
-  const wish = readInput(nullsLeftOut(When), given, "schedule");
-  const { cron, tz, every_ms, at } = wish;
+  const read = readInput(nullsLeftOut(When), given, "schedule");
+  const { cron, tz, every_ms, at } = read;
   const rhythms = [cron, every_ms, at].filter((each) => each !== undefined);
   if (rhythms.length !== 1) throw refused("give exactly one of cron, every_ms and at");
   if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
   if (tz !== undefined && !isTimeZone(tz))
     throw refused("tz: is no time zone; write one such as Europe/Berlin");
-  if ("request_key" in wish)
+  if ("request_key" in read)
     throw refused("a schedule has no request_key: each time it comes due is one of its own");
-  if ("traceparent" in wish)
+  if ("traceparent" in read)
     throw refused(
       "a schedule has no traceparent: each time it comes due is a trace of its own; leave it out",
     );
-  if ("files" in wish || "images" in wish)
+  if ("files" in read || "images" in read)
     throw refused(
       "a schedule brings no files or images: put them into a directory that is open to the workers",
     );
-  return wish;
+  return read;
 }
 
 /** Returns `input` with a `Date` in `at` as ISO 8601; leaves an invalid `Date` for the schema to refuse. */
@@ -223,7 +223,7 @@ function isTimeZone(name: string): boolean {
 }
 
 /** Returns the job's data for each due time. The agent has the schedule's name by default. */
-function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
+function jobDataOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
   // The job id of a schedule with `at` is a digest, so the data names the schedule.
   const named = at === undefined ? {} : { schedule_id };
   return { name: schedule_id, ...task, ...named, tenant, parent_id, reply: "channel" };
@@ -231,7 +231,7 @@ function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
 
 /** Throws for a task that is too long or a bad cron pattern, before anything is written. */
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
-  if (Buffer.byteLength(JSON.stringify(wishOf(made))) > INTAKE_MAX_BYTES)
+  if (Buffer.byteLength(JSON.stringify(jobDataOf(made))) > INTAKE_MAX_BYTES)
     throw refused(
       `the task and this parent's options have more than ${INTAKE_MAX_BYTES} bytes together: shorten them, or register the options`,
     );
@@ -271,12 +271,12 @@ function isQueued({ read, client: { intakeQueue } }: ParentCall, made: Schedule)
 async function enqueue({ write, client }: ParentCall, made: Schedule): Promise<void> {
   const { intakeQueue, clock } = client;
   const { at } = made;
-  const wish = wishOf(made);
+  const data = jobDataOf(made);
   const nowMs = clock.now();
   await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
     at === undefined
-      ? intakeQueue.repeat(nameOf(made), recurrenceOf(made, nowMs), wish)
-      : intakeQueue.add(jobOf(made), wish, Math.max(0, Date.parse(at) - nowMs)),
+      ? intakeQueue.repeat(nameOf(made), recurrenceOf(made, nowMs), data)
+      : intakeQueue.add(jobOf(made), data, Math.max(0, Date.parse(at) - nowMs)),
   );
 }
 

@@ -141,7 +141,7 @@ function warn({ logger }: TaskWaitParts): void {
 }
 
 /** The caller's options for the wait of a task. */
-interface WaitWish {
+interface TaskWaitOptions {
   onWait?: OnWait | undefined;
   wait_for_worker_ms?: number | undefined;
 }
@@ -157,7 +157,7 @@ interface TaskWatch {
 export function watchTask(
   { taskWaits, clock }: { taskWaits: TaskWaits; clock: Clock },
   address: AgentAddress,
-  { onWait, wait_for_worker_ms }: WaitWish,
+  { onWait, wait_for_worker_ms }: TaskWaitOptions,
   { tellHandle, cancel, over }: TaskWatch,
 ): void {
   let patience: { cancel(): void } | undefined;

@@ -1107,7 +1107,7 @@ export default [
     id: "resume-full-log",
     promise: "An agent whose log is full is not gone on with.",
     file: "src/producer/transcript.ts",
-    find: "if (record.log_bytes + Buffer.byteLength(wish.text) >= LOG_MAX_BYTES)",
+    find: "if (record.log_bytes + Buffer.byteLength(input.text) >= LOG_MAX_BYTES)",
     replace: "if (false)",
     tests: ["test/integration/worker/log-bound.test.ts"],
   },
@@ -1125,7 +1125,7 @@ export default [
     promise:
       "The tenant's budget of an ended agent binds the one that goes on from it, where its operator names none.",
     file: "src/shared/protocol/limits.ts",
-    find: "const tenant = operator.tenant ?? wished.tenant;",
+    find: "const tenant = operator.tenant ?? requested.tenant;",
     replace: "const { tenant } = operator;",
     tests: ["test/integration/producer/transcript.test.ts"],
     title: "tenant",

@@ -169,13 +169,13 @@ async function begin(
   isScheduled: boolean,
   waits: ReturnType<typeof createWaits>,
 ) {
-  const wish = inputOfJob(job, isScheduled);
-  const isAwaited = wish.reply === "return";
-  const requirePlace = () => {
-    if (isAwaited) waits.requireRoom(wish.tenant);
+  const request = inputOfJob(job, isScheduled);
+  const isAwaited = request.reply === "return";
+  const requireRoom = () => {
+    if (isAwaited) waits.requireRoom(request.tenant);
   };
-  const { receipt, task, parent } = await handOver(client, wish, job.id, quota, requirePlace);
-  return { receipt, awaited: isAwaited && task && { tenant: wish.tenant, task, parent } };
+  const { receipt, task, parent } = await handOver(client, request, job.id, quota, requireRoom);
+  return { receipt, awaited: isAwaited && task && { tenant: request.tenant, task, parent } };
 }
 
 async function waitForReply(

@@ -109,15 +109,15 @@ async function processEntry(
 ): Promise<void> {
   const { id, flat } = entry;
   try {
-    const wish = inputOfEntry(flat);
+    const request = inputOfEntry(flat);
     try {
-      await handOver(client, wish, id, quota);
+      await handOver(client, request, id, quota);
     } catch (error) {
       if (!hasNoRoom(error)) throw error;
       const { intakeQueue } = await internalsOf(client).open();
-      const { tenant, parent_id: parentId, agent_id, request_key = jobIdOf(id) } = wish;
+      const { tenant, parent_id: parentId, agent_id, request_key = jobIdOf(id) } = request;
       const delayMs = quota.delayMs(ownerOf({ tenant, parentId }, agent_id), 0);
-      await intakeQueue.add(jobIdOf(id), { ...wish, request_key }, delayMs);
+      await intakeQueue.add(jobIdOf(id), { ...request, request_key }, delayMs);
     }
   } catch (error) {
     if (mayTryAgain(error, entry, clock)) throw error;

@@ -154,8 +154,8 @@ interface TaskCall {
 
 function begin({ parent, name, input }: TaskCall) {
   if (name === "task") return beginTask(parent, readInput(nullsLeftOut(TOOL_INPUTS.task), input, "task"));
-  const { tool_allowlist: tools, ...wish } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
-  return beginTask(parent, { name: "agent", ...wish, ...(tools && { tools }) }, "agent");
+  const { tool_allowlist: tools, ...given } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
+  return beginTask(parent, { name: "agent", ...given, ...(tools && { tools }) }, "agent");
 }
 
 async function startTask(call: TaskCall) {

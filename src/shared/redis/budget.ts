@@ -32,9 +32,9 @@ export function budgetsOf(
   { agent, parent, tenant: ofTenant }: Budgets,
 ): BoundBudget[] {
   const bound: BoundBudget[] = [];
-  const bind = (name: string, wish: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
-    if (!wish) return;
-    const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = wish;
+  const bind = (name: string, caps: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
+    if (!caps) return;
+    const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = caps;
     bound.push({ name, maxTokens, maxMicroUsd: maxUsd && Math.round(maxUsd * MICRO), windowMs });
   };
   bind(`agent/${tenant}/${parentId}/${uid}`, agent);

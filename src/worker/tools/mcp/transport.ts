@@ -141,11 +141,11 @@ function reconnections(clock: Clock) {
   let pauseMs = FIRST_PAUSE_MS;
   let askedAtMs = Number.NEGATIVE_INFINITY;
   return {
-    /** `wishedMs` may be any number that the server named. */
-    schedule(reconnect: () => void, wishedMs: number) {
+    /** `delayMs` may be any number that the server named. */
+    schedule(reconnect: () => void, delayMs: number) {
       // After a stream that stayed open for a while the pauses start again.
       if (clock.monotonicMs() - askedAtMs >= LASTING_MS) pauseMs = FIRST_PAUSE_MS;
-      const timer = clock.timeout(Math.min(Math.max(wishedMs, pauseMs), LONGEST_PAUSE_MS), () => {
+      const timer = clock.timeout(Math.min(Math.max(delayMs, pauseMs), LONGEST_PAUSE_MS), () => {
         timers.delete(timer);
         askedAtMs = clock.monotonicMs();
         reconnect();

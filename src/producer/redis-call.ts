@@ -183,7 +183,7 @@ async function answerTo<T>(
   const sentAtMs = time.nowMs;
   let timer: { cancel(): void } | undefined;
   const silence = new Promise<Outcome<T>>((resolve) => {
-    const look = () => {
+    const checkSilence = () => {
       const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs);
       const isSilent = silentMs >= patienceMs;
       if (isSilent) connection.drop(patienceMs);
@@ -191,9 +191,9 @@ async function answerTo<T>(
         const measured = Math.round(time.nowMs - sentAtMs);
         return resolve({ status: "lost", problem: `no answer within ${measured} ms` });
       }
-      timer = time.after(Math.min(patienceMs - silentMs, leftMs()), look);
+      timer = time.after(Math.min(patienceMs - silentMs, leftMs()), checkSilence);
     };
-    timer = time.after(patienceMs, look);
+    timer = time.after(patienceMs, checkSilence);
   });
   try {
     return await Promise.race([

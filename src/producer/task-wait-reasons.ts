@@ -72,7 +72,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
   let deserted: TaskWait | undefined;
   let isLogged = false;
 
-  const look = async () => {
+  const checkTasks = async () => {
     const asked = [...watched].slice(0, MOST_RECORDS);
     const seen = await parts.call(({ read }) => read(() => askedOf(parts, asked))).catch(() => undefined);
     if (seen) {
@@ -86,13 +86,13 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
     timer?.cancel();
-    timer = watched.size > 0 ? clock.timeout(CHECK_MS, () => void look()) : undefined;
+    timer = watched.size > 0 ? clock.timeout(CHECK_MS, () => void checkTasks()) : undefined;
   };
   return {
     watch(address, told, isHeard) {
       const each: Watched = { address, told, isHeard, wait: undefined };
       watched.add(each);
-      timer ??= clock.timeout(CHECK_MS, () => void look());
+      timer ??= clock.timeout(CHECK_MS, () => void checkTasks());
       return () => {
         watched.delete(each);
         if (watched.size > 0) return;

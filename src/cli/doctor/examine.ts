@@ -90,9 +90,9 @@ export interface ExamineOptions extends Pick<Facts, "host" | "isProduction" | "b
 }
 
 const SECOND_CHECK_MS = 1_500;
-/** Number and interval (ms) of the checks of a wake beside free slots; a healthy worker takes it at once. */
+/** Number and interval (ms) of the reads of a wake beside free slots; a healthy worker takes it at once. */
 const WAKE_READS = 6;
-const WAKE_LOOK_MS = 500;
+const WAKE_READ_MS = 500;
 /** After this many crashes in a row without progress a run is alone in its worker. */
 const CRASHES_BEFORE_ISOLATION = 2;
 /** Number of refused intake entries that the report names. */
@@ -112,7 +112,7 @@ export async function examine(installation: Installation, options: ExamineOption
   const survey = await surveyKeys(redis, keys, prefix, bounds);
   const { snapshots: agents, unreadable } = await inspection.inspect(survey.agents, graceMs);
   const [suspects, wakes] = await Promise.all([
-    lookAgain(installation, agents, options),
+    confirmTroubles(installation, agents, options),
     readWakesRepeatedly(installation, workersWithOneRun(agents)),
   ]);
   const overdue = survey.strangers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
@@ -140,7 +140,7 @@ export async function examine(installation: Installation, options: ExamineOption
 }
 
 /** Returns the agents that have the same trouble after `secondCheckMs`. */
-async function lookAgain(
+async function confirmTroubles(
   { clock, inspection }: Installation,
   snapshots: readonly AgentSnapshot[],
   { graceMs = OVERDUE_GRACE_MS, secondCheckMs = SECOND_CHECK_MS }: ExamineOptions,
@@ -169,15 +169,15 @@ async function readWakesRepeatedly(
   { redis, keys, queue, clock }: Installation,
   closed: ReadonlySet<string>,
 ): Promise<Pick<Facts, "workers" | "wakes" | "areWakesStuck">> {
-  const look = async () => {
+  const read = async () => {
     const [workers, wakes] = await Promise.all([readWorkers(redis, keys), readWakes(queue)]);
     return { workers, wakes };
   };
-  let seen = await look();
+  let seen = await read();
   const { next } = seen.wakes;
-  for (let looks = 1; seemStuck(seen, closed, next) && looks < WAKE_READS; looks += 1) {
-    await clock.sleep(WAKE_LOOK_MS);
-    seen = await look();
+  for (let reads = 1; seemStuck(seen, closed, next) && reads < WAKE_READS; reads += 1) {
+    await clock.sleep(WAKE_READ_MS);
+    seen = await read();
   }
   return { ...seen, areWakesStuck: seemStuck(seen, closed, next) };
 }
@@ -189,9 +189,9 @@ function seemStuck(
   next: string | undefined,
 ): boolean {
   const open = workers.filter(({ worker }) => !closed.has(worker.id));
-  const places = open.reduce((sum, { worker }) => sum + worker.concurrency, 0);
+  const slots = open.reduce((sum, { worker }) => sum + worker.concurrency, 0);
   const isWaiting = wakes.waiting > 0 && !wakes.isPaused && next !== undefined && wakes.next === next;
-  return isWaiting && wakes.active < places;
+  return isWaiting && wakes.active < slots;
 }
 
 /** Reads the budgets of the first live agents, each once, with its most used cap. */

@@ -55,7 +55,7 @@ export async function readWorkspaces(
   const places = await placesIn(root);
   if (!places) return { root, isThere: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
-  const look = async (place: FoundDirectory): Promise<WorkspaceSnapshot> => {
+  const readWorkspace = async (place: FoundDirectory): Promise<WorkspaceSnapshot> => {
     const found = { ...place, uid: await stampIn(join(root, place.path)) };
     const seen = known.get(found.uid ?? "");
     const agentState = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
@@ -64,10 +64,10 @@ export async function readWorkspaces(
     const isDeletable = isOver && (await isUntouchedSince(join(root, found.path), sinceMs));
     return { ...found, agentState, isDeletable };
   };
-  const first = await inBatches(places.slice(0, MOST_DIRECTORIES), BATCH, look);
+  const first = await inBatches(places.slice(0, MOST_DIRECTORIES), BATCH, readWorkspace);
   if (first.some(({ uid }) => uid === undefined)) await clock.sleep(STAMP_MS);
   const directories = await inBatches(first, BATCH, async (snapshot) =>
-    snapshot.uid === undefined ? look(snapshot) : snapshot,
+    snapshot.uid === undefined ? readWorkspace(snapshot) : snapshot,
   );
   const missing = await findMissing(context, agents);
   return { root, isThere: true, directories, missing, isCut: places.length > MOST_DIRECTORIES };

@@ -68,7 +68,7 @@ export async function watchAgents(
     while (!ending.signal.aborted) {
       nudge = new AbortController();
       try {
-        await look(parent, known, over, listener);
+        await poll(parent, known, over, listener);
         isAway = false;
         if (known.size > 0) liveAtMs = clock.monotonicMs();
         else if (clock.monotonicMs() - liveAtMs >= quietMs) end();
@@ -86,7 +86,7 @@ export async function watchAgents(
   }
 }
 
-async function look(
+async function poll(
   parent: Pick<Parent, "list" | "get">,
   known: Map<string, AgentView | undefined>,
   over: Set<string>,

@@ -83,8 +83,8 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
   const token = newRequestKey();
   const requests = new Set<Promise<void>>();
   while (!signal.aborted) {
-    await lookThrough({ ...options, clock }, { token, requests, signal }).catch((error: unknown) =>
-      logger?.debug({ problem: messageOf(error) }, "Callbacks could not be looked at; again soon"),
+    await sendDue({ ...options, clock }, { token, requests, signal }).catch((error: unknown) =>
+      logger?.debug({ problem: messageOf(error) }, "Callbacks could not be read; trying again soon"),
     );
     await clock.sleep(CHECK_MS, signal);
   }
@@ -106,7 +106,7 @@ interface Telling {
 type ClockedOptions = CallbackOptions & { clock: Clock };
 
 /** Goes once through all due notes. It postpones each note that it has read, so that the next page has other notes. */
-async function lookThrough(options: ClockedOptions, { token, requests, signal }: Telling): Promise<void> {
+async function sendDue(options: ClockedOptions, { token, requests, signal }: Telling): Promise<void> {
   const open = await internalsOf(options.client).open();
   const callbacks = createCallbacks(open.redis, open.keys);
   const read = <T>(send: () => Promise<T>) => open.call((call) => call.read(send));

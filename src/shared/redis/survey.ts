@@ -157,7 +157,7 @@ export function readLimiters(redis: RedisClient, keys: Keys): Promise<LimiterSta
 /** Reads the live workers, by id; skips unreadable announcements of a newer version. */
 export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSnapshot[]> {
   const ids = (await unlessMistyped(redis.smembers(keys.workers), [])).sort();
-  const look = async (id: string): Promise<WorkerSnapshot[]> => {
+  const readWorker = async (id: string): Promise<WorkerSnapshot[]> => {
     const key = keys.worker(id);
     // Not in a transaction, because a Redis without free memory refuses every command in one.
     const [beforeMs, text, leftMs] = await Promise.all([
@@ -166,12 +166,12 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
       redis.pttl(key),
     ]);
     // The worker announced itself in between, so it is unknown which announcement was read.
-    if (leftMs > beforeMs) return look(id);
+    if (leftMs > beforeMs) return readWorker(id);
     const nowMs = await redisNowMs(redis);
     const worker = announcementIn(text);
     return worker ? [{ worker, announcedAtMs: nowMs - (WORKER_TTL_MS - leftMs) }] : [];
   };
-  return (await inBatches(ids, BATCH, look)).flat();
+  return (await inBatches(ids, BATCH, readWorker)).flat();
 }
 
 /** Reads the wake queue. Of the next job it reads only the id: the job's data may be no JSON. */

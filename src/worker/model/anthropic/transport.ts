@@ -329,10 +329,10 @@ class Watch {
   #arm(dueMs: number): void {
     this.#timer?.cancel();
     this.#dueMs = dueMs;
-    this.#timer = this.#clock.timeout(Math.max(0, dueMs - this.now()), () => this.#look());
+    this.#timer = this.#clock.timeout(Math.max(0, dueMs - this.now()), () => this.#expireDue());
   }
 
-  #look(): void {
+  #expireDue(): void {
     const nowMs = this.now();
     let nextMs = Number.POSITIVE_INFINITY;
     this.#dueMs = nextMs;

@@ -54,7 +54,7 @@ export default [
     id: "gate-call-unheld",
     promise: "No call goes through the limiter once the lease is over.",
     file: "src/worker/run/call-model.ts",
-    find: 'return session.lease.isLive() ? afterWait(context, session, permit) : "lost";',
+    find: 'return session.lease.isLive() ? afterWait(context, session, permit) : "lease_over";',
     replace: "return afterWait(context, session, permit);",
     tests: ["test/integration/worker/handing-back.test.ts"],
     title: "over when the limiter answers",

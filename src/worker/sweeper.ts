@@ -161,7 +161,7 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
       return settle(context, due, address, TOOLS_MISSING_END);
     case "parent_gone":
       return settle(context, due, address, PARENT_GONE_END);
-    case "unwatched":
+    case "must_finish":
       await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
       return undefined;
     case "answer_due":
@@ -206,7 +206,7 @@ async function checkParent(context: SweeperContext, due: Due, parent: ParentAddr
 async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
   const found = await context.store.overdue(address);
   if (found.status === "parent_gone") await context.store.settle(address, PARENT_GONE_END);
-  else if (found.status === "unwatched")
+  else if (found.status === "must_finish")
     await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
 }
 

@@ -117,7 +117,7 @@ const CHECKS = {
     ${LET_SWEEP}`(suspects, "check", "#agent ended"),
   overdue_idle: warn("agents")`#agent should have ended: the idle time is over
     ${LET_SWEEP}`(suspects, "check", "#agent ended"),
-  unwatched: error("agents")`the deadline set lacks #agent: no sweeper would check (it|them) in time
+  deadline_missing: error("agents")`the deadline set lacks #agent: no sweeper would check (it|them) in time
     ${FIX} puts them there`(suspects, "check", "#agent put into the deadline set"),
   leaked_slots: error("agents")`#slot of a parent's quota (is|are) taken by agents that ended or are gone
     ${FIX} frees them`(suspects, "repair", "#slot freed"),

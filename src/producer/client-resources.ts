@@ -15,7 +15,7 @@ import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
 import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
-import { checkServers, refusalOf } from "../shared/redis/connection/server-check.ts";
+import { checkServers, serverRefusal } from "../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../shared/redis/installation.ts";
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
@@ -246,7 +246,7 @@ function durabilityCheck(redis: RedisClient, strict: boolean): ClientResources["
   });
   return async (call) => {
     if (hasPassed) return;
-    const refusal = refusalOf(await call.read(() => checkServers(redis)), strict);
+    const refusal = serverRefusal(await call.read(() => checkServers(redis)), strict);
     if (refusal) throw refusal;
     hasPassed = true;
   };

@@ -18,7 +18,7 @@ import { type Clock, LoopTime } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
-import { problemOf, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
+import { connectionProblem, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
 import {
   canSend,
   closeRedis,
@@ -90,7 +90,7 @@ export function createRedisCalls(connection: Connection): RedisCalls {
     const waitedMs = isAnsweringSince(next.sinceMs) ? 0 : time.nowMs - next.sinceMs;
     next.begin(CALL_BUDGET_MS - waitedMs);
   };
-  const place = () =>
+  const waitForSlot = () =>
     new Promise<number>((resolve, reject) => {
       line.push({
         sinceMs: time.nowMs,
@@ -104,7 +104,7 @@ export function createRedisCalls(connection: Connection): RedisCalls {
     async run(work) {
       let budgetMs = CALL_BUDGET_MS;
       if (underWay < MAX_CALLS) underWay += 1;
-      else budgetMs = await place();
+      else budgetMs = await waitForSlot();
       try {
         return await work(beginCall(connection, budgetMs));
       } finally {
@@ -345,7 +345,7 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
   });
   redis.on("error", (error: Error) => {
-    const problem = problemOf(error);
+    const problem = connectionProblem(error);
     // For an unanswered connection the call's error states the time it waited.
     sockets.problem = problem === UNANSWERED ? "" : problem;
   });

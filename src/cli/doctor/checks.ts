@@ -319,8 +319,8 @@ const SUMMARIES = {
     const waiting = wakes.waiting + wakes.delayed;
     if (workers.length === 0) return `none live · ${formatPlural(waiting, "wake")} waiting`;
     const hosts = formatPlural(new Set(workers.map(({ worker }) => worker.host)).size, "host");
-    const places = workers.reduce((sum, { worker }) => sum + worker.concurrency, 0);
-    const taken = `${formatCount(wakes.active)} of ${formatPlural(places, "slot")} taken`;
+    const slots = workers.reduce((sum, { worker }) => sum + worker.concurrency, 0);
+    const taken = `${formatCount(wakes.active)} of ${formatPlural(slots, "slot")} taken`;
     const isOffered = bash === undefined || workers.some(({ worker }) => worker.tools.includes("bash"));
     const commands = isOffered ? "" : ` · ${bash.replace(/\.$/, "")}`;
     return `${formatCount(workers.length)} live on ${hosts} · ${taken} · ${formatCount(wakes.waiting)} waiting${commands}`;

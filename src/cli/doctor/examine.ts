@@ -62,22 +62,22 @@ export interface Installation extends shared.Installation {
 
 type Examined = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
-/** Opens the installation at `place`; `disposables` closes it. Rejects with the connection's own error. */
+/** Opens the installation at `target`; `disposables` closes it. Rejects with the connection's own error. */
 export async function openToExamine(
   redisUrl: string,
-  place: Examined,
+  target: Examined,
   disposables: Disposables,
 ): Promise<Installation> {
   const redis = openRedis(redisUrl, "producer");
   disposables.add(() => closeRedis(redis));
   // `once` rejects with the connection's first error.
   if (redis.status !== "ready") await once(redis, "ready");
-  const opened = shared.openInstallation(redis, place);
+  const opened = shared.openInstallation(redis, target);
   const { keys, wakes, timing } = opened;
   disposables.add(() => wakes.stop());
   const queue = await openWakeQueueForReading(redis, keys);
   disposables.add(() => queue.close());
-  return { ...place, ...opened, queue, inspection: createAgentInspection(redis, keys, wakes, timing) };
+  return { ...target, ...opened, queue, inspection: createAgentInspection(redis, keys, wakes, timing) };
 }
 
 /** Options of an examination; tests use shorter times. */

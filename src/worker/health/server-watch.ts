@@ -9,7 +9,11 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf, type SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { type RedisClient, whenAccepted } from "../../shared/redis/connection/connection.ts";
-import { checkServers, refusalOf, type ServersReport } from "../../shared/redis/connection/server-check.ts";
+import {
+  checkServers,
+  type ServersReport,
+  serverRefusal,
+} from "../../shared/redis/connection/server-check.ts";
 
 const POLL_EVERY_MS = 5_000;
 /** Time for which the result of a check is valid. */
@@ -95,7 +99,7 @@ function createCheck(redis: RedisClient, { clock, logger, strict }: WatchOptions
   let last: CheckResult = { atMs: Number.NEGATIVE_INFINITY, refusal: undefined, reasons: [] };
   const check = async (): Promise<ServersReport> => {
     const report = await checkServers(redis);
-    const refusal = refusalOf(report, strict);
+    const refusal = serverRefusal(report, strict);
     if (refusal && refusal.message !== last.refusal?.message) {
       logger.error({ problems: refusal.details.server }, "Redis must not be used as it is set");
     }

@@ -156,8 +156,8 @@ export const UNSENT = "Stream isn't writeable";
 /** Problem of a connection whose handshake was given up. */
 export const UNANSWERED = "not connected, no answer";
 
-/** Returns the problem, for people: if no node could be asked, the error of the last node. */
-export function problemOf(error: unknown): string {
+/** Returns the problem of a connection, for people: if no node could be asked, the error of the last node. */
+export function connectionProblem(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message.startsWith(UNSENT)) return UNANSWERED;
   if (!("lastNodeError" in error)) return error.message || error.name;

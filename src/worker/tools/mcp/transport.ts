@@ -51,9 +51,9 @@ export async function openTransport(server: McpServer, clock: Clock, ended: End)
   const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server, clock);
   boundAnswers(made.transport, end);
   const { onmessage: heard } = made.transport;
-  const problemOf = messageBounds(clock);
+  const checkMessage = messageBounds(clock);
   made.transport.onmessage = (message) => {
-    const problem = why ?? problemOf(message);
+    const problem = why ?? checkMessage(message);
     if (problem === undefined) return heard?.(message);
     end(problem);
     // The client must not see this message.

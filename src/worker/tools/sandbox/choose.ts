@@ -109,7 +109,7 @@ export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerCho
   for (const candidate of CANDIDATES) {
     if (options.mode !== "sandboxed" && options.mode !== candidate) continue;
     const runner = create(candidate, options, asRoot);
-    const problem = typeof runner === "string" ? runner : await problemOf(runner);
+    const problem = typeof runner === "string" ? runner : await sandboxProblem(runner);
     if (typeof runner === "string" || problem !== undefined) {
       problems.push(`${candidate}: ${problem}`);
       continue;
@@ -167,7 +167,7 @@ function unconfined({
 }
 
 /** Returns the problem of the sandbox here; undefined if every protection works. */
-async function problemOf(runner: Runner): Promise<string | undefined> {
+async function sandboxProblem(runner: Runner): Promise<string | undefined> {
   const directory = await makeDirectory("bash");
   try {
     const { output, exitCode } = await runner.run({

@@ -112,8 +112,8 @@ function showsWorkspaces({ path }: Area, hidden: string): boolean {
 
 /** Checks whether the next command may start in this path, by its text; a script may write any other text there. */
 export function isInside(path: string, areas: readonly Area[]): boolean {
-  const places = [WORKSPACE_INSIDE, ...areas.map(({ shownAs }) => shownAs)];
-  return !/\p{Cc}/u.test(path) && places.some((place) => path === place || path.startsWith(`${place}/`));
+  const mounts = [WORKSPACE_INSIDE, ...areas.map(({ shownAs }) => shownAs)];
+  return !/\p{Cc}/u.test(path) && mounts.some((mount) => path === mount || path.startsWith(`${mount}/`));
 }
 
 /**

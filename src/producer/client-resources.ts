@@ -128,7 +128,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
 }
 
 /** Opens a client's resources; connects in the background. */
-export function openClient(options: ClientOptions): ClientResources {
+export function openClientResources(options: ClientOptions): ClientResources {
   const { redisUrl, clock = systemClock, workspaceRoot, strict = false } = options;
   const { logger = createLogger({ level: "silent" }) } = options;
   const connection = openConnection(redisUrl, "producer", clock, logger);
@@ -217,9 +217,9 @@ function pauseByCalls(
   return {
     async pause(reason) {
       const checked = readInput(PauseReason.optional(), reason, "pause");
-      const stands = await operate("the pause", () => pause.begin(checked));
+      const inForce = await operate("the pause", () => pause.begin(checked));
       await pause.known();
-      return stands;
+      return inForce;
     },
     resume: () => operate("the resume", pause.resume),
     state: () => call((each) => each.read(pause.state)),

@@ -101,9 +101,9 @@ export function createClient(options: ClientOptions): Client {
   let stopped = false;
 
   const open = async () => {
-    const [{ openClient }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
+    const [{ openClientResources }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
     const logger = options.logger && { logger: guardedLogger(options.logger) };
-    return openClient({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
+    return openClientResources({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
   };
   const inside: ClientInternals = {
     operator: {

@@ -138,8 +138,8 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
     let sent = 0;
     for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
       if (!(await connection.whenReady(leftMs()))) break;
-      const patienceMs = sent === 0 ? leftMs() / 2 : leftMs();
-      const outcome = await answerTo(connection, () => send(sent > 0), patienceMs, leftMs);
+      const maxSilenceMs = sent === 0 ? leftMs() / 2 : leftMs();
+      const outcome = await answerTo(connection, () => send(sent > 0), maxSilenceMs, leftMs);
       if (outcome.status === "answered") {
         done ??= repeat;
         return outcome.value;
@@ -170,13 +170,13 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
 }
 
 /**
- * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for `patienceMs`
+ * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for `maxSilenceMs`
  * (the socket is then dropped), or if the call has no time left.
  */
 async function answerTo<T>(
   connection: Connection,
   send: () => Promise<T>,
-  patienceMs: number,
+  maxSilenceMs: number,
   leftMs: () => number,
 ): Promise<Outcome<T>> {
   const { time } = connection;
@@ -185,15 +185,15 @@ async function answerTo<T>(
   const silence = new Promise<Outcome<T>>((resolve) => {
     const checkSilence = () => {
       const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs);
-      const isSilent = silentMs >= patienceMs;
-      if (isSilent) connection.drop(patienceMs);
+      const isSilent = silentMs >= maxSilenceMs;
+      if (isSilent) connection.drop(maxSilenceMs);
       if (isSilent || leftMs() === 0) {
         const measured = Math.round(time.nowMs - sentAtMs);
         return resolve({ status: "lost", problem: `no answer within ${measured} ms` });
       }
-      timer = time.after(Math.min(patienceMs - silentMs, leftMs()), checkSilence);
+      timer = time.after(Math.min(maxSilenceMs - silentMs, leftMs()), checkSilence);
     };
-    timer = time.after(patienceMs, checkSilence);
+    timer = time.after(maxSilenceMs, checkSilence);
   });
   try {
     return await Promise.race([

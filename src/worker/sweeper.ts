@@ -21,7 +21,7 @@ import {
   type Due,
   HIDDEN_MS,
   type NextCheck,
-  pauseAfter,
+  nextCheckDelayMs,
 } from "../shared/redis/deadlines.ts";
 import type { VerbInput } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
@@ -182,7 +182,7 @@ async function checkJob(
 ): Promise<NextCheck | undefined> {
   if (!(await context.wakes.isAlive({ uid: address.uid, wake: found.wake })))
     return requeue(context, address, found);
-  return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };
+  return { due, at: due.nowMs + nextCheckDelayMs(found.waited_ms, context.store.timing) };
 }
 
 /** Checks whether a live worker has all the tools a run needs, and only has not taken its wake yet. */

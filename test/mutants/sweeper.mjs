@@ -84,7 +84,7 @@ export default [
     id: "sweep-waiting-wake-forgotten",
     promise: "An agent whose job waits is checked again.",
     file: "src/worker/sweeper.ts",
-    find: "return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };",
+    find: "return { due, at: due.nowMs + nextCheckDelayMs(found.waited_ms, context.store.timing) };",
     replace: "return never(due);",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },

@@ -144,7 +144,7 @@ const CHECKS = {
   ),
   stray_members: warn("agents")`#(entry|entries) of the deadline set (names|name) no live agent
     ${LET_SWEEP}`(
-    (facts, check) => [...suspects(facts, check), ...facts.strangers],
+    (facts, check) => [...suspects(facts, check), ...facts.strayMembers],
     "check",
     "#(entry|entries) taken out of the deadline set",
   ),

@@ -115,7 +115,7 @@ export async function examine(installation: Installation, options: ExamineOption
     confirmTroubles(installation, agents, options),
     readWakesRepeatedly(installation, workersWithOneRun(agents)),
   ]);
-  const overdue = survey.strangers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
+  const overdue = survey.strayMembers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
   return {
     nowMs,
     hostNowMs,
@@ -125,7 +125,7 @@ export async function examine(installation: Installation, options: ExamineOption
     suspects,
     unreadable,
     mistyped: survey.mistyped,
-    strangers: overdue.map(({ member }) => member),
+    strayMembers: overdue.map(({ member }) => member),
     channels: survey.channels.length,
     oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
     refusedEntries: await readRefusedEntries(redis, keys, MOST_REFUSED),

@@ -44,7 +44,7 @@ export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   suspects: readonly TroubledAgent[];
   unreadable: readonly UnreadableAgent[];
   /** Members of the deadline set that name no agent and are overdue. */
-  strangers: readonly string[];
+  strayMembers: readonly string[];
   /** Number of parents with a reply channel; then the parents with old replies. */
   channels: number;
   oldReplies: readonly OldReplies[];

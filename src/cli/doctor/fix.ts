@@ -35,7 +35,7 @@ export async function repair(
   await inBatches(suspects("repair"), BATCH, (address) => inspection.repair(address));
   const overdue = suspects("check");
   await inBatches(overdue, BATCH, (address) => deadlines.hint(address, 0));
-  if (overdue.length > 0 || facts.strangers.length > 0) await createSweeper(installation).tick();
+  if (overdue.length > 0 || facts.strayMembers.length > 0) await createSweeper(installation).tick();
   await deleteOld(installation, facts);
 }
 

@@ -12,7 +12,7 @@ import { setMaxListeners } from "node:events";
 import { z } from "zod";
 import type { Client } from "../../producer/client.ts";
 import { waitForTask } from "../../producer/detached-task.ts";
-import { askSchedule, type DueTask } from "../../producer/due-schedules.ts";
+import { checkDueJob, type DueTask } from "../../producer/due-schedules.ts";
 import type { Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import type { Clock } from "../../shared/clock.ts";
@@ -145,7 +145,7 @@ function isOfTenant({ details }: SubagentError): boolean {
 /** Checks a job with its schedule; undefined: no schedule added it. */
 async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask | undefined> {
   const sender = senderOf(data);
-  return sender && askSchedule(client, sender.parent, id, scheduleIdIn(data));
+  return sender && checkDueJob(client, sender.parent, id, scheduleIdIn(data));
 }
 
 /** Returns whether no later job of its schedule has come due since it found no room. */

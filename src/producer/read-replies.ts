@@ -79,7 +79,7 @@ export async function newReplies(
     entries = await unackedEntries(context, client);
   }
   const held = entries.map((entry) => client.channels.received(context.profile.parent, entry));
-  return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));
+  return withAck(entries, () => Promise.all(held.map((entry) => entry.ack())));
 }
 
 /**
@@ -94,7 +94,7 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
   const tryAck = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
-  return handOver(entries, () => Promise.all(entries.map(tryAck)));
+  return withAck(entries, () => Promise.all(entries.map(tryAck)));
 }
 
 /** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
@@ -111,7 +111,7 @@ async function unackedEntries(
   return found;
 }
 
-function handOver(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
+function withAck(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
   return {
     text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
     entries: entries.map(({ entry }) => entry),

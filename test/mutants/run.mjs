@@ -423,8 +423,8 @@ export default [
     id: "kind-never-made-anew",
     promise: "An agent is offered the tools that have become known to its worker.",
     file: "src/worker/run/spec-cache.ts",
-    find: "if (known?.of === of) return known.kind;",
-    replace: "if (known) return known.kind;",
+    find: "if (known?.madeOf === madeOf) return known.prepared;",
+    replace: "if (known) return known.prepared;",
     tests: ["test/unit/worker/run/spec-cache.test.ts"],
   },
   {

@@ -51,7 +51,7 @@ export interface Amount {
 }
 
 /** `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap that has no room. */
-export type Reservation =
+export type ReservationAnswer =
   | { status: "granted"; used: number }
   | { status: "refused"; over: "max_total_tokens" | "max_cost" };
 
@@ -63,7 +63,7 @@ export interface BudgetBook {
     purchaseId: string,
     amount: Amount,
     isForced: boolean,
-  ): Promise<Reservation>;
+  ): Promise<ReservationAnswer>;
   /** Replaces the reservation by the real amount. Only the first call counts. */
   settle(budgets: readonly BoundBudget[], purchaseId: string, amount: Amount): Promise<void>;
 }

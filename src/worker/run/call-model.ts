@@ -140,7 +140,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const startedMs = clock.monotonicMs();
   const ended = await model.call(request, control);
   if (maySilenceBeTheCause(ended, clock.monotonicMs() - startedMs)) equipment.isStreamed = true;
-  if (ended.status !== "answer") session.purchase.requestKeys.broughtNothing(request.purchaseId, request);
+  if (ended.status !== "answer") session.purchase.requestKeys.noteFailed(request.purchaseId, request);
   grace?.cancel();
   forget();
   text?.close();

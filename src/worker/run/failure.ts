@@ -38,7 +38,7 @@ import { settleBroken } from "./settle-run.ts";
 const LONGEST_HELD_WAIT_MS = 2_000;
 /** Least delay before a run of a paused installation is taken again; the paused queue keeps it until the pause ends. */
 const PAUSED_ASK_MS = 1_000;
-/** Delay of a run whose worker has lost its model: for another worker, or for this one after it recovers. */
+/** Delay of a run whose model was stopped: for another worker, or for this one after it recovers. */
 const MODEL_STOPPED_DELAY_MS = 5_000;
 /** First delay before a run that broke off is retried, on any worker; it doubles up to a limit. */
 const BROKEN_OFF_DELAY_MS = 5_000;

@@ -88,7 +88,7 @@ fi
 dmesg 2>/dev/null | grep -q gVisor && echo gvisor
 `;
 
-const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
+const PROTECTIONS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
 /**
  * @throws {SubagentError} `invalid_config` if production would run commands unsandboxed without the operator's consent, if
@@ -177,10 +177,10 @@ async function sandboxProblem(runner: Runner): Promise<string | undefined> {
       signal: new AbortController().signal,
     });
     const words = output.split("\n").filter((word) => word !== "");
-    const missing = runner.walls.filter((word) => !words.includes(word));
-    const open = words.filter((word) => !WALLS.has(word));
+    const missing = runner.protections.filter((word) => !words.includes(word));
+    const open = words.filter((word) => !PROTECTIONS.has(word));
     if (missing.length === 0 && open.length === 0) return undefined;
-    if (missing.length === runner.walls.length)
+    if (missing.length === runner.protections.length)
       return clip(open.join(" "), 200) || `it ended with ${exitCode}`;
     return `not isolated: ${clip([...missing, ...open].join(", "), 200)}`;
   } catch (error) {

@@ -28,17 +28,17 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
 
 /**
- * Average time between ticks, ms. Each pause is up to a quarter longer or shorter, so that neither version is always first
+ * Average time between ticks, ms. Each is up to a quarter longer or shorter, so that neither version is always first
  * during an upgrade.
  */
 const TICK_MS = 1_000;
 /** Agents on one page of a tick. Their checks keep Redis busy for a millisecond or two; other commands wait that long. */
 const BATCH = 50;
 /**
- * Longest pause after a full page. A tick pauses as long as the page took, because Redis also serves others. The bound lets
+ * Longest delay after a full page. A tick waits as long as the page took, because Redis also serves others. The bound lets
  * a busy worker still make some 800 checks a second.
  */
-const LONGEST_PAUSE_MS = 10;
+const LONGEST_PAGE_DELAY_MS = 10;
 
 /** Dependencies of a sweeper. */
 export interface SweeperContext {
@@ -79,8 +79,8 @@ export function createSweeper(context: SweeperContext): Sweeper {
       await deadlines.move(await checkPage(context, due));
       checked += due.length;
       if (due.length < BATCH) return checked;
-      const pauseMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_PAUSE_MS);
-      if (pauseMs > 0) await clock.sleep(pauseMs, stopping?.signal);
+      const delayMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_PAGE_DELAY_MS);
+      if (delayMs > 0) await clock.sleep(delayMs, stopping?.signal);
       if (stopping?.signal.aborted) return checked;
     }
   };

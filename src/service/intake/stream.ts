@@ -20,8 +20,8 @@ import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
 /** Interval at which entries that were read but not handled are claimed, ms. */
 const CLAIM_EVERY_MS = 5_000;
-/** Pause after a failure of Redis. */
-const REST_MS = 1_000;
+/** Delay after a failure of Redis. */
+const RETRY_MS = 1_000;
 const REASON_MAX_CHARS = 500;
 
 /** See the module's header. */
@@ -64,7 +64,7 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
         if (told !== messageOf(error))
           logger.warn({ problem: messageOf(error) }, "Intake stream trouble; trying again");
         told = messageOf(error);
-        await clock.sleep(REST_MS, stopped.signal);
+        await clock.sleep(RETRY_MS, stopped.signal);
       }
     }
     await stream.leave().catch(() => {});

@@ -43,8 +43,8 @@ export type OnWait = (wait: TaskWait | undefined) => void;
 /** See the module's header. */
 export interface TaskWaits {
   /**
-   * Calls `told` with the reason for which the task of this agent waits; the returned function ends the watch. `hasCallback`: the
-   * caller has its own callback and needs no line in the log.
+   * Calls `told` with the reason for which the task of this agent waits; the returned function ends the watch. `hasCallback`:
+   * the caller has its own callback and needs no line in the log.
    */
   watch(address: AgentAddress, told: OnWait, hasCallback: boolean): () => void;
 }

@@ -75,7 +75,7 @@ export interface IntakeJobs {
   stop(): Promise<void>;
 }
 
-/** Dependencies of an intake queue; `take` never rejects. `concurrency`: jobs begun in parallel, default {@link CONCURRENCY}. */
+/** Dependencies of an intake queue; `take` never rejects. `concurrency`: jobs begun at once, default {@link CONCURRENCY}. */
 export interface IntakeJobsParts {
   take(job: IntakeJob): Promise<JobStep>;
   clock: Clock;

@@ -66,7 +66,7 @@ export interface RunContext {
   texts: TextFeeds;
   /** Admits runs to this process. */
   slots: RunSlots;
-  /** Process in which suspects run: this one, or a separate one that it starts. `crowded`: a separate one, but none has room. */
+  /** Process in which suspects run: this one, or one that it starts. `crowded`: one that it starts, but none has room. */
   suspects: "here" | "elsewhere" | "crowded";
   /** Called for every run that this process holds, before any of its data is read. */
   onHeld?: (held: LeaseGrant) => void;

@@ -34,7 +34,7 @@ import type { HolderStatus, Lease } from "./lease.ts";
 import { NextPurchase, type UpcomingPurchase } from "./purchase.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
-/** Outcome of a commit. `adopted`: the log already had other content, and keeps it. `lease_over`: this process may write no more. */
+/** Outcome of a commit. `adopted`: the log keeps the other content that it had. `lease_over`: this process may write no more. */
 export type CommitOutcome = "committed" | "adopted" | "lease_over";
 
 /** An interim message for the parent. */

@@ -12,7 +12,7 @@ const { client, parentId, model, apiKey, baseURL, stop } = await setUp({
     turns: [
       {
         content: [
-          { type: "text", text: "I will have somebody look that up." },
+          { type: "text", text: "I will have a sub-agent look that up." },
           {
             type: "tool_use",
             name: "agent",

@@ -81,11 +81,11 @@ export async function actAsParent(
     );
     const configured = { tenant, parentId };
     const seenMs = SEES_ALL[verb];
-    const wish = { configured, named: flags.parent, sinceMs: clock.now() - (seenMs ?? 0) };
+    const query = { configured, named: flags.parent, sinceMs: clock.now() - (seenMs ?? 0) };
     const family =
       seenMs === undefined
         ? [configured]
-        : await readInstallation(context, verb, (reading) => resolveParents(reading, wish));
+        : await readInstallation(context, verb, (reading) => resolveParents(reading, query));
     const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
     if (!parent) return EXIT.failed;
     for (const each of [parent, ...others]) disposables.add(() => each.stop());

@@ -187,10 +187,10 @@ export interface Semaphore {
   enter(): Promise<() => void>;
 }
 
-/** Creates a semaphore with `places` slots; undefined: no limit. */
-export function createSemaphore(places: number | undefined): Semaphore {
+/** Creates a semaphore with this many slots; undefined: no limit. */
+export function createSemaphore(slots: number | undefined): Semaphore {
   const waiting: (() => void)[] = [];
-  let free = places ?? Number.POSITIVE_INFINITY;
+  let free = slots ?? Number.POSITIVE_INFINITY;
   const leave = () => {
     const next = waiting.shift();
     if (next) next();

@@ -91,8 +91,8 @@ export async function answer(
   text: string,
   options: { question_id?: string } = {},
 ): Promise<AnswerReceipt> {
-  const wish = readInput(AnswerInput, { text, ...options }, "answer");
-  return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, wish));
+  const input = readInput(AnswerInput, { text, ...options }, "answer");
+  return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, input));
 }
 
 /** Sends a model's text to an agent: as the answer to its oldest open question, or as a message if it has none. */

@@ -15,7 +15,7 @@ import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
 import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
-import { checkServers, refusalOf } from "../shared/redis/connection/server-check.ts";
+import { checkServers, serverRefusal } from "../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../shared/redis/installation.ts";
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
@@ -128,7 +128,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
 }
 
 /** Opens a client's resources; connects in the background. */
-export function openClient(options: ClientOptions): ClientResources {
+export function openClientResources(options: ClientOptions): ClientResources {
   const { redisUrl, clock = systemClock, workspaceRoot, strict = false } = options;
   const { logger = createLogger({ level: "silent" }) } = options;
   const connection = openConnection(redisUrl, "producer", clock, logger);
@@ -217,9 +217,9 @@ function pauseByCalls(
   return {
     async pause(reason) {
       const checked = readInput(PauseReason.optional(), reason, "pause");
-      const stands = await operate("the pause", () => pause.begin(checked));
+      const inForce = await operate("the pause", () => pause.begin(checked));
       await pause.known();
-      return stands;
+      return inForce;
     },
     resume: () => operate("the resume", pause.resume),
     state: () => call((each) => each.read(pause.state)),
@@ -246,7 +246,7 @@ function durabilityCheck(redis: RedisClient, strict: boolean): ClientResources["
   });
   return async (call) => {
     if (hasPassed) return;
-    const refusal = refusalOf(await call.read(() => checkServers(redis)), strict);
+    const refusal = serverRefusal(await call.read(() => checkServers(redis)), strict);
     if (refusal) throw refusal;
     hasPassed = true;
   };

@@ -72,7 +72,7 @@ export function internalsOf(client: Client): ClientInternals {
   );
 }
 
-const ParentsWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
+const ParentsInput = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 const Settings = z.strictObject({
   redisUrl: z.string(),
   prefix: Prefix.optional(),
@@ -101,9 +101,9 @@ export function createClient(options: ClientOptions): Client {
   let stopped = false;
 
   const open = async () => {
-    const [{ openClient }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
+    const [{ openClientResources }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
     const logger = options.logger && { logger: guardedLogger(options.logger) };
-    return openClient({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
+    return openClientResources({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
   };
   const inside: ClientInternals = {
     operator: {
@@ -121,7 +121,7 @@ export function createClient(options: ClientOptions): Client {
   const client: Client = {
     pause: async (reason) => (await inside.open()).pause.pause(reason),
     async parents(options = {}) {
-      const { since } = readInput(ParentsWish, options, "parents");
+      const { since } = readInput(ParentsInput, options, "parents");
       return (await inside.open()).parentsSince(since.getTime());
     },
     definitions: () => definitions.list(),

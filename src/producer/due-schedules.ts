@@ -1,5 +1,5 @@
 /**
- * The check of a due job: whether its schedule still wants it.
+ * The check of a due job: whether its schedule is still in force.
  *
  * The parent's hash decides, not the queue: a removal does not reach jobs that are already due, and a dead process may have
  * left a scheduler behind. The check removes a scheduler without a schedule and adds a missing one.
@@ -8,7 +8,7 @@ import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { ScheduleId } from "../shared/protocol/schedule.ts";
 import { type Client, internalsOf } from "./client.ts";
 import type { ParentCall } from "./parent-context.ts";
-import { follow, jobOf, nameOf, readSchedule } from "./schedules.ts";
+import { readSchedule, schedulerNameOf, singleJobId, syncQueue } from "./schedules.ts";
 
 /** The result of the check of a due job. */
 export interface DueTask {
@@ -26,7 +26,7 @@ const SINGLE = /^at-[0-9a-f]{32}$/;
  * Checks the job `jobId` of `parent`; `said`: the `schedule_id` in its data. Undefined: no schedule added the job. Rejects
  * with `redis_unavailable`.
  */
-export async function askSchedule(
+export async function checkDueJob(
   client: Client,
   parent: ParentAddress,
   jobId: string,
@@ -39,29 +39,29 @@ export async function askSchedule(
   return opened.call(async (redisCall) => {
     const call = { client: opened, parent, ...redisCall };
     const due = await (scheduleId === undefined
-      ? askSingle(call, jobId, said)
-      : askRepeated(call, scheduleId));
+      ? checkSingle(call, jobId, said)
+      : checkRepeated(call, scheduleId));
     return { ...due, ...(named !== undefined && { scheduleId: named }) };
   });
 }
 
 /** Returns the `schedule_id` in the job id of a BullMQ scheduler: `repeat:`, the scheduler's name, `:`, epoch ms. */
 function repeatedOf({ tenant, parentId }: ParentAddress, jobId: string): string | undefined {
-  const head = `repeat:${nameOf({ tenant, parent_id: parentId, schedule_id: "" })}`;
+  const head = `repeat:${schedulerNameOf({ tenant, parent_id: parentId, schedule_id: "" })}`;
   if (!jobId.startsWith(head)) return undefined;
   return ScheduleId.safeParse(jobId.slice(head.length).replace(/:\d+$/, "")).data;
 }
 
-async function askRepeated(call: ParentCall, schedule_id: string): Promise<DueTask> {
+async function checkRepeated(call: ParentCall, schedule_id: string): Promise<DueTask> {
   const { read, parent, client } = call;
   const text = await read(() => client.redis.hget(client.keys.parent(parent).schedules, schedule_id));
-  const stands = readSchedule(text);
+  const stored = readSchedule(text);
   // Another version wrote the schedule: this one cannot refuse its job.
-  if (text !== null && !stands) return { isWanted: true };
+  if (text !== null && !stored) return { isWanted: true };
   const known = { tenant: parent.tenant, parent_id: parent.parentId, schedule_id };
-  const isWanted = stands !== undefined && !stands.paused && stands.at === undefined;
-  const nextMs = isWanted ? await read(() => client.intakeQueue.nextAt(nameOf(known))) : undefined;
-  if (nextMs === undefined) await follow(call, known);
+  const isWanted = stored !== undefined && !stored.paused && stored.at === undefined;
+  const nextMs = isWanted ? await read(() => client.intakeQueue.nextAt(schedulerNameOf(known))) : undefined;
+  if (nextMs === undefined) await syncQueue(call, known);
   return { isWanted, ...(nextMs !== undefined && { nextMs }) };
 }
 
@@ -69,7 +69,7 @@ async function askRepeated(call: ParentCall, schedule_id: string): Promise<DueTa
  * Checks the job of a schedule with `at`. The job id is a digest of the schedule, which is in the hash under `said`. A job
  * without `said` is compared with all schedules, at most a hundred of up to 768 KB.
  */
-async function askSingle(
+async function checkSingle(
   { read, parent, client: { redis, keys } }: ParentCall,
   jobId: string,
   said: string | undefined,
@@ -80,9 +80,9 @@ async function askSingle(
   );
   const isWanted = texts.some((text) => {
     if (text === null) return false;
-    const stands = readSchedule(text);
+    const stored = readSchedule(text);
     // The job may belong to a schedule that another version wrote and this one cannot read.
-    return !stands || (!stands.paused && jobOf(stands) === jobId);
+    return !stored || (!stored.paused && singleJobId(stored) === jobId);
   });
   return { isWanted };
 }

@@ -39,7 +39,7 @@ export type NumberedEvent = ProgressEvent & { number?: string; at?: string };
 
 /** The number of an event, or `0`, which is before all events. */
 export const EventNumber = z.string().regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0");
-const EventsWish = z.object({ after: EventNumber.optional() });
+const EventsInput = z.object({ after: EventNumber.optional() });
 
 /** Options of an event reader: `after` a number, `"0"` for all kept events (default: only new ones); `signal` ends it. */
 export interface EventOptions {
@@ -62,8 +62,8 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
   );
 }
 
-async function open(context: ParentContext, { signal, after: wished }: EventOptions) {
-  const { after } = readInput(EventsWish, { after: wished }, "events");
+async function open(context: ParentContext, { signal, ...options }: EventOptions) {
+  const { after } = readInput(EventsInput, { after: options.after }, "events");
   const client = await context.open();
   let [unwatch, forgetStop] = [() => {}, () => {}];
   let reader: HistoryReader | undefined;

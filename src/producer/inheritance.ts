@@ -315,19 +315,24 @@ export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile
   return { ...base, ...capped };
 }
 
-/** Returns `base` narrowed by `wish`. Throws `invalid_input` with the field, the wish and the allowed value. */
-export function narrowed(base: Limits, wish: LimitsInput, what: string): Limits {
-  const answer = narrowLimits(base, wish);
+/** Returns `base` narrowed by `requested`. Throws `invalid_input` with the field, the requested and the allowed value. */
+export function narrowed(base: Limits, requested: LimitsInput, what: string): Limits {
+  const answer = narrowLimits(base, requested);
   if (answer.status === "narrowed") return answer.limits;
-  throw tooWideError(what, `limits.${answer.field}`, answer.wished, answer.allowed);
+  throw tooWideError(what, `limits.${answer.field}`, answer.requested, answer.allowed);
 }
 
 /** Returns the error for a value that is more than allowed. */
-export function tooWideError(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
+export function tooWideError(
+  what: string,
+  field: string,
+  requested: unknown,
+  allowed: unknown,
+): SubagentError {
   const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
   return new SubagentError(
     "invalid_input",
-    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}): ask for less, or allow more in the profile, the client or the environment.`,
-    { field, wished, allowed },
+    `${what} refused, nothing was done: ${field} ${show(requested)} is more than is allowed here (${show(allowed)}): ask for less, or allow more in the profile, the client or the environment.`,
+    { field, requested, allowed },
   );
 }

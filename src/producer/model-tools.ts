@@ -138,8 +138,8 @@ function checked<S extends z.ZodType>(
 }
 
 const RUNS: Record<ParentToolName, Run> = {
-  spawn_sub_agent: checked(TOOL_INPUTS.spawn_sub_agent, async (context, wish) => {
-    const { agent_id, status } = await spawn(context, wish);
+  spawn_sub_agent: checked(TOOL_INPUTS.spawn_sub_agent, async (context, input) => {
+    const { agent_id, status } = await spawn(context, input);
     return JSON.stringify({ agent_id, status });
   }),
   send_agent_message: checked(
@@ -173,12 +173,12 @@ const RUNS: Record<ParentToolName, Run> = {
     const { status } = await withAgent(context, agent_id, destroyAgent);
     return JSON.stringify({ agent_id, status });
   }),
-  task: checked(TOOL_INPUTS.task, async (context, wish, { signal }) => {
-    return asToolResult((await task(context, "task", wish, { signal })).reply);
+  task: checked(TOOL_INPUTS.task, async (context, input, { signal }) => {
+    return asToolResult((await task(context, "task", input, { signal })).reply);
   }),
   agent: checked(TOOL_INPUTS.agent, async (context, { tool_allowlist, ...given }, { signal }) => {
-    const wish = { name: "agent", ...given, ...(tool_allowlist && { tools: tool_allowlist }) };
-    const { reply, unknownTools } = await task(context, "agent", wish, { signal });
+    const input = { name: "agent", ...given, ...(tool_allowlist && { tools: tool_allowlist }) };
+    const { reply, unknownTools } = await task(context, "agent", input, { signal });
     return asToolResult(reply, unknownTools);
   }),
 };

@@ -19,7 +19,7 @@ const RETRY_MS = 1_000;
 /** A parent's lease, renewed while this process lives and until the parent's stop. */
 export interface LeaseOptions {
   /**
-   * The fate of the agents that this parent object spawns when the lease has expired. `keep`: they go on, as without a lease;
+   * Rule for the agents that this parent object spawns, once the lease has expired. `keep`: they go on, as without a lease;
    * `finish`: a run reports what it has, and an agent without a run ends; `destroy`: each ends at once.
    */
   onParentGone: "keep" | "finish" | "destroy";

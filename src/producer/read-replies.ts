@@ -62,14 +62,14 @@ export interface NewReplies {
   ack(): Promise<void>;
 }
 
-const NewRepliesWish = z.object({ timeout_ms: TimeoutMs });
+const NewRepliesInput = z.object({ timeout_ms: TimeoutMs });
 
 /** Reads unacked entries; waits up to `timeout_ms` for the first. Rejects with `invalid_input` or the signal's reason. */
 export async function newReplies(
   context: ParentContext,
-  { signal, timeout_ms: wished }: WaitOptions = {},
+  { signal, ...options }: WaitOptions = {},
 ): Promise<NewReplies> {
-  const { timeout_ms = 0 } = readInput(NewRepliesWish, { timeout_ms: wished }, "newReplies");
+  const { timeout_ms = 0 } = readInput(NewRepliesInput, { timeout_ms: options.timeout_ms }, "newReplies");
   signal?.throwIfAborted();
   const client = await context.open();
   let entries = await unackedEntries(context, client);
@@ -79,7 +79,7 @@ export async function newReplies(
     entries = await unackedEntries(context, client);
   }
   const held = entries.map((entry) => client.channels.received(context.profile.parent, entry));
-  return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));
+  return withAck(entries, () => Promise.all(held.map((entry) => entry.ack())));
 }
 
 /**
@@ -94,7 +94,7 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
   const tryAck = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
-  return handOver(entries, () => Promise.all(entries.map(tryAck)));
+  return withAck(entries, () => Promise.all(entries.map(tryAck)));
 }
 
 /** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
@@ -111,7 +111,7 @@ async function unackedEntries(
   return found;
 }
 
-function handOver(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
+function withAck(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
   return {
     text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
     entries: entries.map(({ entry }) => entry),

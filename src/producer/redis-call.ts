@@ -18,7 +18,7 @@ import { type Clock, LoopTime } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
-import { problemOf, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
+import { connectionProblem, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
 import {
   canSend,
   closeRedis,
@@ -90,7 +90,7 @@ export function createRedisCalls(connection: Connection): RedisCalls {
     const waitedMs = isAnsweringSince(next.sinceMs) ? 0 : time.nowMs - next.sinceMs;
     next.begin(CALL_BUDGET_MS - waitedMs);
   };
-  const place = () =>
+  const waitForSlot = () =>
     new Promise<number>((resolve, reject) => {
       line.push({
         sinceMs: time.nowMs,
@@ -104,7 +104,7 @@ export function createRedisCalls(connection: Connection): RedisCalls {
     async run(work) {
       let budgetMs = CALL_BUDGET_MS;
       if (underWay < MAX_CALLS) underWay += 1;
-      else budgetMs = await place();
+      else budgetMs = await waitForSlot();
       try {
         return await work(beginCall(connection, budgetMs));
       } finally {
@@ -138,8 +138,8 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
     let sent = 0;
     for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
       if (!(await connection.whenReady(leftMs()))) break;
-      const patienceMs = sent === 0 ? leftMs() / 2 : leftMs();
-      const outcome = await answerTo(connection, () => send(sent > 0), patienceMs, leftMs);
+      const maxSilenceMs = sent === 0 ? leftMs() / 2 : leftMs();
+      const outcome = await answerTo(connection, () => send(sent > 0), maxSilenceMs, leftMs);
       if (outcome.status === "answered") {
         done ??= repeat;
         return outcome.value;
@@ -170,30 +170,30 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
 }
 
 /**
- * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for `patienceMs`
+ * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for `maxSilenceMs`
  * (the socket is then dropped), or if the call has no time left.
  */
 async function answerTo<T>(
   connection: Connection,
   send: () => Promise<T>,
-  patienceMs: number,
+  maxSilenceMs: number,
   leftMs: () => number,
 ): Promise<Outcome<T>> {
   const { time } = connection;
   const sentAtMs = time.nowMs;
   let timer: { cancel(): void } | undefined;
   const silence = new Promise<Outcome<T>>((resolve) => {
-    const look = () => {
+    const checkSilence = () => {
       const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs);
-      const isSilent = silentMs >= patienceMs;
-      if (isSilent) connection.drop(patienceMs);
+      const isSilent = silentMs >= maxSilenceMs;
+      if (isSilent) connection.drop(maxSilenceMs);
       if (isSilent || leftMs() === 0) {
         const measured = Math.round(time.nowMs - sentAtMs);
         return resolve({ status: "lost", problem: `no answer within ${measured} ms` });
       }
-      timer = time.after(Math.min(patienceMs - silentMs, leftMs()), look);
+      timer = time.after(Math.min(maxSilenceMs - silentMs, leftMs()), checkSilence);
     };
-    timer = time.after(patienceMs, look);
+    timer = time.after(maxSilenceMs, checkSilence);
   });
   try {
     return await Promise.race([
@@ -345,7 +345,7 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
   });
   redis.on("error", (error: Error) => {
-    const problem = problemOf(error);
+    const problem = connectionProblem(error);
     // For an unanswered connection the call's error states the time it waited.
     sockets.problem = problem === UNANSWERED ? "" : problem;
   });

@@ -62,12 +62,12 @@ const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 
 /** Stores a schedule and adds it to the queue; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
-  const { schedule_id, cron, tz, every_ms, at, ...task } = readWish(input);
+  const { schedule_id, cron, tz, every_ms, at, ...task } = readScheduleInput(input);
   const registered = await registeredProfile(context);
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const { parent } = context.profile;
   return withCall(context, async (call) => {
-    const before = await standing(call, schedule_id);
+    const before = await storedSchedule(call, schedule_id);
     // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
     if (at !== before?.at) refusePast(at, call.client.clock.now());
     const made: Schedule = {
@@ -90,7 +90,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
     if (stored === "full" && (await removeFinished(call))) stored = await store(call, made, false);
     if (stored === "full")
       throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
-    await follow(call, made);
+    await syncQueue(call, made);
     return view(call, made);
   });
 }
@@ -101,7 +101,7 @@ export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
     await removeFinished(call);
     return Promise.all(
       (await readAll(call)).map(async (each) => {
-        if (!each.paused && !(await isQueued(call, each))) await follow(call, each);
+        if (!each.paused && !(await isQueued(call, each))) await syncQueue(call, each);
         return view(call, each);
       }),
     );
@@ -113,7 +113,7 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
   return withCall(context, async (call) => {
     const paused = { ...(await find(call, scheduleId)), paused: true };
     await change(call, paused);
-    await follow(call, paused);
+    await syncQueue(call, paused);
     return view(call, paused);
   });
 }
@@ -126,7 +126,7 @@ export function resumeSchedule(context: ParentContext, scheduleId: unknown): Pro
     // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
     if (found.paused) await dequeue(call, found);
     await change(call, resumed);
-    await follow(call, resumed);
+    await syncQueue(call, resumed);
     return view(call, resumed);
   });
 }
@@ -136,32 +136,32 @@ export function unschedule(context: ParentContext, scheduleId: unknown): Promise
   return withCall(context, async (call) => {
     const found = await find(call, scheduleId);
     await forget(call, found);
-    await follow(call, found);
+    await syncQueue(call, found);
     return { status: "removed" };
   });
 }
 
 /** Reads the caller's input. Refuses options that a schedule cannot have, because each due time reuses the same input. */
-function readWish(input: unknown): z.output<typeof When> {
+function readScheduleInput(input: unknown): z.output<typeof When> {
   const given = withTimeAsText(withJsonSchema(input, "schedule").input);
-  const wish = readInput(nullsLeftOut(When), given, "schedule");
-  const { cron, tz, every_ms, at } = wish;
+  const read = readInput(nullsLeftOut(When), given, "schedule");
+  const { cron, tz, every_ms, at } = read;
   const rhythms = [cron, every_ms, at].filter((each) => each !== undefined);
   if (rhythms.length !== 1) throw refused("give exactly one of cron, every_ms and at");
   if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
   if (tz !== undefined && !isTimeZone(tz))
     throw refused("tz: is no time zone; write one such as Europe/Berlin");
-  if ("request_key" in wish)
+  if ("request_key" in read)
     throw refused("a schedule has no request_key: each time it comes due is one of its own");
-  if ("traceparent" in wish)
+  if ("traceparent" in read)
     throw refused(
       "a schedule has no traceparent: each time it comes due is a trace of its own; leave it out",
     );
-  if ("files" in wish || "images" in wish)
+  if ("files" in read || "images" in read)
     throw refused(
       "a schedule brings no files or images: put them into a directory that is open to the workers",
     );
-  return wish;
+  return read;
 }
 
 /** Returns `input` with a `Date` in `at` as ISO 8601; leaves an invalid `Date` for the schema to refuse. */
@@ -194,14 +194,14 @@ function optionsFor(
 type Named = Pick<Schedule, "tenant" | "parent_id" | "schedule_id" | "at"> & { created_at?: string };
 
 /** Returns the name of a schedule's scheduler; the job id of a schedule with `at` is a digest that includes it. */
-export function nameOf({ tenant, parent_id, schedule_id }: Named): string {
+export function schedulerNameOf({ tenant, parent_id, schedule_id }: Named): string {
   return `${tenant}/${parent_id}/${schedule_id}`;
 }
 
 /** Returns the job id of a schedule with `at`. */
-export function jobOf(made: Named): string {
+export function singleJobId(made: Named): string {
   const digest = createHash("sha256")
-    .update(`${nameOf(made)} ${made.at} ${made.created_at}`)
+    .update(`${schedulerNameOf(made)} ${made.at} ${made.created_at}`)
     .digest("hex");
   return `at-${digest.slice(0, 32)}`;
 }
@@ -223,7 +223,7 @@ function isTimeZone(name: string): boolean {
 }
 
 /** Returns the job's data for each due time. The agent has the schedule's name by default. */
-function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
+function jobDataOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
   // The job id of a schedule with `at` is a digest, so the data names the schedule.
   const named = at === undefined ? {} : { schedule_id };
   return { name: schedule_id, ...task, ...named, tenant, parent_id, reply: "channel" };
@@ -231,7 +231,7 @@ function wishOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
 
 /** Throws for a task that is too long or a bad cron pattern, before anything is written. */
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
-  if (Buffer.byteLength(JSON.stringify(wishOf(made))) > INTAKE_MAX_BYTES)
+  if (Buffer.byteLength(JSON.stringify(jobDataOf(made))) > INTAKE_MAX_BYTES)
     throw refused(
       `the task and this parent's options have more than ${INTAKE_MAX_BYTES} bytes together: shorten them, or register the options`,
     );
@@ -245,44 +245,46 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
  * Makes the queue match the hash, and repeats that if the hash has changed meanwhile: so the last call that changes the
  * queue has read the final hash, however calls interleave. `known`: the form of the schedule that the queue may hold.
  */
-export async function follow(call: ParentCall, known: Named): Promise<void> {
-  const stands = await standing(call, known.schedule_id);
-  const isDue = stands !== undefined && !stands.paused;
-  if (!isDue || slotOf(stands) !== slotOf(known)) await dequeue(call, known);
-  if (isDue) await enqueue(call, stands);
-  const after = await standing(call, known.schedule_id);
-  if (JSON.stringify(after) !== JSON.stringify(stands)) await follow(call, stands ?? known);
+export async function syncQueue(call: ParentCall, known: Named): Promise<void> {
+  const stored = await storedSchedule(call, known.schedule_id);
+  const isDue = stored !== undefined && !stored.paused;
+  if (!isDue || slotOf(stored) !== slotOf(known)) await dequeue(call, known);
+  if (isDue) await enqueue(call, stored);
+  const after = await storedSchedule(call, known.schedule_id);
+  if (JSON.stringify(after) !== JSON.stringify(stored)) await syncQueue(call, stored ?? known);
 }
 
 /** Returns the name of its scheduler or the id of its job: two forms of one schedule share a scheduler, but not a job. */
 function slotOf(made: Named): string {
-  return made.at === undefined ? nameOf(made) : jobOf(made);
+  return made.at === undefined ? schedulerNameOf(made) : singleJobId(made);
 }
 
 /** Returns whether the queue has the schedule's scheduler, or the job of a schedule with `at`. */
 function isQueued({ read, client: { intakeQueue } }: ParentCall, made: Schedule): Promise<boolean> {
   return read(async () =>
     made.at === undefined
-      ? (await intakeQueue.nextAt(nameOf(made))) !== undefined
-      : (await intakeQueue.stateOf(jobOf(made))) !== "unknown",
+      ? (await intakeQueue.nextAt(schedulerNameOf(made))) !== undefined
+      : (await intakeQueue.stateOf(singleJobId(made))) !== "unknown",
   );
 }
 
 async function enqueue({ write, client }: ParentCall, made: Schedule): Promise<void> {
   const { intakeQueue, clock } = client;
   const { at } = made;
-  const wish = wishOf(made);
+  const data = jobDataOf(made);
   const nowMs = clock.now();
   await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
     at === undefined
-      ? intakeQueue.repeat(nameOf(made), recurrenceOf(made, nowMs), wish)
-      : intakeQueue.add(jobOf(made), wish, Math.max(0, Date.parse(at) - nowMs)),
+      ? intakeQueue.repeat(schedulerNameOf(made), recurrenceOf(made, nowMs), data)
+      : intakeQueue.add(singleJobId(made), data, Math.max(0, Date.parse(at) - nowMs)),
   );
 }
 
 async function dequeue({ write, client: { intakeQueue } }: ParentCall, made: Named): Promise<void> {
   await write({ what: "the schedule's stop", key: { schedule_id: made.schedule_id } }, () =>
-    made.at === undefined ? intakeQueue.endRepeat(nameOf(made)) : intakeQueue.remove(jobOf(made)),
+    made.at === undefined
+      ? intakeQueue.endRepeat(schedulerNameOf(made))
+      : intakeQueue.remove(singleJobId(made)),
   );
 }
 
@@ -326,7 +328,7 @@ async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boo
   const { clock, intakeQueue } = client;
   const sinceMs = clock.now() - Date.parse(made.at ?? "");
   if (made.at === undefined || made.paused || sinceMs < 0) return false;
-  const state = await read(() => intakeQueue.stateOf(jobOf(made)));
+  const state = await read(() => intakeQueue.stateOf(singleJobId(made)));
   if (state !== "unknown") return state === "over";
   return Math.min(sinceMs, clock.now() - Date.parse(made.created_at)) > WAKE_DONE_KEPT_MS;
 }
@@ -338,7 +340,7 @@ async function readAll({ read, parent, client: { redis, keys } }: ParentCall): P
     .sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
 }
 
-async function standing(
+async function storedSchedule(
   { read, parent, client: { redis, keys } }: ParentCall,
   scheduleId: string,
 ): Promise<Schedule | undefined> {
@@ -347,7 +349,7 @@ async function standing(
 
 async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
   const id = ScheduleId.safeParse(scheduleId);
-  const found = id.success ? await standing(call, id.data) : undefined;
+  const found = id.success ? await storedSchedule(call, id.data) : undefined;
   if (found) return found;
   throw unknownSchedule(scheduleId);
 }
@@ -361,7 +363,7 @@ export function unknownSchedule(scheduleId: unknown): SubagentError {
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
   const { schedule_id, cron, tz, every_ms, at, paused, created_at } = made;
   const { profile: _, prompt, ...options } = made.task;
-  const next = at ? Date.parse(at) : await read(() => client.intakeQueue.nextAt(nameOf(made)));
+  const next = at ? Date.parse(at) : await read(() => client.intakeQueue.nextAt(schedulerNameOf(made)));
   return {
     schedule_id,
     ...(cron !== undefined && { cron }),

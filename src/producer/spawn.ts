@@ -41,10 +41,10 @@ export interface ResolvedTools {
  */
 export function resolveTools(
   profileTools: readonly string[] | undefined,
-  wished: readonly string[] | undefined,
+  requested: readonly string[] | undefined,
   known: ReadonlySet<string>,
 ): ResolvedTools {
-  const asked = wished ?? profileTools;
+  const asked = requested ?? profileTools;
   if (!asked) return { tools: undefined, unknown: [] };
   const allowed = (tool: string) => !profileTools || profileTools.includes(tool);
   const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));

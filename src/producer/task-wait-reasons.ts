@@ -43,10 +43,10 @@ export type OnWait = (wait: TaskWait | undefined) => void;
 /** See the module's header. */
 export interface TaskWaits {
   /**
-   * Calls `told` with the reason for which the task of this agent waits; the returned function ends the watch. `isHeard`: the
-   * caller has its own callback and needs no line in the log.
+   * Calls `told` with the reason for which the task of this agent waits; the returned function ends the watch. `hasCallback`:
+   * the caller has its own callback and needs no line in the log.
    */
-  watch(address: AgentAddress, told: OnWait, isHeard: boolean): () => void;
+  watch(address: AgentAddress, told: OnWait, hasCallback: boolean): () => void;
 }
 
 /** Dependencies of the checks. */
@@ -60,7 +60,7 @@ export interface TaskWaitParts extends Pick<Installation, "store" | "workers"> {
 interface Watched {
   readonly address: AgentAddress;
   readonly told: OnWait;
-  readonly isHeard: boolean;
+  readonly hasCallback: boolean;
   wait: TaskWait | undefined;
 }
 
@@ -69,35 +69,35 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
   const { clock } = parts;
   const watched = new Set<Watched>();
   let timer: { cancel(): void } | undefined;
-  let deserted: TaskWait | undefined;
+  let noWorkerWait: TaskWait | undefined;
   let isLogged = false;
 
-  const look = async () => {
+  const checkTasks = async () => {
     const asked = [...watched].slice(0, MOST_RECORDS);
     const seen = await parts.call(({ read }) => read(() => askedOf(parts, asked))).catch(() => undefined);
     if (seen) {
-      deserted = seen.hasWorkers ? undefined : (deserted ?? desertedSince(clock.now()));
-      const isNews = deserted && !isLogged && [...watched].some(({ isHeard }) => !isHeard);
+      noWorkerWait = seen.hasWorkers ? undefined : (noWorkerWait ?? noWorkerSince(clock.now()));
+      const isNews = noWorkerWait && !isLogged && [...watched].some(({ hasCallback }) => !hasCallback);
       if (isNews) warn(parts);
-      isLogged = deserted !== undefined && (isLogged || isNews === true);
-      for (const each of watched) if (deserted || each.wait?.for === "worker") tell(each, deserted);
-      for (const each of deserted ? [] : asked) tell(each, waitOf(seen.records.get(each)));
+      isLogged = noWorkerWait !== undefined && (isLogged || isNews === true);
+      for (const each of watched) if (noWorkerWait || each.wait?.for === "worker") tell(each, noWorkerWait);
+      for (const each of noWorkerWait ? [] : asked) tell(each, waitOf(seen.records.get(each)));
       // The checked tasks go to the end of the queue.
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
     timer?.cancel();
-    timer = watched.size > 0 ? clock.timeout(CHECK_MS, () => void look()) : undefined;
+    timer = watched.size > 0 ? clock.timeout(CHECK_MS, () => void checkTasks()) : undefined;
   };
   return {
-    watch(address, told, isHeard) {
-      const each: Watched = { address, told, isHeard, wait: undefined };
+    watch(address, told, hasCallback) {
+      const each: Watched = { address, told, hasCallback, wait: undefined };
       watched.add(each);
-      timer ??= clock.timeout(CHECK_MS, () => void look());
+      timer ??= clock.timeout(CHECK_MS, () => void checkTasks());
       return () => {
         watched.delete(each);
         if (watched.size > 0) return;
         timer?.cancel();
-        timer = deserted = undefined;
+        timer = noWorkerWait = undefined;
       };
     },
   };
@@ -131,7 +131,7 @@ function tell(each: Watched, wait: TaskWait | undefined): void {
   each.told(wait);
 }
 
-function desertedSince(atMs: number): TaskWait {
+function noWorkerSince(atMs: number): TaskWait {
   return { for: "worker", since: isoTime(atMs) };
 }
 
@@ -141,7 +141,7 @@ function warn({ logger }: TaskWaitParts): void {
 }
 
 /** The caller's options for the wait of a task. */
-interface WaitWish {
+interface TaskWaitOptions {
   onWait?: OnWait | undefined;
   wait_for_worker_ms?: number | undefined;
 }
@@ -157,7 +157,7 @@ interface TaskWatch {
 export function watchTask(
   { taskWaits, clock }: { taskWaits: TaskWaits; clock: Clock },
   address: AgentAddress,
-  { onWait, wait_for_worker_ms }: WaitWish,
+  { onWait, wait_for_worker_ms }: TaskWaitOptions,
   { tellHandle, cancel, over }: TaskWatch,
 ): void {
   let patience: { cancel(): void } | undefined;

@@ -123,10 +123,10 @@ export async function taskAll(
   const wanted = mergeTaskOptions({}, options, "taskAll");
   const answersTask = wanted.onQuestion !== undefined;
   const read = Array.isArray(inputs) ? inputs.map((input) => withJsonSchema(input, "taskAll")) : [];
-  const wishes = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
-  const planned = readInput(Tasks, wishes, "taskAll").map((input) => {
-    const wish = typeof input === "string" ? { prompt: input } : input;
-    return checkSpawn("task", wish, context, { answersTask });
+  const tasks = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
+  const planned = readInput(Tasks, tasks, "taskAll").map((task) => {
+    const input = typeof task === "string" ? { prompt: task } : task;
+    return checkSpawn("task", input, context, { answersTask });
   });
   // Read first, so that the profile refuses a task before any task has begun.
   const registered = await registeredProfile(context);

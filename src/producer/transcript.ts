@@ -89,7 +89,7 @@ export async function resume(
   text: string,
   options: { request_key?: string } = {},
 ): Promise<ResumeReceipt> {
-  const wish = readInput(ResumeInput, { text, ...options }, "resume");
+  const input = readInput(ResumeInput, { text, ...options }, "resume");
   return withAgent(context, agentId, async (call, agent) => {
     const record = await call.read(() => call.client.store.record(agent.address));
     if (!record) throw unknownTranscript(agent.agentId);
@@ -99,14 +99,14 @@ export async function resume(
         `Sub-agent "${agent.agentId}" has not ended: send it a message instead.`,
       );
     // The log of an ended agent no longer changes, so its size is still the same when it is copied.
-    if (record.log_bytes + Buffer.byteLength(wish.text) >= LOG_MAX_BYTES)
+    if (record.log_bytes + Buffer.byteLength(input.text) >= LOG_MAX_BYTES)
       throw logFull(agent.agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");
     const { profile } = context;
-    const { request_key: requestKey } = wish;
+    const { request_key: requestKey } = input;
     const { receipt } = await spawnAgent(call, {
-      repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(record, wish) },
+      repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(record, input) },
       withProfile: (registered) =>
-        prepareResumed(record, wish, { ...context, profile: profile.withProfile(registered) }),
+        prepareResumed(record, input, { ...context, profile: profile.withProfile(registered) }),
     });
     return { ...receipt, resumes: agent.agentId, run: record.run + 1 };
   });

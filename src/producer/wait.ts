@@ -29,7 +29,7 @@ interface Wait {
 export const MAX_WAIT_MS = 2 ** 31 - 1;
 /** Time after which a wait times out, ms. */
 export const TimeoutMs = z.number().min(0).max(MAX_WAIT_MS).optional();
-const Wish = z.object({
+const WaitInput = z.object({
   agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
   timeout_ms: TimeoutMs,
 });
@@ -75,10 +75,11 @@ async function take(
 async function waitFor<T>(
   context: ParentContext,
   agentIds: unknown,
-  { signal, timeout_ms: wished }: WaitOptions,
+  { signal, ...options }: WaitOptions,
   work: (client: ClientResources, waits: readonly Wait[]) => Promise<T>,
 ): Promise<T> {
-  const { agent_ids, timeout_ms } = readInput(Wish, { agent_ids: agentIds, timeout_ms: wished }, "wait");
+  const given = { agent_ids: agentIds, timeout_ms: options.timeout_ms };
+  const { agent_ids, timeout_ms } = readInput(WaitInput, given, "wait");
   signal?.throwIfAborted();
   const client = await context.open();
   const found = await withCall(context, (call) =>

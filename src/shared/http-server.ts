@@ -137,8 +137,8 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
   };
 }
 
-/** Limits a server's connections, and the time that one waits for its client to read. */
-function boundConnections(server: Server, most: number, patienceMs: number): void {
+/** Limits a server's connections, and the time that one may be silent. */
+function boundConnections(server: Server, most: number, silenceMs: number): void {
   // Each connection with the request being answered. The connection whose client was active last is at the end.
   const requests = new Map<Socket, IncomingMessage | undefined>();
   const heardOf = (socket: Socket, request: IncomingMessage | undefined) => {
@@ -163,7 +163,7 @@ function boundConnections(server: Server, most: number, patienceMs: number): voi
     });
   });
   // A connection is also silent while its answer is being made: that time has no limit here.
-  server.setTimeout(patienceMs, (socket) => {
+  server.setTimeout(silenceMs, (socket) => {
     if (socket.writableLength > 0 || requests.get(socket) === undefined) socket.destroy();
   });
 }

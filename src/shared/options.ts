@@ -23,10 +23,10 @@ export function optionProblems<Options extends object>(
   { maker, required = new Set() }: OptionRules,
 ): string[] {
   const given: Partial<Record<string, unknown>> = Object.fromEntries(Object.entries(options ?? {}));
-  const strangers = Object.keys(given).filter((name) => !Object.hasOwn(forms, name));
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(forms, name));
   const known = Object.entries<OptionForms<Options>[keyof Options]>(forms);
   return [
-    ...strangers.map((name) => `${name} is no option of ${maker}`),
+    ...unknown.map((name) => `${name} is no option of ${maker}`),
     ...known.flatMap(([name, [fits, form]]) => {
       const isLeftOut = given[name] === undefined && !required.has(name);
       return isLeftOut || fits(given[name]) ? [] : [`${name} must be ${form}`];

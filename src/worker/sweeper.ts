@@ -21,24 +21,24 @@ import {
   type Due,
   HIDDEN_MS,
   type NextCheck,
-  pauseAfter,
+  nextCheckDelayMs,
 } from "../shared/redis/deadlines.ts";
 import type { VerbInput } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
 
 /**
- * Average time between ticks, ms. Each pause is up to a quarter longer or shorter, so that neither version is always first
+ * Average time between ticks, ms. Each is up to a quarter longer or shorter, so that neither version is always first
  * during an upgrade.
  */
 const TICK_MS = 1_000;
 /** Agents on one page of a tick. Their checks keep Redis busy for a millisecond or two; other commands wait that long. */
 const BATCH = 50;
 /**
- * Longest pause after a full page. A tick pauses as long as the page took, because Redis also serves others. The bound lets
+ * Longest delay after a full page. A tick waits as long as the page took, because Redis also serves others. The bound lets
  * a busy worker still make some 800 checks a second.
  */
-const LONGEST_PAUSE_MS = 10;
+const LONGEST_PAGE_DELAY_MS = 10;
 
 /** Dependencies of a sweeper. */
 export interface SweeperContext {
@@ -79,8 +79,8 @@ export function createSweeper(context: SweeperContext): Sweeper {
       await deadlines.move(await checkPage(context, due));
       checked += due.length;
       if (due.length < BATCH) return checked;
-      const pauseMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_PAUSE_MS);
-      if (pauseMs > 0) await clock.sleep(pauseMs, stopping?.signal);
+      const delayMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_PAGE_DELAY_MS);
+      if (delayMs > 0) await clock.sleep(delayMs, stopping?.signal);
       if (stopping?.signal.aborted) return checked;
     }
   };
@@ -161,7 +161,7 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
       return settle(context, due, address, TOOLS_MISSING_END);
     case "parent_gone":
       return settle(context, due, address, PARENT_GONE_END);
-    case "unwatched":
+    case "must_finish":
       await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
       return undefined;
     case "answer_due":
@@ -182,7 +182,7 @@ async function checkJob(
 ): Promise<NextCheck | undefined> {
   if (!(await context.wakes.isAlive({ uid: address.uid, wake: found.wake })))
     return requeue(context, address, found);
-  return { due, at: due.nowMs + pauseAfter(found.waited_ms, context.store.timing) };
+  return { due, at: due.nowMs + nextCheckDelayMs(found.waited_ms, context.store.timing) };
 }
 
 /** Checks whether a live worker has all the tools a run needs, and only has not taken its wake yet. */
@@ -206,7 +206,7 @@ async function checkParent(context: SweeperContext, due: Due, parent: ParentAddr
 async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
   const found = await context.store.overdue(address);
   if (found.status === "parent_gone") await context.store.settle(address, PARENT_GONE_END);
-  else if (found.status === "unwatched")
+  else if (found.status === "must_finish")
     await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
 }
 

@@ -203,7 +203,7 @@ test("a record of a live agent without its set of deadlines is watched again onc
   const agent = await installation.spawn();
   await mistype(installation, [keys.deadlines]);
   const found = await doctor.findings();
-  expect(Object.keys(found).sort()).toEqual(["unwatched", "wrong_types"]);
+  expect(Object.keys(found).sort()).toEqual(["deadline_missing", "wrong_types"]);
   await doctor.fix();
   expect(await redis.zscore(keys.deadlines, deadlineMember(agent))).not.toBeNull();
 });
@@ -234,12 +234,12 @@ test("values that no version writes into the keys that all share are told, or pa
   const found = await doctor.findings();
   expect(Object.keys(found).sort()).toEqual([
     "budgets",
+    "deadline_missing",
     "provider_closed",
     "refused_entries",
     "stray_members",
-    "unwatched",
   ]);
-  expect(found.unwatched?.names).toEqual([nameOf(agent)]);
+  expect(found.deadline_missing?.names).toEqual([nameOf(agent)]);
   expect(found.stray_members?.names).toEqual(["no agent at all"]);
   expect(found.budgets?.names).toEqual([`agent ${nameOf(poor)} (unreadable)`]);
   const last = "until +275760-09-13T00:00:00.000Z";
@@ -250,8 +250,11 @@ test("values that no version writes into the keys that all share are told, or pa
   ]);
 
   await doctor.fix();
-  const { unwatched, stray_members } = await doctor.findings();
-  expect({ unwatched, stray_members }).toEqual({ unwatched: undefined, stray_members: undefined });
+  const { deadline_missing, stray_members } = await doctor.findings();
+  expect({ deadline_missing, stray_members }).toEqual({
+    deadline_missing: undefined,
+    stray_members: undefined,
+  });
 });
 
 test("a workspace whose agent a registry of another type may still name is not called over", async () => {

@@ -123,9 +123,9 @@ test("agents that the deadline set has lost, or has far too late, are named and 
   ];
   await redis.zrem(keys.deadlines, deadlineMember(lost));
   await redis.zadd(keys.deadlines, Date.now() + DAY_MS, deadlineMember(late));
-  const { unwatched, ...others } = await doctor.findings();
-  expect(unwatched).toMatchObject({ severity: "error", count: 2 });
-  expect([...(unwatched?.names ?? [])].sort()).toEqual([nameOf(lost), nameOf(late)].sort());
+  const { deadline_missing, ...others } = await doctor.findings();
+  expect(deadline_missing).toMatchObject({ severity: "error", count: 2 });
+  expect([...(deadline_missing?.names ?? [])].sort()).toEqual([nameOf(lost), nameOf(late)].sort());
   expect(others).toEqual({});
 
   await doctor.fix();

@@ -612,7 +612,7 @@ export default [
     id: "intake-waits-without-bound",
     promise: "A tenant has so many jobs that wait in one process, and no more.",
     file: "src/service/intake/jobs.ts",
-    find: "if (isAwaited) waits.requireRoom(wish.tenant);",
+    find: "if (isAwaited) waits.requireRoom(request.tenant);",
     replace: "",
     tests: BACKLOG,
     title: "as many places as it may have",

@@ -931,7 +931,7 @@ export default [
     "mcp-retry-as-often",
     "A stream that ends again and again is asked for ever more rarely.",
     "worker/tools/mcp/transport.ts",
-    "pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);",
+    "backoffMs = Math.min(backoffMs * 2, LONGEST_BACKOFF_MS);",
     "",
     MCP_SERVER,
   ),

@@ -833,9 +833,9 @@ export default [
     id: "new-replies-ack-swallowed",
     promise: "An ack of new replies that took nothing says so.",
     file: "src/producer/read-replies.ts",
-    find: "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));",
+    find: "return withAck(entries, () => Promise.all(held.map((entry) => entry.ack())));",
     replace:
-      "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack().catch(() => false))));",
+      "return withAck(entries, () => Promise.all(held.map((entry) => entry.ack().catch(() => false))));",
     tests: ["test/integration/producer/redis-away.test.ts"],
     title: "took nothing",
   },

@@ -117,7 +117,7 @@ const CHECKS = {
     ${LET_SWEEP}`(suspects, "check", "#agent ended"),
   overdue_idle: warn("agents")`#agent should have ended: the idle time is over
     ${LET_SWEEP}`(suspects, "check", "#agent ended"),
-  unwatched: error("agents")`the deadline set lacks #agent: no sweeper would check (it|them) in time
+  deadline_missing: error("agents")`the deadline set lacks #agent: no sweeper would check (it|them) in time
     ${FIX} puts them there`(suspects, "check", "#agent put into the deadline set"),
   leaked_slots: error("agents")`#slot of a parent's quota (is|are) taken by agents that ended or are gone
     ${FIX} frees them`(suspects, "repair", "#slot freed"),
@@ -144,7 +144,7 @@ const CHECKS = {
   ),
   stray_members: warn("agents")`#(entry|entries) of the deadline set (names|name) no live agent
     ${LET_SWEEP}`(
-    (facts, check) => [...suspects(facts, check), ...facts.strangers],
+    (facts, check) => [...suspects(facts, check), ...facts.strayMembers],
     "check",
     "#(entry|entries) taken out of the deadline set",
   ),
@@ -319,8 +319,8 @@ const SUMMARIES = {
     const waiting = wakes.waiting + wakes.delayed;
     if (workers.length === 0) return `none live · ${formatPlural(waiting, "wake")} waiting`;
     const hosts = formatPlural(new Set(workers.map(({ worker }) => worker.host)).size, "host");
-    const places = workers.reduce((sum, { worker }) => sum + worker.concurrency, 0);
-    const taken = `${formatCount(wakes.active)} of ${formatPlural(places, "slot")} taken`;
+    const slots = workers.reduce((sum, { worker }) => sum + worker.concurrency, 0);
+    const taken = `${formatCount(wakes.active)} of ${formatPlural(slots, "slot")} taken`;
     const isOffered = bash === undefined || workers.some(({ worker }) => worker.tools.includes("bash"));
     const commands = isOffered ? "" : ` · ${bash.replace(/\.$/, "")}`;
     return `${formatCount(workers.length)} live on ${hosts} · ${taken} · ${formatCount(wakes.waiting)} waiting${commands}`;

@@ -62,22 +62,22 @@ export interface Installation extends shared.Installation {
 
 type Examined = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
-/** Opens the installation at `place`; `disposables` closes it. Rejects with the connection's own error. */
+/** Opens the installation at `target`; `disposables` closes it. Rejects with the connection's own error. */
 export async function openToExamine(
   redisUrl: string,
-  place: Examined,
+  target: Examined,
   disposables: Disposables,
 ): Promise<Installation> {
   const redis = openRedis(redisUrl, "producer");
   disposables.add(() => closeRedis(redis));
   // `once` rejects with the connection's first error.
   if (redis.status !== "ready") await once(redis, "ready");
-  const opened = shared.openInstallation(redis, place);
+  const opened = shared.openInstallation(redis, target);
   const { keys, wakes, timing } = opened;
   disposables.add(() => wakes.stop());
   const queue = await openWakeQueueForReading(redis, keys);
   disposables.add(() => queue.close());
-  return { ...place, ...opened, queue, inspection: createAgentInspection(redis, keys, wakes, timing) };
+  return { ...target, ...opened, queue, inspection: createAgentInspection(redis, keys, wakes, timing) };
 }
 
 /** Options of an examination; tests use shorter times. */
@@ -90,9 +90,9 @@ export interface ExamineOptions extends Pick<Facts, "host" | "isProduction" | "b
 }
 
 const SECOND_CHECK_MS = 1_500;
-/** Number and interval (ms) of the checks of a wake beside free slots; a healthy worker takes it at once. */
+/** Number and interval (ms) of the reads of a wake beside free slots; a healthy worker takes it at once. */
 const WAKE_READS = 6;
-const WAKE_LOOK_MS = 500;
+const WAKE_READ_MS = 500;
 /** After this many crashes in a row without progress a run is alone in its worker. */
 const CRASHES_BEFORE_ISOLATION = 2;
 /** Number of refused intake entries that the report names. */
@@ -112,10 +112,10 @@ export async function examine(installation: Installation, options: ExamineOption
   const survey = await surveyKeys(redis, keys, prefix, bounds);
   const { snapshots: agents, unreadable } = await inspection.inspect(survey.agents, graceMs);
   const [suspects, wakes] = await Promise.all([
-    lookAgain(installation, agents, options),
+    confirmTroubles(installation, agents, options),
     readWakesRepeatedly(installation, workersWithOneRun(agents)),
   ]);
-  const overdue = survey.strangers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
+  const overdue = survey.strayMembers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
   return {
     nowMs,
     hostNowMs,
@@ -125,7 +125,7 @@ export async function examine(installation: Installation, options: ExamineOption
     suspects,
     unreadable,
     mistyped: survey.mistyped,
-    strangers: overdue.map(({ member }) => member),
+    strayMembers: overdue.map(({ member }) => member),
     channels: survey.channels.length,
     oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
     refusedEntries: await readRefusedEntries(redis, keys, MOST_REFUSED),
@@ -140,7 +140,7 @@ export async function examine(installation: Installation, options: ExamineOption
 }
 
 /** Returns the agents that have the same trouble after `secondCheckMs`. */
-async function lookAgain(
+async function confirmTroubles(
   { clock, inspection }: Installation,
   snapshots: readonly AgentSnapshot[],
   { graceMs = OVERDUE_GRACE_MS, secondCheckMs = SECOND_CHECK_MS }: ExamineOptions,
@@ -169,15 +169,15 @@ async function readWakesRepeatedly(
   { redis, keys, queue, clock }: Installation,
   closed: ReadonlySet<string>,
 ): Promise<Pick<Facts, "workers" | "wakes" | "areWakesStuck">> {
-  const look = async () => {
+  const read = async () => {
     const [workers, wakes] = await Promise.all([readWorkers(redis, keys), readWakes(queue)]);
     return { workers, wakes };
   };
-  let seen = await look();
+  let seen = await read();
   const { next } = seen.wakes;
-  for (let looks = 1; seemStuck(seen, closed, next) && looks < WAKE_READS; looks += 1) {
-    await clock.sleep(WAKE_LOOK_MS);
-    seen = await look();
+  for (let reads = 1; seemStuck(seen, closed, next) && reads < WAKE_READS; reads += 1) {
+    await clock.sleep(WAKE_READ_MS);
+    seen = await read();
   }
   return { ...seen, areWakesStuck: seemStuck(seen, closed, next) };
 }
@@ -189,9 +189,9 @@ function seemStuck(
   next: string | undefined,
 ): boolean {
   const open = workers.filter(({ worker }) => !closed.has(worker.id));
-  const places = open.reduce((sum, { worker }) => sum + worker.concurrency, 0);
+  const slots = open.reduce((sum, { worker }) => sum + worker.concurrency, 0);
   const isWaiting = wakes.waiting > 0 && !wakes.isPaused && next !== undefined && wakes.next === next;
-  return isWaiting && wakes.active < places;
+  return isWaiting && wakes.active < slots;
 }
 
 /** Reads the budgets of the first live agents, each once, with its most used cap. */

@@ -44,7 +44,7 @@ export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   suspects: readonly TroubledAgent[];
   unreadable: readonly UnreadableAgent[];
   /** Members of the deadline set that name no agent and are overdue. */
-  strangers: readonly string[];
+  strayMembers: readonly string[];
   /** Number of parents with a reply channel; then the parents with old replies. */
   channels: number;
   oldReplies: readonly OldReplies[];
@@ -114,7 +114,7 @@ export type AgentTrouble =
   | "overdue_age"
   | "overdue_idle"
   | "unswept"
-  | "unwatched"
+  | "deadline_missing"
   | "uncounted"
   | "unnamed"
   | "leaked_slots"
@@ -140,7 +140,7 @@ export function troublesOf(snapshot: AgentSnapshot, graceMs: number): AgentTroub
   const { nextCheckMs, lifeMs, nowMs, record } = snapshot;
   const found = overdueTroubles(snapshot, record, graceMs);
   if (nextCheckMs === undefined || nextCheckMs > Math.max(nowMs, deadlineOf(record, lifeMs, nowMs)) + LATE_MS)
-    found.push("unwatched");
+    found.push("deadline_missing");
   if (record.breaks >= BREAKS) found.push("breaking_off");
   if (!snapshot.isCounted) found.push("uncounted");
   if (!record.isNamed) found.push("unnamed");

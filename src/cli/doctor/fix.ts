@@ -19,15 +19,15 @@ import { agentStateOf, deleteWorkspace, isUntouchedSince, OLD_WORKSPACE_MS } fro
 
 const BATCH = 100;
 
-/** Repairs the findings; `look` examines again, because a key moved aside uncovers troubles of its agents. */
+/** Repairs the findings; examines again if a key was moved aside, because that uncovers troubles of its agents. */
 export async function repair(
   installation: Installation,
   found: Facts,
-  look: () => Promise<Facts>,
+  examineAgain: () => Promise<Facts>,
 ): Promise<void> {
   const { deadlines, inspection } = installation;
   await inBatches(found.mistyped, BATCH, (mismatch) => moveAside(installation, mismatch));
-  const facts = found.mistyped.length > 0 ? await look() : found;
+  const facts = found.mistyped.length > 0 ? await examineAgain() : found;
   const suspects = (by: Repair): AgentAddress[] =>
     facts.suspects
       .filter(({ troubles }) => troubles.some((trouble) => repairOf(trouble)?.by === by))
@@ -35,7 +35,7 @@ export async function repair(
   await inBatches(suspects("repair"), BATCH, (address) => inspection.repair(address));
   const overdue = suspects("check");
   await inBatches(overdue, BATCH, (address) => deadlines.hint(address, 0));
-  if (overdue.length > 0 || facts.strangers.length > 0) await createSweeper(installation).tick();
+  if (overdue.length > 0 || facts.strayMembers.length > 0) await createSweeper(installation).tick();
   await deleteOld(installation, facts);
 }
 

@@ -52,11 +52,11 @@ export async function readWorkspaces(
   agents: readonly AgentSnapshot[],
 ): Promise<WorkspaceFacts> {
   const { workspaceRoot: root, clock } = context;
-  const places = await placesIn(root);
-  if (!places) return { root, isThere: false, directories: [], missing: [], isCut: false };
+  const listed = await findDirectories(root);
+  if (!listed) return { root, isThere: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
-  const look = async (place: FoundDirectory): Promise<WorkspaceSnapshot> => {
-    const found = { ...place, uid: await stampIn(join(root, place.path)) };
+  const readWorkspace = async (directory: FoundDirectory): Promise<WorkspaceSnapshot> => {
+    const found = { ...directory, uid: await stampIn(join(root, directory.path)) };
     const seen = known.get(found.uid ?? "");
     const agentState = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
     const isOver = agentState !== "live" && found.uid !== undefined;
@@ -64,13 +64,13 @@ export async function readWorkspaces(
     const isDeletable = isOver && (await isUntouchedSince(join(root, found.path), sinceMs));
     return { ...found, agentState, isDeletable };
   };
-  const first = await inBatches(places.slice(0, MOST_DIRECTORIES), BATCH, look);
+  const first = await inBatches(listed.slice(0, MOST_DIRECTORIES), BATCH, readWorkspace);
   if (first.some(({ uid }) => uid === undefined)) await clock.sleep(STAMP_MS);
   const directories = await inBatches(first, BATCH, async (snapshot) =>
-    snapshot.uid === undefined ? look(snapshot) : snapshot,
+    snapshot.uid === undefined ? readWorkspace(snapshot) : snapshot,
   );
   const missing = await findMissing(context, agents);
-  return { root, isThere: true, directories, missing, isCut: places.length > MOST_DIRECTORIES };
+  return { root, isThere: true, directories, missing, isCut: listed.length > MOST_DIRECTORIES };
 }
 
 /** Returns the state of the agent that a stamp names, read from Redis now, so that a deletion can rely on it. */
@@ -105,17 +105,17 @@ async function findMissing(
 }
 
 /** Returns the workspaces below `root`; undefined if it is no directory. */
-export async function placesIn(root: string): Promise<FoundDirectory[] | undefined> {
+export async function findDirectories(root: string): Promise<FoundDirectory[] | undefined> {
   if (!(await stat(root).catch(() => undefined))?.isDirectory()) return undefined;
-  const places: FoundDirectory[] = [];
+  const found: FoundDirectory[] = [];
   for (const tenant of await directoriesIn(root, TenantId)) {
     for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {
       const owner = { tenant, parentId };
       for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), AgentId))
-        places.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)) });
+        found.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)) });
     }
   }
-  return places;
+  return found;
 }
 
 /** Returns the uid in the stamp of an agent's directory; undefined if there is no readable stamp. */

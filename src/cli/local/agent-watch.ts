@@ -47,28 +47,28 @@ export async function watchAgents(
   const known = new Map<string, AgentView | undefined>();
   const over = new Set<string>();
   const ending = new AbortController();
-  let nudge = new AbortController();
+  let pollNow = new AbortController();
   const end = () => {
     ending.abort();
-    nudge.abort();
+    pollNow.abort();
   };
-  const hear = async () => {
+  const followEvents = async () => {
     for await (const event of parent.events({ signal: ending.signal })) {
       if (over.has(event.agent_id)) continue;
       if (!known.has(event.agent_id)) known.set(event.agent_id, undefined);
       listener.event(event);
-      if (!known.get(event.agent_id) || event.type === "ended") nudge.abort();
+      if (!known.get(event.agent_id) || event.type === "ended") pollNow.abort();
     }
   };
-  const hearing = hear();
+  const following = followEvents();
   const forget = onAbort(signal, end);
   let isAway = false;
   let liveAtMs = clock.monotonicMs();
   try {
     while (!ending.signal.aborted) {
-      nudge = new AbortController();
+      pollNow = new AbortController();
       try {
-        await look(parent, known, over, listener);
+        await poll(parent, known, over, listener);
         isAway = false;
         if (known.size > 0) liveAtMs = clock.monotonicMs();
         else if (clock.monotonicMs() - liveAtMs >= quietMs) end();
@@ -77,16 +77,16 @@ export async function watchAgents(
         if (!isAway) listener.away(messageOf(error));
         isAway = true;
       }
-      if (!ending.signal.aborted) await clock.sleep(POLL_EVERY_MS, nudge.signal);
+      if (!ending.signal.aborted) await clock.sleep(POLL_EVERY_MS, pollNow.signal);
     }
-    await hearing;
+    await following;
   } finally {
     forget();
     ending.abort();
   }
 }
 
-async function look(
+async function poll(
   parent: Pick<Parent, "list" | "get">,
   known: Map<string, AgentView | undefined>,
   over: Set<string>,

@@ -18,7 +18,7 @@ export interface OpenedApi {
 }
 
 /** Options of an API; `callsBack`: the Agent Protocol notifies its callers when their runs end. */
-interface ApiWish extends Omit<ApiOptions, "client" | "mounts" | "tenant" | "clock" | "logger"> {
+interface OpenApiOptions extends Omit<ApiOptions, "client" | "mounts" | "tenant" | "clock" | "logger"> {
   callsBack?: boolean;
 }
 
@@ -26,7 +26,7 @@ interface ApiWish extends Omit<ApiOptions, "client" | "mounts" | "tenant" | "clo
 export async function openApi(
   { config, clock, logger }: CommandContext,
   client: Client,
-  { callsBack = false, ...options }: ApiWish,
+  { callsBack = false, ...options }: OpenApiOptions,
   disposables: Disposables,
 ): Promise<OpenedApi> {
   const mounts = [mcpMount(), agentProtocol({ callsBack })];

@@ -55,7 +55,7 @@ export function defaultModel(config: Config, workers: readonly WorkerAnnouncemen
 }
 
 /** Poll interval of {@link lookupModel}, ms. */
-const LOOKED_UP_MS = 2_000;
+const WORKERS_POLL_MS = 2_000;
 
 /**
  * {@link defaultModel} for a long-running process. If no model is configured, it polls the live workers every two seconds, over
@@ -72,20 +72,20 @@ export function lookupModel(
   const { signal } = ending;
   disposables.add(() => ending.abort());
   let known = defaultModel(config, workers);
-  const look = async () => {
+  const pollWorkers = async () => {
     while (!signal.aborted) {
       await withInstallation(redisUrl, config.prefix, clock, async (ask) => {
         while (!signal.aborted) {
-          await clock.sleep(LOOKED_UP_MS, signal);
+          await clock.sleep(WORKERS_POLL_MS, signal);
           const found = defaultModel(config, await ask(({ workers }) => workers.list()));
           // While a worker with a real model restarts, an offline worker beside it does not replace its model.
           if (found !== OFFLINE_MODEL || known === undefined) known = found ?? known;
         }
       }).catch(() => {});
       // Redis is unreachable: try again later. A spawn meanwhile reports the error.
-      await clock.sleep(LOOKED_UP_MS, signal).catch(() => {});
+      await clock.sleep(WORKERS_POLL_MS, signal).catch(() => {});
     }
   };
-  if (!config.provider && !config.isModelSet) void look();
+  if (!config.provider && !config.isModelSet) void pollWorkers();
   return () => known;
 }

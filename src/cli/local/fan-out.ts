@@ -88,7 +88,7 @@ const BOOKED_WITHIN_MS = 1_000;
 
 /**
  * Runs all prompts and resolves to the exit code: 0 if all succeeded, 130 if interrupted, else that of the first error,
- * or 1. Throws `service.lost` if it is set.
+ * or 1. Throws `service.failure` if it is set.
  */
 export async function runPrompts(
   context: CommandContext,
@@ -129,13 +129,13 @@ export async function runPrompts(
     forget();
     timer?.cancel();
     await hide();
-    if (context.signal.aborted && !service.lost) asking.areGone = await noneIsLive(asking);
+    if (context.signal.aborted && !service.failure) asking.areGone = await noneIsLive(asking);
     if (asking.areGone && asking.destroyed > 0) await untilBooked(asking);
     await sayTotals(asking, questions.length, startedAtMs);
     await parent.stop();
   }
   const elapsedMs = clock.monotonicMs() - startedAtMs;
-  if (json && !service.lost) output.result(toJsonLine(documentOf(asking, questions, elapsedMs)));
+  if (json && !service.failure) output.result(toJsonLine(documentOf(asking, questions, elapsedMs)));
   return outcomeOf(asking, questions.length);
 }
 
@@ -199,7 +199,7 @@ async function sayTotals(
   startedAtMs: number,
 ): Promise<void> {
   const { clock, output, signal } = context;
-  const isWhole = signal.aborted && isOwnParent && !service.lost;
+  const isWhole = signal.aborted && isOwnParent && !service.failure;
   const spent = isWhole ? await parent.usage().catch(() => undefined) : undefined;
   const elapsedMs = clock.monotonicMs() - startedAtMs;
   const view = { asked, elapsedMs, columns: output.size.columns, style: output.style };
@@ -328,7 +328,7 @@ function outcomeOf(
   { context, service, parent, replies, errors, destroyed, areGone }: FanOut,
   asked: number,
 ): number {
-  if (service.lost) throw service.lost;
+  if (service.failure) throw service.failure;
   if (context.signal.aborted) {
     const early = replies.filter(({ stop_reason }) => stop_reason === "finished_by_parent").length;
     const finished = early > 0 ? `${formatPlural(early, "sub-agent")} finished early, ` : "";

@@ -7,7 +7,7 @@ import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { NO_CLUSTER, problemOf } from "../../shared/redis/connection/cluster.ts";
+import { connectionProblem, NO_CLUSTER } from "../../shared/redis/connection/cluster.ts";
 import {
   closeRedis,
   onConnection,
@@ -83,27 +83,27 @@ const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "Ra
 
 /** Returns the error for an unusable Redis or unreadable data in it; its sentence has the reason and what to do. */
 export function redisError(redisUrl: string, reason: unknown): SubagentError {
-  const place = withoutPassword(redisUrl);
+  const url = withoutPassword(redisUrl);
   if (reason instanceof Error && UNREADABLE.has(reason.name)) {
-    const sentence = `Data in Redis at ${place} cannot be read (${clip(messageOf(reason), SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
+    const sentence = `Data in Redis at ${url} cannot be read (${clip(messageOf(reason), SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
     return new SubagentError("protocol_violation", sentence, {}, reason);
   }
   const why = reasonOf(reason);
-  return new SubagentError("redis_unavailable", sentenceAbout(place, why), {}, reason);
+  return new SubagentError("redis_unavailable", sentenceAbout(url, why), {}, reason);
 }
 
 /** Messages of Node about a certificate that it does not accept. */
 const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:get|verify)|altnames/;
 
-function sentenceAbout(place: string, why: string): string {
-  if (isOutOfMemory(why)) return `Redis at ${place} has no memory left (${why}): ${MAKE_ROOM}.`;
+function sentenceAbout(url: string, why: string): string {
+  if (isOutOfMemory(why)) return `Redis at ${url} has no memory left (${why}): ${MAKE_ROOM}.`;
   if (why.startsWith("NOPERM "))
-    return `Redis at ${place} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
+    return `Redis at ${url} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
   if (UNTRUSTED.test(why))
-    return `Redis at ${place} cannot be trusted (${why}): correct its certificate, or name the CA that signed it in REDIS_URL, as ?ca=/path/ca.pem.`;
+    return `Redis at ${url} cannot be trusted (${why}): correct its certificate, or name the CA that signed it in REDIS_URL, as ?ca=/path/ca.pem.`;
   return ANSWERED.test(why)
-    ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
-    : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
+    ? `Redis at ${url} cannot be used (${why}): correct REDIS_URL, or fix that server.`
+    : `No Redis at ${url} (${why}): start it, or correct REDIS_URL.`;
 }
 
 /** Returns REDIS_URL for a command that starts no Redis. Without it, throws `invalid_config`; `purpose` is in the sentence. */
@@ -251,5 +251,5 @@ const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? (problemOf(error).replace(/\.$/, "") || code);
+  return REASONS[code] ?? (connectionProblem(error).replace(/\.$/, "") || code);
 }

@@ -4,7 +4,7 @@
  * Owns all that it starts, in that order, and stops them in the opposite order.
  *
  * 1. All parts start or none: a failure closes those that are open.
- * 2. `signal` aborts with the command's signal, or when the private Redis is lost; then `lost` has the error.
+ * 2. `signal` aborts with the command's signal, or when the private Redis has ended; then `failure` has the error.
  */
 
 import { setMaxListeners } from "node:events";
@@ -32,8 +32,8 @@ import { refuseOffline } from "./offline.ts";
 import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource } from "./redis.ts";
 
-/** Time limit for the stop of a service whose Redis is lost. */
-const LOST_STOP_MS = 1_000;
+/** Time limit for the stop of a service without its Redis. */
+const STOP_WITHOUT_REDIS_MS = 1_000;
 
 /** A running service. */
 export interface LocalService {
@@ -48,7 +48,7 @@ export interface LocalService {
   /** The live workers of other processes that do the work; empty: a worker was started here. */
   readonly workers: readonly WorkerAnnouncement[];
   /** The error if the service cannot go on. */
-  readonly lost: SubagentError | undefined;
+  readonly failure: SubagentError | undefined;
   /** Releases the runs of the worker started here; resolves when the usage of its runs is booked. Idempotent. */
   release(): Promise<void>;
   /** Releases the runs and stops all parts; resolves when all have stopped. Idempotent. */
@@ -119,13 +119,15 @@ export async function startLocalService(
       model,
       workers,
       signal: health.signal,
-      get lost() {
-        return health.lost;
+      get failure() {
+        return health.failure;
       },
       release: async () => own?.worker.stop(),
       // Without Redis nothing can be released: parts that do not stop in time end with the process.
       stop: () =>
-        health.lost ? Promise.race([disposables.close(), clock.sleep(LOST_STOP_MS)]) : disposables.close(),
+        health.failure
+          ? Promise.race([disposables.close(), clock.sleep(STOP_WITHOUT_REDIS_MS)])
+          : disposables.close(),
     };
   } catch (error) {
     await disposables.close();
@@ -148,7 +150,7 @@ function watchHealth(parent: AbortSignal, disposables: Disposables) {
   disposables.add(onAbort(parent, () => stopping.abort()));
   const health = {
     signal: stopping.signal,
-    lost: undefined as SubagentError | undefined,
+    failure: undefined as SubagentError | undefined,
     watch(gone: Promise<void>) {
       let isClosing = false;
       disposables.add(() => {
@@ -157,7 +159,7 @@ function watchHealth(parent: AbortSignal, disposables: Disposables) {
       void gone.then(() => {
         if (isClosing) return;
         const sentence = "The private Redis stopped unexpectedly: start the command again.";
-        health.lost = new SubagentError("redis_unavailable", sentence);
+        health.failure = new SubagentError("redis_unavailable", sentence);
         stopping.abort();
       });
     },

@@ -94,11 +94,11 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
   try {
     const installation = await openToExamine(redisUrl, { prefix, workspaceRoot, clock, logger }, disposables);
     const bash = await whyNoBash(context);
-    const look = () => examine(installation, { host: hostname(), isProduction, bash });
-    const before = await look();
+    const examineNow = () => examine(installation, { host: hostname(), isProduction, bash });
+    const before = await examineNow();
     if (!fix) return { facts: before };
-    await repair(installation, before, look);
-    const facts = await look();
+    await repair(installation, before, examineNow);
+    const facts = await examineNow();
     return { facts, repaired: repairedOf(diagnose(before).findings, diagnose(facts).findings) };
   } catch (error) {
     throw error instanceof SubagentError ? error : redisError(redisUrl, error);

@@ -65,7 +65,7 @@ async function spawn(context: CommandContext, name: string, flags: SpawnFlags): 
   const { description, agent, model, effort, taskBudget, tools, keepAlive } = flags;
   const { requestKey = newRequestKey() } = flags;
   const outputSchema = await readOutputSchema(flags.schema, context);
-  const wish = {
+  const input = {
     name,
     request_key: requestKey,
     ...(description !== undefined && { description }),
@@ -83,7 +83,7 @@ async function spawn(context: CommandContext, name: string, flags: SpawnFlags): 
     // The prompt is read before the spawn, so that an invalid prompt leaves no agent behind.
     const prompt =
       flags.prompt === undefined ? undefined : await readText(flags.prompt, context, "The prompt");
-    const receipt = await parent.spawn(wish);
+    const receipt = await parent.spawn(input);
     const { agent_id, limits, unknown_tools } = receipt;
     if (unknown_tools.length > 0) {
       const names = unknown_tools.map(plainLine).join(", ");

@@ -75,7 +75,7 @@ async function stayUp(context: CommandContext, service: LocalService, api: Opene
   const { output, signal } = context;
   output.note("", ...doorsOf(api), "", ...handingOver(context, service, api), "", "Stop it with Ctrl-C.");
   await Promise.race([whenAborted(signal), whenAborted(service.signal)]);
-  if (service.lost) throw service.lost;
+  if (service.failure) throw service.failure;
   return EXIT.done;
 }
 

@@ -61,7 +61,7 @@ export const countMarkers: rule.Rule = {
   next(task) {
     const markers = markersIn(task.text);
     const pattern = `(//|/\\*|^\\s*\\*|#|--|<!--).*\\b(${markers.join("|")})\\b`;
-    return rule.lookup(task, rule.searchIn("grep", task.places, pattern), (steps) => {
+    return rule.lookup(task, rule.searchIn("grep", task.directories, pattern), (steps) => {
       const files = new Map<string, number>();
       for (const line of rule.foundLines(steps)) {
         const path = /^(.+?):\d+:/.exec(line)?.[1];
@@ -86,7 +86,7 @@ export const listFiles: rule.Rule = {
   next(task) {
     const extension = /(?:^|\s)[`"']?\*?\.([a-z][a-z0-9]{0,7})\b[`"']?\s+files\b/i.exec(task.text)?.[1];
     const pattern = extension === undefined ? "**/*" : `**/*.${extension}`;
-    return rule.lookup(task, rule.searchIn("glob", task.places, pattern), (steps) => {
+    return rule.lookup(task, rule.searchIn("glob", task.directories, pattern), (steps) => {
       const paths = rule.foundLines(steps);
       const head = `${rule.counted(paths.length, "file")}${rule.failures(steps)}:`;
       return [head, ...paths.slice(0, MAX_LISTED).map((path) => `- ${path}`)].join("\n");
@@ -101,7 +101,7 @@ function readFound(
   most: number,
   report: (files: string[], reads: rule.Task["steps"]) => string,
 ): rule.Draft {
-  return rule.lookup(task, rule.searchIn("glob", task.places, pattern), (globs) => {
+  return rule.lookup(task, rule.searchIn("glob", task.directories, pattern), (globs) => {
     const depth = (path: string) => path.split("/").length;
     const files = rule.foundLines(globs).sort((a, b) => depth(a) - depth(b));
     const reads = rule.lookup(task, files.slice(0, most).map(rule.readFile), (steps) => {

@@ -9,7 +9,7 @@ export interface Task {
   /** Tools that may be called now. */
   offered: ReadonlySet<string>;
   /** Directories to search: the open ones, else the workspace. */
-  places: readonly string[];
+  directories: readonly string[];
 }
 
 /** The next turn: tool calls, or the final text. */
@@ -38,8 +38,11 @@ export function lookup(task: Task, calls: readonly ToolCall[], done: (steps: Ste
 }
 
 /** Creates one call of `glob` or `grep` for each directory. */
-export const searchIn = (name: "glob" | "grep", places: readonly string[], pattern: string): ToolCall[] =>
-  places.map((path) => ({ name, input: { pattern, path } }));
+export const searchIn = (
+  name: "glob" | "grep",
+  directories: readonly string[],
+  pattern: string,
+): ToolCall[] => directories.map((path) => ({ name, input: { pattern, path } }));
 
 /** Creates a `read_file` call. */
 export const readFile = (path: string): ToolCall => ({ name: "read_file", input: { file_path: path } });

@@ -95,8 +95,8 @@ export const isKnown = (text: string): boolean => ruleFor(text) !== unknown;
 
 /** Returns the next turn: the tool calls that the open requests still need, together; then an answer to each request. */
 export function nextByRule({ requests, steps, offered, openDirectories }: Conversation): rule.Draft {
-  const places = openDirectories.length === 0 ? ["."] : openDirectories;
-  const drafts = requests.map((text) => ruleFor(text).next({ text, steps, offered, places }));
+  const directories = openDirectories.length === 0 ? ["."] : openDirectories;
+  const drafts = requests.map((text) => ruleFor(text).next({ text, steps, offered, directories }));
   const calls = drafts.flatMap((draft) => (typeof draft === "string" ? [] : draft));
   return calls.length > 0 ? calls : drafts.join("\n\n");
 }

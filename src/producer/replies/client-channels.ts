@@ -270,9 +270,9 @@ async function findReply(
     }
     const kept = record && keptReply(record);
     if (kept?.entry.kind === "reply" && kept.entry.run === waiter.run) {
-      const stands = async () =>
+      const firstAfter = async () =>
         (await call(({ read }) => read(() => replies.read(parent, cursorBefore(kept.id), 1))))[0]?.id;
-      if (waiter.mayTakeCopy || (await stands()) === kept.id) waiter.offer(kept);
+      if (waiter.mayTakeCopy || (await firstAfter()) === kept.id) waiter.offer(kept);
     } else {
       waiter.listen(OLDEST);
       await feed.readNew();

@@ -60,7 +60,7 @@ const RETRY_MS = 30_000;
 const ANSWER_MS = 15_000;
 const MOST_REQUESTS = 64;
 /** If a process dies during a callback, another process may repeat it after this time. */
-const TOLD_WITHIN_MS = 60_000;
+const SENT_WITHIN_MS = 60_000;
 /** Time after the run's end at which callbacks to a failing server are given up. */
 const GIVEN_UP_MS = 24 * 3_600_000;
 const MOST_SAID_CHARS = 500;
@@ -70,7 +70,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   const logger = options.logger && { logger: guardedLogger(options.logger) };
   return createStartable(() => {
     const over = new AbortController();
-    const running = tellEnds({ ...options, ...logger }, over.signal);
+    const running = sendCallbacks({ ...options, ...logger }, over.signal);
     return () => {
       over.abort();
       return running;
@@ -78,13 +78,13 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   });
 }
 
-async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<void> {
+async function sendCallbacks(options: CallbackOptions, signal: AbortSignal): Promise<void> {
   const { client, clock = systemClock, logger } = options;
   const token = newRequestKey();
   const requests = new Set<Promise<void>>();
   while (!signal.aborted) {
-    await lookThrough({ ...options, clock }, { token, requests, signal }).catch((error: unknown) =>
-      logger?.debug({ problem: messageOf(error) }, "Callbacks could not be looked at; again soon"),
+    await sendDue({ ...options, clock }, { token, requests, signal }).catch((error: unknown) =>
+      logger?.debug({ problem: messageOf(error) }, "Callbacks could not be read; trying again soon"),
     );
     await clock.sleep(CHECK_MS, signal);
   }
@@ -96,7 +96,7 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
     .catch(() => {});
 }
 
-interface Telling {
+interface SendContext {
   readonly token: string;
   /** Running callback requests. */
   readonly requests: Set<Promise<void>>;
@@ -106,7 +106,7 @@ interface Telling {
 type ClockedOptions = CallbackOptions & { clock: Clock };
 
 /** Goes once through all due notes. It postpones each note that it has read, so that the next page has other notes. */
-async function lookThrough(options: ClockedOptions, { token, requests, signal }: Telling): Promise<void> {
+async function sendDue(options: ClockedOptions, { token, requests, signal }: SendContext): Promise<void> {
   const open = await internalsOf(options.client).open();
   const callbacks = createCallbacks(open.redis, open.keys);
   const read = <T>(send: () => Promise<T>) => open.call((call) => call.read(send));
@@ -116,17 +116,17 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
     page = await read(() => callbacks.due(token, untilMs));
     const that = (status: CallbackNote["status"]) => page.filter((note) => note.status === status);
     const ended = that("ended");
-    const told = ended.splice(0, MOST_REQUESTS - requests.size);
+    const toSend = ended.splice(0, MOST_REQUESTS - requests.size);
     const postponed = [
-      ...that("at_work").map(({ agent, ageMs }) => ({ agent, inMs: pauseAt(ageMs) })),
+      ...that("at_work").map(({ agent, ageMs }) => ({ agent, inMs: checkDelayMs(ageMs) })),
       ...ended.map(({ agent }) => ({ agent, inMs: CHECK_MS })),
-      ...told.map(({ agent }) => ({ agent, inMs: TOLD_WITHIN_MS })),
+      ...toSend.map(({ agent }) => ({ agent, inMs: SENT_WITHIN_MS })),
     ];
     await read(() => callbacks.forget(that("unknown").map(({ agent }) => agent)));
     await read(() => callbacks.later(postponed));
-    for (const { agent } of told) {
+    for (const { agent } of toSend) {
       // A note whose record this version cannot read must not block the others.
-      const request = tellEnd(options, { open, callbacks }, agent, signal)
+      const request = sendCallback(options, { open, callbacks }, agent, signal)
         .catch(() => callbacks.later([{ agent, inMs: options.retryMs ?? RETRY_MS }]))
         .catch(() => {})
         .finally(() => requests.delete(request));
@@ -136,12 +136,12 @@ async function lookThrough(options: ClockedOptions, { token, requests, signal }:
 }
 
 /** Returns the interval for checking a running agent: a tenth of its age, at most 10 s. A callback is late by at most that. */
-function pauseAt(ageMs: number): number {
+function checkDelayMs(ageMs: number): number {
   return Math.min(LONGEST_CHECK_MS, Math.max(CHECK_MS, ageMs / 10));
 }
 
 /** Sends the callback of one agent, or postpones its note. */
-async function tellEnd(
+async function sendCallback(
   options: ClockedOptions,
   { open, callbacks }: { open: ClientResources; callbacks: Callbacks },
   agent: AgentAddress,

@@ -13,7 +13,7 @@ import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { type ServerSentEvent, streamEvents } from "../api/event-stream.ts";
-import { problemOf, sendProblem } from "../api/problem.ts";
+import { problemDocument, sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 
 /** Path of the mount. */
@@ -235,7 +235,7 @@ async function* eventsOf(
     } else yield { event: "error", data: { error: status, message: `The run ended as ${status}.` } };
   } catch (error) {
     if (call.signal.aborted) return;
-    const { code, detail } = problemOf(error, call.parts.logger);
+    const { code, detail } = problemDocument(error, call.parts.logger);
     yield { event: "error", data: { error: code, message: detail } };
   }
 }

@@ -14,7 +14,7 @@ import express, {
 import { SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
-import { type AllowedHosts, refusalOf, securityHeaders } from "../board/app.ts";
+import { type AllowedHosts, requestRefusal, securityHeaders } from "../board/app.ts";
 import type { Auth } from "./auth.ts";
 import { logProblems, sendProblem } from "./problem.ts";
 import { type Route, type RouteParts, routerOf } from "./route.ts";
@@ -60,7 +60,7 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   app.use(count);
   app.use(securityHeaders());
   app.use((request, response, next) => {
-    const refusal = refusalOf(request.headers, hosts);
+    const refusal = requestRefusal(request.headers, hosts);
     if (refusal === undefined) return next();
     sendProblem(response, new SubagentError("forbidden", refusal));
   });

@@ -39,7 +39,7 @@ const UNEXPECTED = "This request cannot be answered; the server's log says why."
  * Returns the document for a thrown value. An error outside of the catalogue reveals nothing about this process. `logger`
  * gets it, and every other error of the process.
  */
-export function problemOf(error: unknown, logger: Logger | undefined): Problem {
+export function problemDocument(error: unknown, logger: Logger | undefined): Problem {
   const known = error instanceof SubagentError ? error : undefined;
   const code = known?.code ?? codeOfStatus(error);
   if (INTERNAL.has(code)) logInternal(error, code, logger);
@@ -75,7 +75,7 @@ export function logProblems(response: Response, logger: Logger | undefined): voi
 
 /** Answers with the problem document of `error`; if the answer has begun, closes the connection instead. */
 export function sendProblem(response: Response, error: unknown): void {
-  const problem = problemOf(error, loggers.get(response));
+  const problem = problemDocument(error, loggers.get(response));
   if (response.headersSent) return void response.destroy();
   if (problem.status === 401 && !response.hasHeader("WWW-Authenticate"))
     response.set("WWW-Authenticate", "Bearer");

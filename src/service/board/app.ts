@@ -37,7 +37,7 @@ export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAp
   app.disable("x-powered-by");
   app.use(securityHeaders());
   app.use((request, response, next) => {
-    const refusal = refusalOf(request.headers, hosts);
+    const refusal = requestRefusal(request.headers, hosts);
     if (refusal !== undefined) return sendProblem(response, 403, refusal);
     if (READING.has(request.method)) return next();
     response.set("Allow", "GET, HEAD");
@@ -143,7 +143,7 @@ export function allowedHosts(host: string, named: readonly string[] = []): Allow
 }
 
 /** Returns the refusal of a request as a sentence; undefined if it may pass. Loopback names may always pass. */
-export function refusalOf(headers: IncomingHttpHeaders, hosts: AllowedHosts): string | undefined {
+export function requestRefusal(headers: IncomingHttpHeaders, hosts: AllowedHosts): string | undefined {
   const { host = "", origin } = headers;
   const name = HOST_HEADER.exec(host)?.[1];
   if (name === undefined) return "The Host header is missing or malformed.";

@@ -1,4 +1,4 @@
-/** Reads the wishes of other programs. The input is not trusted: size, field names and values are checked first. Pure. */
+/** Reads the requests of other programs. The input is not trusted: size, field names and values are checked first. Pure. */
 import { z } from "zod";
 import { ProfileInput, readInput } from "../../producer/input.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -17,7 +17,7 @@ import { ScheduleId } from "../../shared/protocol/schedule.ts";
 import { clip, nestsDeeper, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
-/** The parent of a wish, and the wish's request key. */
+/** The parent of a request, and its request key. */
 export interface Sender {
   parent: ParentAddress;
   requestKey: string | undefined;
@@ -30,31 +30,31 @@ export interface Sender {
 const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
 /** The data of a scheduled job: it may also name its schedule. */
 const SingleJobInput = IntakeJobInput.extend({ schedule_id: ScheduleId.optional() });
-/** One wish, from an entry or a job. */
-export type JobInput = z.output<typeof IntakeJobInput>;
+/** One request, from an entry or a job. */
+export type IntakeRequest = z.output<typeof IntakeJobInput>;
 
 const TOO_DEEP = `it nests deeper than ${JSON_MAX_DEPTH} levels`;
 const IntakeSchedule = z.object({ schedule_id: ScheduleId });
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
 
-/** Reads the wish in the fields of a stream entry. Throws `invalid_input`. */
+/** Reads the request in the fields of a stream entry. Throws `invalid_input`. */
 export function inputOfEntry(flat: readonly string[]): IntakeInput {
   if (flat.length > 2 * INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
   requireSize(flat.reduce((bytes, word) => bytes + Buffer.byteLength(word), 0));
-  const wish: Record<string, unknown> = {};
+  const fields: Record<string, unknown> = {};
   for (const [name, text] of pairs(flat)) {
     if (!isField(name)) throw unknownField(name);
-    wish[name] = readField(name, text);
+    fields[name] = readField(name, text);
   }
-  return readInput(IntakeInput, { ...wish, reply: "channel" }, "intake");
+  return readInput(IntakeInput, { ...fields, reply: "channel" }, "intake");
 }
 
-/** Reads a job's wish. `unread`: why its data was not read; `isScheduled`: a schedule added it. Throws `invalid_input`. */
+/** Reads a job's request. `unread`: why its data was not read; `isScheduled`: a schedule added it. Throws `invalid_input`. */
 export function inputOfJob(
   { data, unread }: { data: unknown; unread?: string },
   isScheduled: boolean,
-): JobInput {
+): IntakeRequest {
   if (unread !== undefined) throw refused(unread);
   // Checked first: JSON.stringify below fails on deeply nested data.
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(TOO_DEEP);
@@ -64,8 +64,8 @@ export function inputOfJob(
   const unknown = fields.find((name) => !Object.hasOwn(form.shape, name));
   if (unknown !== undefined) throw unknownField(unknown);
   requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
-  const { schedule_id: _, ...wish }: z.output<typeof SingleJobInput> = readInput(form, data, "intake");
-  return wish;
+  const { schedule_id: _, ...request }: z.output<typeof SingleJobInput> = readInput(form, data, "intake");
+  return request;
 }
 
 /** Returns the `schedule_id` in the data of a job; undefined if it cannot be read. */
@@ -73,7 +73,7 @@ export function scheduleIdIn(data: unknown): string | undefined {
   return IntakeSchedule.safeParse(data).data?.schedule_id;
 }
 
-/** Returns the sender of a wish; undefined if no parent can be read, so that no channel can get a refusal. */
+/** Returns the sender of a request; undefined if no parent can be read, so that no channel can get a refusal. */
 export function senderOf(source: unknown): Sender | undefined {
   const sender = IntakeSender.safeParse(source).data;
   if (!sender) return undefined;

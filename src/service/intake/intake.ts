@@ -1,15 +1,15 @@
 /**
- * The intake, part of every worker process of the command line: it spawns agents for the requests ("wishes") of programs
- * without this library.
+ * The intake, part of every worker process of the command line: it spawns agents for the requests of programs without this
+ * library.
  *
  * Owns: the reader of the intake stream, the worker of the intake queue, and their connections. Its neighbours: the caller
  * owns the client, the pool runs the agents.
  *
- * 1. A wish is handed over once, even if a process dies: its request key, or the id of its entry or job, identifies it.
- * 2. A wish without room in its parent's quota waits in the queue, at most a day, and does not block others.
+ * 1. A request is handed over once, even if a process dies: its request key, or the id of its entry or job, identifies it.
+ * 2. A request without room in its parent's quota waits in the queue, at most a day, and does not block others.
  * 3. Every refusal is reported: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`, where
  *    the doctor finds it. Each refusal is also logged.
- * 4. After `stop` no wish is half done: another process takes the wishes that were not handed over.
+ * 4. After `stop` no request is half done: another process takes the requests that were not handed over.
  */
 import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
@@ -36,7 +36,7 @@ export interface IntakeOptions {
   redisUrl: string;
   /** Prefix of all keys, default `saq`. */
   prefix?: string | undefined;
-  /** The client that spawns the agents; its model, limits and prices apply to all wishes. Its owner stops it. */
+  /** The client that spawns the agents; its model, limits and prices apply to all requests. Its owner stops it. */
   client: Client;
   /** Default: as for a worker. */
   logger?: Logger;
@@ -54,9 +54,9 @@ const REQUIRED: ReadonlySet<string> = new Set(["redisUrl"]);
 
 /** See the module's header. */
 export interface Intake {
-  /** Connects and begins to take wishes; waits for Redis without a limit. Idempotent. */
+  /** Connects and begins to take requests; waits for Redis without a limit. Idempotent. */
   start(): Promise<void>;
-  /** Stops taking wishes, leaves waiting ones to other processes, and closes everything. Idempotent; can be started again. */
+  /** Stops taking requests, leaves waiting ones to other processes, and closes everything. Idempotent; can be started again. */
   stop(): Promise<void>;
 }
 

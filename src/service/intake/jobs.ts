@@ -12,7 +12,7 @@ import { setMaxListeners } from "node:events";
 import { z } from "zod";
 import type { Client } from "../../producer/client.ts";
 import { waitForTask } from "../../producer/detached-task.ts";
-import { askSchedule, type DueTask } from "../../producer/due-schedules.ts";
+import { checkDueJob, type DueTask } from "../../producer/due-schedules.ts";
 import type { Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import type { Clock } from "../../shared/clock.ts";
@@ -145,7 +145,7 @@ function isOfTenant({ details }: SubagentError): boolean {
 /** Checks a job with its schedule; undefined: no schedule added it. */
 async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask | undefined> {
   const sender = senderOf(data);
-  return sender && askSchedule(client, sender.parent, id, scheduleIdIn(data));
+  return sender && checkDueJob(client, sender.parent, id, scheduleIdIn(data));
 }
 
 /** Returns whether no later job of its schedule has come due since it found no room. */
@@ -169,13 +169,13 @@ async function begin(
   isScheduled: boolean,
   waits: ReturnType<typeof createWaits>,
 ) {
-  const wish = inputOfJob(job, isScheduled);
-  const isAwaited = wish.reply === "return";
-  const requirePlace = () => {
-    if (isAwaited) waits.requireRoom(wish.tenant);
+  const request = inputOfJob(job, isScheduled);
+  const isAwaited = request.reply === "return";
+  const requireRoom = () => {
+    if (isAwaited) waits.requireRoom(request.tenant);
   };
-  const { receipt, task, parent } = await handOver(client, wish, job.id, quota, requirePlace);
-  return { receipt, awaited: isAwaited && task && { tenant: wish.tenant, task, parent } };
+  const { receipt, task, parent } = await handOver(client, request, job.id, quota, requireRoom);
+  return { receipt, awaited: isAwaited && task && { tenant: request.tenant, task, parent } };
 }
 
 async function waitForReply(

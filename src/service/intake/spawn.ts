@@ -1,5 +1,5 @@
 /**
- * Turns a wish into a running agent, or into a refusal in its parent's channel. Both may be repeated with the same outcome:
+ * Turns a request into a running agent, or into a refusal in its parent's channel. Both may be repeated with the same outcome:
  * the request key makes the spawn safe, the verb makes the refusal safe.
  */
 import { createHash } from "node:crypto";
@@ -12,12 +12,12 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NOTHING_DONE } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import type { JobInput, Sender } from "./input.ts";
+import type { IntakeRequest, Sender } from "./input.ts";
 import type { IntakeQuota } from "./quota.ts";
 
 const SENTENCE_MAX_CHARS = 1_000;
 
-/** A handed-over wish; `task` is set if a caller can wait for its reply. */
+/** A handed-over request; `task` is set if a caller can wait for its reply. */
 export interface Handed {
   receipt: { agent_id: string; run: number; request_key: string };
   parent: Parent;
@@ -25,15 +25,15 @@ export interface Handed {
 }
 
 /**
- * Hands a wish over, if `quota` has room; `id`: id of its entry or job. Rejects like `Parent.spawn` and `Parent.send`: after
- * a `retryable` error the caller may try again later. `requirePlace` throws if this process may not begin a new wish.
+ * Hands a request over, if `quota` has room; `id`: id of its entry or job. Rejects like `Parent.spawn` and `Parent.send`: after
+ * a `retryable` error the caller may try again later. `requireRoom` throws if this process may not begin another request.
  */
 export async function handOver(
   client: Client,
-  wish: JobInput,
+  request: IntakeRequest,
   id: string,
   quota: IntakeQuota,
-  requirePlace: () => void = () => {},
+  requireRoom: () => void = () => {},
 ): Promise<Handed> {
   const {
     tenant,
@@ -44,7 +44,7 @@ export async function handOver(
     keep_alive,
     profile,
     ...more
-  } = wish;
+  } = request;
   const { v: _, reply: __, ...agent } = more;
   const parent = createParent({ client, parentId, tenant, ...profile });
   const sendTo = async (target: string): Promise<Handed> => {
@@ -54,7 +54,7 @@ export async function handOver(
   const within = <T>(kind: "spawn" | "task", input: object, spawn: () => Promise<T>) => {
     const check = () => {
       checkTask(parent, input, kind);
-      requirePlace();
+      requireRoom();
     };
     return quota.spawnWithin({ tenant, parentId }, request_key, { check, spawn });
   };
@@ -91,7 +91,7 @@ export async function tellRefusal(
         reply_id: replyIdOf(uid, undefined),
         agent_id: "refused",
         name: "refused",
-        wish: requestKey,
+        message_id: requestKey,
         summary,
         progress: { ...nothing, error: sentence },
       }),
@@ -99,7 +99,7 @@ export async function tellRefusal(
   );
 }
 
-/** Returns the default request key of a wish, which is also the job id of an entry without room. */
+/** Returns the default request key of a request, which is also the job id of an entry without room. */
 export function jobIdOf(id: string): string {
   return `intake-${digestOf(id).slice(0, 32)}`;
 }

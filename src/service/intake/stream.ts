@@ -20,8 +20,8 @@ import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
 /** Interval at which entries that were read but not handled are claimed, ms. */
 const CLAIM_EVERY_MS = 5_000;
-/** Pause after a failure of Redis. */
-const REST_MS = 1_000;
+/** Delay after a failure of Redis. */
+const RETRY_MS = 1_000;
 const REASON_MAX_CHARS = 500;
 
 /** See the module's header. */
@@ -64,7 +64,7 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
         if (told !== messageOf(error))
           logger.warn({ problem: messageOf(error) }, "Intake stream trouble; trying again");
         told = messageOf(error);
-        await clock.sleep(REST_MS, stopped.signal);
+        await clock.sleep(RETRY_MS, stopped.signal);
       }
     }
     await stream.leave().catch(() => {});
@@ -109,15 +109,15 @@ async function processEntry(
 ): Promise<void> {
   const { id, flat } = entry;
   try {
-    const wish = inputOfEntry(flat);
+    const request = inputOfEntry(flat);
     try {
-      await handOver(client, wish, id, quota);
+      await handOver(client, request, id, quota);
     } catch (error) {
       if (!hasNoRoom(error)) throw error;
       const { intakeQueue } = await internalsOf(client).open();
-      const { tenant, parent_id: parentId, agent_id, request_key = jobIdOf(id) } = wish;
+      const { tenant, parent_id: parentId, agent_id, request_key = jobIdOf(id) } = request;
       const delayMs = quota.delayMs(ownerOf({ tenant, parentId }, agent_id), 0);
-      await intakeQueue.add(jobIdOf(id), { ...wish, request_key }, delayMs);
+      await intakeQueue.add(jobIdOf(id), { ...request, request_key }, delayMs);
     }
   } catch (error) {
     if (mayTryAgain(error, entry, clock)) throw error;

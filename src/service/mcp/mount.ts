@@ -11,7 +11,7 @@ import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
-import { problemOf, sendProblem } from "../api/problem.ts";
+import { problemDocument, sendProblem } from "../api/problem.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
@@ -57,7 +57,7 @@ const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
 /** Answers an unreadable request with a JSON-RPC error, without an id. */
 function sendRpcError(response: Response, error: unknown, logger: Logger | undefined): void {
   if (response.headersSent) return void response.destroy();
-  const { status, detail } = problemOf(error, logger);
+  const { status, detail } = problemDocument(error, logger);
   const code = error instanceof SyntaxError ? PARSE_ERROR : INVALID_REQUEST;
   response.status(status).json({ jsonrpc: "2.0", id: null, error: { code, message: detail } });
 }

@@ -21,7 +21,7 @@ import { quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
-import { problemOf } from "../api/problem.ts";
+import { problemDocument } from "../api/problem.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients time out after 60 s. */
@@ -154,8 +154,8 @@ interface TaskCall {
 
 function begin({ parent, name, input }: TaskCall) {
   if (name === "task") return beginTask(parent, readInput(nullsLeftOut(TOOL_INPUTS.task), input, "task"));
-  const { tool_allowlist: tools, ...wish } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
-  return beginTask(parent, { name: "agent", ...wish, ...(tools && { tools }) }, "agent");
+  const { tool_allowlist: tools, ...given } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
+  return beginTask(parent, { name: "agent", ...given, ...(tools && { tools }) }, "agent");
 }
 
 async function startTask(call: TaskCall) {
@@ -197,7 +197,7 @@ async function asResult(
   try {
     return { ...(await work()) };
   } catch (error) {
-    const { detail } = problemOf(error, logger);
+    const { detail } = problemDocument(error, logger);
     if (error instanceof SubagentError) return { ...said(error.message), isError: true };
     throw new ProtocolError(INTERNAL, detail);
   }
@@ -207,7 +207,7 @@ async function asProtocol<T>(logger: Logger | undefined, work: () => Promise<T>)
   try {
     return await work();
   } catch (error) {
-    throw new ProtocolError(INTERNAL, problemOf(error, logger).detail);
+    throw new ProtocolError(INTERNAL, problemDocument(error, logger).detail);
   }
 }
 

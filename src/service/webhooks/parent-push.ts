@@ -18,7 +18,7 @@ export interface PushParts {
   readonly webhooks: Webhooks;
   readonly slots: WebhookSlots;
   readonly signal: AbortSignal;
-  /** Pause after the first failed round, ms. */
+  /** Back-off after the first failed round, ms. */
   readonly backoffMs: number;
   /** Returns a random number from 0 to 1. */
   readonly random: () => number;

@@ -6,9 +6,9 @@
  *
  * 1. An entry is acked after the receiver answered 2xx, never before: if a receiver or a process dies in between, the
  *    receiver gets the same `webhook-id` again.
- * 2. A round ends at its third failure; the next one begins after a pause, possibly in another process. The pause doubles
+ * 2. A round ends at its third failure; the next one begins after a back-off, possibly in another process. The back-off doubles
  *    while no entry is taken. Refused entries do not block others: the next round begins after the last tried entry, and
- *    entries that arrive in the pause are pushed at once. Only a receiver that does not answer gets nothing during the pause.
+ *    entries that arrive meanwhile are pushed at once. Only a receiver that does not answer gets nothing during the back-off.
  * 3. The verb that writes an entry rings, which begins a round at once. If this process has not listened for a while, it walks
  *    through all parents when it listens again. A slow walk finds parents whose ring was lost: one page at every tick of
  *    the subscriber, for any number of parents.
@@ -39,7 +39,7 @@ export interface WebhookPushOptions {
   client: Client;
   /** Default `public`: only addresses of the public internet, over https. */
   reach?: Reach;
-  /** Pause after the first failed round, ms, default 1,000; doubles up to an hour. */
+  /** Back-off after the first failed round, ms, default 1,000; doubles up to an hour. */
   backoffMs?: number;
   clock?: Clock;
   logger?: Logger;
@@ -66,8 +66,8 @@ const MOST_SLOTS_OF_TENANT = MOST_SLOTS / 2;
 const TICK_PAGE = 200;
 const WALK_PAGE = 1_000;
 const BACKOFF_MS = 1_000;
-/** Pause after a failure of Redis. */
-const REST_MS = 1_000;
+/** Delay after a failure of Redis. */
+const RETRY_MS = 1_000;
 
 /** Creates a push over `client`, not started. */
 export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
@@ -104,7 +104,7 @@ async function opened(
       .open()
       .catch(() => undefined);
     if (open) return open;
-    await clock.sleep(REST_MS, signal);
+    await clock.sleep(RETRY_MS, signal);
   }
   return undefined;
 }
@@ -203,7 +203,7 @@ class Pusher {
         this.#ends.delete(end);
         if (next !== "none" || slot.hasNewRing) this.#wait(member);
         // An aborted round begins again at the next check, because Redis may be unavailable.
-        if (next === "broken") this.#checkIn(REST_MS);
+        if (next === "broken") this.#checkIn(RETRY_MS);
         else this.#fill();
       });
     this.#ends.add(end);
@@ -266,7 +266,7 @@ class Pusher {
       return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
     } catch (error) {
       logger?.debug({ problem: messageOf(error) }, "Slots to push could not be kept; again soon");
-      return REST_MS;
+      return RETRY_MS;
     }
   }
 

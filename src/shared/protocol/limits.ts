@@ -57,17 +57,17 @@ export const TASK_LIMITS: Limits = { ...SPAWN_LIMITS, max_turns: 30 };
 /** Result of {@link narrowLimits}. */
 export type Narrowed =
   | { status: "narrowed"; limits: Limits }
-  | { status: "refused"; field: keyof Limits; wished: number; allowed: number };
+  | { status: "refused"; field: keyof Limits; requested: number; allowed: number };
 
-/** Narrows `base` by `wish`. A wish above the base is refused, and the result names its field. */
-export function narrowLimits(base: Limits, wish: LimitsInput): Narrowed {
+/** Narrows `base` by `requested`. A value above the base is refused, and the result names its field. */
+export function narrowLimits(base: Limits, requested: LimitsInput): Narrowed {
   const limits: Limits = { ...base };
   for (const field of Object.keys(Limits.shape) as (keyof Limits)[]) {
-    const wished = wish[field];
-    if (wished === undefined) continue;
+    const value = requested[field];
+    if (value === undefined) continue;
     const allowed = base[field] ?? CEILING[field];
-    if (wished > allowed) return { status: "refused", field, wished, allowed };
-    limits[field] = wished;
+    if (value > allowed) return { status: "refused", field, requested: value, allowed };
+    limits[field] = value;
   }
   return { status: "narrowed", limits };
 }
@@ -207,8 +207,8 @@ export function isCappedInUsd(limits: LimitsInput, budgets: Budgets = {}): boole
   return [limits, ...Object.values(budgets)].some((caps) => caps?.max_cost_usd !== undefined);
 }
 
-/** Merges two budgets: each cap is the lower one. The operator's tenant budget holds; if there is none, the wished one. */
-export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): Budgets {
+/** Merges two budgets: each cap is the lower one. The operator's tenant budget holds; if there is none, the requested one. */
+export function narrowedBudgets(operator: Budgets = {}, requested: Budgets = {}): Budgets {
   const least = (a?: number, b?: number) => (a === undefined ? b : Math.min(a, b ?? a));
   const both = (a: Budgets["agent"], b: Budgets["agent"]) => {
     const max_total_tokens = least(a?.max_total_tokens, b?.max_total_tokens);
@@ -218,9 +218,9 @@ export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): B
       ...(max_cost_usd !== undefined && { max_cost_usd }),
     };
   };
-  const agent = both(operator.agent, wished.agent);
-  const parent = both(operator.parent, wished.parent);
-  const tenant = operator.tenant ?? wished.tenant;
+  const agent = both(operator.agent, requested.agent);
+  const parent = both(operator.parent, requested.parent);
+  const tenant = operator.tenant ?? requested.tenant;
   return {
     ...(Object.keys(agent).length > 0 && { agent }),
     ...(Object.keys(parent).length > 0 && { parent }),

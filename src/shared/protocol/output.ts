@@ -15,13 +15,13 @@ const MAX_SCHEMA_DEPTH = 24;
 
 /** A usable JSON Schema, 2020-12 unless `$schema` names an older draft; at most 32 KB, 24 levels, references only within it. */
 export const OutputSchema = JsonObject.superRefine((schema, context) => {
-  const problem = problemOf(schema);
+  const problem = schemaProblem(schema);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
 });
 /** See {@link OutputSchema}. */
 export type OutputSchema = z.infer<typeof OutputSchema>;
 
-function problemOf(schema: JsonObject): string | undefined {
+function schemaProblem(schema: JsonObject): string | undefined {
   if (depthOf(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH)
     return `nests deeper than ${MAX_SCHEMA_DEPTH} levels: make it flatter`;
   if (Buffer.byteLength(JSON.stringify(schema)) > OUTPUT_SCHEMA_MAX_BYTES)

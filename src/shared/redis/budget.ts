@@ -32,9 +32,9 @@ export function budgetsOf(
   { agent, parent, tenant: ofTenant }: Budgets,
 ): BoundBudget[] {
   const bound: BoundBudget[] = [];
-  const bind = (name: string, wish: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
-    if (!wish) return;
-    const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = wish;
+  const bind = (name: string, caps: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
+    if (!caps) return;
+    const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = caps;
     bound.push({ name, maxTokens, maxMicroUsd: maxUsd && Math.round(maxUsd * MICRO), windowMs });
   };
   bind(`agent/${tenant}/${parentId}/${uid}`, agent);
@@ -51,7 +51,7 @@ export interface Amount {
 }
 
 /** `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap that has no room. */
-export type Reservation =
+export type ReservationAnswer =
   | { status: "granted"; used: number }
   | { status: "refused"; over: "max_total_tokens" | "max_cost" };
 
@@ -63,7 +63,7 @@ export interface BudgetBook {
     purchaseId: string,
     amount: Amount,
     isForced: boolean,
-  ): Promise<Reservation>;
+  ): Promise<ReservationAnswer>;
   /** Replaces the reservation by the real amount. Only the first call counts. */
   settle(budgets: readonly BoundBudget[], purchaseId: string, amount: Amount): Promise<void>;
 }

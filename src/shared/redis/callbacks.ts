@@ -67,7 +67,7 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
   const { callbacks, callbackLock: lock } = keys;
   const scripts = loadScripts(redis, keys, TIMING);
   /** Reads a note. An unreadable record counts as `at_work` and is checked again: it delays no other report. */
-  const look = async (agent: AgentAddress, nowMs: number): Promise<CallbackNote> => {
+  const readNote = async (agent: AgentAddress, nowMs: number): Promise<CallbackNote> => {
     const fields = redis.hmget(keys.agent(agent).record, "status", "created_at");
     const [status = null, createdAt] = await fields.catch(() => [""]);
     const ageMs = Math.max(0, nowMs - Number.parseInt(createdAt ?? "", 10)) || 0;
@@ -95,7 +95,7 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
       const own = new Set(agents.map(deadlineMember));
       const strays = members.filter((member) => !own.has(member));
       if (strays.length > 0) await redis.zrem(callbacks, ...strays);
-      return Promise.all(agents.map((agent) => look(agent, untilMs)));
+      return Promise.all(agents.map((agent) => readNote(agent, untilMs)));
     },
     async later(notes) {
       if (notes.length === 0) return;

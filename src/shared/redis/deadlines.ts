@@ -46,8 +46,8 @@ export interface NextCheck {
   at: number | undefined;
 }
 
-/** Returns the pause before the next check of an agent whose job has waited `waitedMs` since its deadline: 20, 40, then 60 s. */
-export function pauseAfter(waitedMs: number, { checkMs, longestCheckMs }: Timing): number {
+/** Returns the delay of the next check of an agent whose job has waited `waitedMs` since its deadline: 20, 40, then 60 s. */
+export function nextCheckDelayMs(waitedMs: number, { checkMs, longestCheckMs }: Timing): number {
   return Math.min(waitedMs + 2 * checkMs, longestCheckMs);
 }
 

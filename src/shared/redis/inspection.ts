@@ -41,7 +41,10 @@ export function createAgentInspection(
   timing: Timing,
 ): AgentInspection {
   const scripts = loadScripts(redis, keys, timing);
-  const look = async (address: AgentAddress, graceMs: number): Promise<AgentSnapshot | UnreadableAgent> => {
+  const inspectOne = async (
+    address: AgentAddress,
+    graceMs: number,
+  ): Promise<AgentSnapshot | UnreadableAgent> => {
     try {
       const snapshot = snapshotOf(address, await scripts.run("inspect", address, {}));
       if (hasUnknownStatus(snapshot)) return { address, problem: "its record has an unknown status" };
@@ -58,7 +61,7 @@ export function createAgentInspection(
   };
   return {
     async inspect(agents, graceMs) {
-      const found = await inBatches(agents, BATCH, (address) => look(address, graceMs));
+      const found = await inBatches(agents, BATCH, (address) => inspectOne(address, graceMs));
       return {
         snapshots: found.filter((each) => "nowMs" in each),
         unreadable: found.filter((each) => "problem" in each),

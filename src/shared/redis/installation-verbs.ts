@@ -65,7 +65,7 @@ export const INSTALLATION_VERBS = {
     answers: { released: {} },
   },
   /**
-   * Takes the slot to push for a parent, for `ms`. `later`: another process has it and will check once more, or the pause
+   * Takes the slot to push for a parent, for `ms`. `later`: another process has it and will check once more, or the back-off
    * after a receiver's silence is not over. `retry_in_ms`: time until refused entries are retried; until then the slot is
    * for newer ones.
    */

@@ -75,12 +75,12 @@ export interface IntakeJobs {
   stop(): Promise<void>;
 }
 
-/** Dependencies of an intake queue; `take` never rejects. `places`: jobs begun in parallel, default {@link CONCURRENCY}. */
+/** Dependencies of an intake queue; `take` never rejects. `concurrency`: jobs begun at once, default {@link CONCURRENCY}. */
 export interface IntakeJobsParts {
   take(job: IntakeJob): Promise<JobStep>;
   clock: Clock;
   logger: Logger;
-  places?: number;
+  concurrency?: number;
 }
 
 /** Returns the worker of the intake queue on `redis`, not started. */
@@ -263,12 +263,12 @@ function openWorker(
   redis: RedisClient,
   keys: Keys,
   perform: (job: Job, token?: string) => Promise<unknown>,
-  { logger, places = CONCURRENCY }: IntakeJobsParts,
+  { logger, concurrency = CONCURRENCY }: IntakeJobsParts,
 ): IntakeWorker {
   const worker = new IntakeWorker(keys.intakeQueue, perform, {
     connection: redis,
     prefix: keys.bullPrefix,
-    concurrency: places,
+    concurrency,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
     maxStalledCount: NEVER,

@@ -18,7 +18,7 @@ export type Recurrence = { pattern: string; tz?: string } | { every: number; sta
 /** The producer side of the queue. */
 export interface IntakeQueue {
   /** Adds a job that is taken after `delayMs`; does nothing if its id is known. */
-  add(id: string, wish: object, delayMs?: number): Promise<void>;
+  add(id: string, data: object, delayMs?: number): Promise<void>;
   /** Removes a job that no process has taken. */
   remove(id: string): Promise<void>;
   /** Reads the state of a job: `waiting` until it has ended; `unknown`: it was never added, or ended long ago. */
@@ -26,7 +26,7 @@ export interface IntakeQueue {
   /** Rejects with the error of the cron parser if it cannot parse this pattern; `nowMs`: epoch ms. */
   check(rhythm: Recurrence, nowMs: number): Promise<void>;
   /** Adds a job each time the schedule is due, from now on; times missed while no process took jobs become one job. */
-  repeat(id: string, rhythm: Recurrence, wish: object): Promise<void>;
+  repeat(id: string, rhythm: Recurrence, data: object): Promise<void>;
   /** Ends the jobs of that schedule; idempotent. */
   endRepeat(id: string): Promise<void>;
   /** Reads when the schedule is due next, epoch ms. */
@@ -45,8 +45,8 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     return queue;
   };
   return {
-    async add(id, wish, delayMs = 0) {
-      await (await opened()).add("task", wish, {
+    async add(id, data, delayMs = 0) {
+      await (await opened()).add("task", data, {
         jobId: id,
         ...(delayMs > 0 && { delay: Math.ceil(delayMs) }),
       });
@@ -64,8 +64,8 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       const { getNextMillis } = await import("bullmq");
       getNextMillis(nowMs, rhythm);
     },
-    async repeat(id, rhythm, wish) {
-      await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data: wish });
+    async repeat(id, rhythm, data) {
+      await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data });
     },
     async endRepeat(id) {
       await (await opened()).removeJobScheduler(id);

@@ -98,7 +98,7 @@ export const PARENT_VERBS = {
   },
   /**
    * Tells a parent that an intake request was refused: writes the reply of an agent that was never made; the caller chooses
-   * its `uid`. `request_key` names the intake request. `same`: the parent was told before.
+   * its `uid`. `same`: the parent was told before.
    */
   refuse: {
     keys: ["request", "replies", "webhook"],
@@ -107,8 +107,8 @@ export const PARENT_VERBS = {
       reply_id: text,
       agent_id: text,
       name: text,
-      /** The sender's name for the intake request. */
-      wish: optional(text),
+      /** The intake request's own `request_key`; the reply names it in `message_ids`. */
+      message_id: optional(text),
       progress: json<RunProgress>(progressJson),
       summary: text,
     },

@@ -73,10 +73,10 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
     await queue("pause").catch((error: unknown) => {
       if (!isOutOfMemory(error)) throw error;
     });
-    const stands = await state();
+    const inForce = await state();
     // Another operator resumed meanwhile, before the queue was paused.
-    if (!stands) await queue("resume");
-    return stands ?? { at };
+    if (!inForce) await queue("resume");
+    return inForce ?? { at };
   };
   const known = () => clock.sleep(PAUSE_KNOWN_MS);
   return {
@@ -84,17 +84,17 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
     begin,
     known,
     async pause(reason) {
-      const stands = await begin(reason);
+      const inForce = await begin(reason);
       await known();
-      return stands;
+      return inForce;
     },
     async resume() {
-      const stood = await state();
+      const ended = await state();
       await queue("resume");
       await redis.del(keys.paused);
       // If a pause came in between, its key is deleted now: its queue must not stay paused.
       await queue("resume");
-      return stood;
+      return ended;
     },
   };
 }

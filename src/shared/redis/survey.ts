@@ -157,7 +157,7 @@ export function readLimiters(redis: RedisClient, keys: Keys): Promise<LimiterSta
 /** Reads the live workers, by id; skips unreadable announcements of a newer version. */
 export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSnapshot[]> {
   const ids = (await unlessMistyped(redis.smembers(keys.workers), [])).sort();
-  const look = async (id: string): Promise<WorkerSnapshot[]> => {
+  const readWorker = async (id: string): Promise<WorkerSnapshot[]> => {
     const key = keys.worker(id);
     // Not in a transaction, because a Redis without free memory refuses every command in one.
     const [beforeMs, text, leftMs] = await Promise.all([
@@ -166,12 +166,12 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
       redis.pttl(key),
     ]);
     // The worker announced itself in between, so it is unknown which announcement was read.
-    if (leftMs > beforeMs) return look(id);
+    if (leftMs > beforeMs) return readWorker(id);
     const nowMs = await redisNowMs(redis);
     const worker = announcementIn(text);
     return worker ? [{ worker, announcedAtMs: nowMs - (WORKER_TTL_MS - leftMs) }] : [];
   };
-  return (await inBatches(ids, BATCH, look)).flat();
+  return (await inBatches(ids, BATCH, readWorker)).flat();
 }
 
 /** Reads the wake queue. Of the next job it reads only the id: the job's data may be no JSON. */
@@ -218,7 +218,7 @@ export interface KeySurvey {
   /** Parents that have a reply channel. */
   channels: ParentAddress[];
   /** Members of the deadline set that name no agent, and when the sweeper checks them, epoch ms. */
-  strangers: { member: string; nextCheckMs: number }[];
+  strayMembers: { member: string; nextCheckMs: number }[];
   mistyped: MistypedKey[];
   /** The limits that were reached; empty: the survey is complete. */
   reached: (keyof SurveyBounds)[];
@@ -241,7 +241,7 @@ export async function surveyKeys(
   const mistyped: MistypedKey[] = [];
   const file = (map: Map<string, AgentAddress>, address: AgentAddress) =>
     map.set(deadlineMember(address), address);
-  const strangers = await readDeadlines(redis, keys, (address) => file(first, address));
+  const strayMembers = await readDeadlines(redis, keys, (address) => file(first, address));
 
   const typeOfKey = createKeyTypes(prefix, keys);
   const isWhole = await walkKeys(redis, installationKeysGlob(prefix), bounds.keys, (key, type) => {
@@ -265,7 +265,7 @@ export async function surveyKeys(
   if (!isWhole) reached.push("keys");
   if (agents.length > bounds.agents) reached.push("agents");
   const owners = [...channels.values()].map(({ tenant, parentId }) => ({ tenant, parentId }));
-  return { agents: agents.slice(0, bounds.agents), channels: owners, strangers, mistyped, reached };
+  return { agents: agents.slice(0, bounds.agents), channels: owners, strayMembers, mistyped, reached };
 }
 
 /** Walks through the keys that match, on every server; false if it stopped after `mostKeys` keys of any kind. */
@@ -296,8 +296,8 @@ async function readDeadlines(
   redis: RedisClient,
   keys: Keys,
   onAgent: (address: AgentAddress) => void,
-): Promise<KeySurvey["strangers"]> {
-  const strangers: KeySurvey["strangers"] = [];
+): Promise<KeySurvey["strayMembers"]> {
+  const strayMembers: KeySurvey["strayMembers"] = [];
   let cursor = "0";
   do {
     const walked = redis.zscan(keys.deadlines, cursor, "COUNT", PAGE_KEYS);
@@ -306,8 +306,8 @@ async function readDeadlines(
     for (const [member, score] of pairs(page)) {
       const address = addressOfMember(member);
       if (address) onAgent(address);
-      else if (!parentOfMember(member)) strangers.push({ member, nextCheckMs: numberIn(score) });
+      else if (!parentOfMember(member)) strayMembers.push({ member, nextCheckMs: numberIn(score) });
     }
   } while (cursor !== "0");
-  return strangers;
+  return strayMembers;
 }

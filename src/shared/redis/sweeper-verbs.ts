@@ -8,7 +8,7 @@ import type { Verb } from "./verb.ts";
 /** Verbs of a sweeper and of `doctor`. */
 export const SWEEPER_VERBS = {
   /**
-   * Tells a sweeper what to do about this agent; changes nothing. `parent_gone`: settle it. `unwatched`: its parent is gone,
+   * Tells a sweeper what to do about this agent; changes nothing. `parent_gone`: settle it. `must_finish`: its parent is gone,
    * and its run must report what it has. `lease_over`: requeue it. `queued`: requeue it unless its job waits for a worker;
    * `waited_ms` is the time since its first deadline.
    */
@@ -24,7 +24,7 @@ export const SWEEPER_VERBS = {
       /** No worker that took its wake had these tools. */
       tools_missing: { needs_tools: optional(names), wake: int, agent_id: text, waited_ms: int },
       parent_gone: {},
-      unwatched: { agent_id: text },
+      must_finish: { agent_id: text },
       lease_over: { wake: int, agent_id: text },
       queued: { wake: int, agent_id: text, waited_ms: int },
       ended: {},

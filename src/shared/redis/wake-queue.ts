@@ -86,7 +86,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       if (name == null || finishedOn != null) return false;
       // BullMQ sets the delay of a job that it moves into the line to zero.
       if (processedOn == null) return Number(delay) === 0;
-      return isHandedBack(redis, keys, id);
+      return isReturned(redis, keys, id);
     },
     counts: () => using(countsOf),
     pause: () => using((opened) => opened.pause()),
@@ -98,8 +98,8 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
   };
 }
 
-/** Returns true if a taken wake is in the line again, or rests for a moment, and this version can parse it. */
-async function isHandedBack(redis: RedisClient, keys: Keys, id: string): Promise<boolean> {
+/** Returns true if a taken wake is in the line again, or delayed for a moment, and this version can parse it. */
+async function isReturned(redis: RedisClient, keys: Keys, id: string): Promise<boolean> {
   const [data, rank, delayedUntil, nowMs] = await Promise.all([
     redis.hget(keys.wakeJob(id), "data"),
     redis.zscore(keys.rankedWakes, id),

@@ -36,7 +36,7 @@ export interface WebhookSlots {
   page(cursor: string, count: number): Promise<{ cursor: string; parents: ParentAddress[] }>;
   /** Notes the outcome of a round of `webhook`. */
   note(parent: ParentAddress, webhook: StoredWebhook, outcome: RoundOutcome): Promise<void>;
-  /** Takes the slot to push; undefined: another process has it, or the pause after a receiver's silence is not over. */
+  /** Takes the slot to push; undefined: another process has it, or the back-off after a receiver's silence is not over. */
   begin(parent: ParentAddress, lease: PushLease): Promise<BegunSlot | undefined>;
   /** Extends the slots `kept`, and takes up to `limit` slots that are due; members as of {@link parentMember}. */
   due(lease: PushLease, kept: readonly string[], limit: number): Promise<VerbAnswer<"webhook-due">>;

@@ -59,7 +59,7 @@ export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch 
   let hasBeenReady = false;
   let timer: { cancel(): void } | undefined;
 
-  const judge = async (): Promise<Readiness> => {
+  const readNow = async (): Promise<Readiness> => {
     const idle = sources.idle();
     const server = sources.server();
     // While connections search for a writable server they reopen often: a recent check of the server counts as an answer.
@@ -75,14 +75,14 @@ export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch 
     }
     return { ready, redis: answers ? "ready" : "away", since: known.since, reasons };
   };
-  const look = () => {
-    void judge();
-    timer = clock.timeout(POLL_EVERY_MS, look);
+  const poll = () => {
+    void readNow();
+    timer = clock.timeout(POLL_EVERY_MS, poll);
   };
   return {
-    now: judge,
+    now: readNow,
     start() {
-      if (!timer) look();
+      if (!timer) poll();
     },
     stop() {
       timer?.cancel();

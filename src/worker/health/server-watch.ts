@@ -9,7 +9,11 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf, type SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { type RedisClient, whenAccepted } from "../../shared/redis/connection/connection.ts";
-import { checkServers, refusalOf, type ServersReport } from "../../shared/redis/connection/server-check.ts";
+import {
+  checkServers,
+  type ServersReport,
+  serverRefusal,
+} from "../../shared/redis/connection/server-check.ts";
 
 const POLL_EVERY_MS = 5_000;
 /** Time for which the result of a check is valid. */
@@ -39,35 +43,35 @@ interface WatchOptions {
 /** Creates a watch that has not checked yet. */
 export function createServerWatch(redis: RedisClient, options: WatchOptions): ServerWatch {
   const { clock, logger } = options;
-  const { look, seen } = createLook(redis, options);
+  const { check, last } = createCheck(redis, options);
   const stopping = new AbortController();
   let timer: { cancel(): void } | undefined;
-  let looking = false;
+  let isChecking = false;
 
-  const lookAgain = async () => {
+  const poll = async () => {
     timer?.cancel();
     // Redis never answers a command sent during a handshake that fails.
-    if (stopping.signal.aborted || looking || redis.status !== "ready") return;
-    looking = true;
+    if (stopping.signal.aborted || isChecking || redis.status !== "ready") return;
+    isChecking = true;
     // The heartbeat reports a server that does not answer.
-    await look().catch((error: unknown) =>
+    await check().catch((error: unknown) =>
       logger.debug({ problem: messageOf(error) }, "Redis was not checked"),
     );
-    looking = false;
-    const nextMs = seen().reasons.length > 0 ? TRY_AGAIN_MS : POLL_EVERY_MS;
-    if (!stopping.signal.aborted) timer = clock.timeout(nextMs, lookAgain);
+    isChecking = false;
+    const nextMs = last().reasons.length > 0 ? TRY_AGAIN_MS : POLL_EVERY_MS;
+    if (!stopping.signal.aborted) timer = clock.timeout(nextMs, poll);
   };
   return {
     async admit() {
       for (let attempt = 0; ; attempt++) {
         await whenAccepted(redis);
-        const report = await look().catch(() => undefined);
-        const { refusal } = seen();
+        const report = await check().catch(() => undefined);
+        const { refusal } = last();
         if (refusal) throw refusal;
         if (report && report.role !== "replica") {
           warnOf(report, logger);
-          redis.on("ready", lookAgain);
-          timer = clock.timeout(POLL_EVERY_MS, lookAgain);
+          redis.on("ready", poll);
+          timer = clock.timeout(POLL_EVERY_MS, poll);
           return;
         }
         if (report && attempt === 0)
@@ -75,27 +79,27 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
         await clock.sleep(TRY_AGAIN_MS, stopping.signal);
       }
     },
-    reasons: () => (clock.monotonicMs() - seen().atMs < FRESH_MS ? seen().reasons : []),
+    reasons: () => (clock.monotonicMs() - last().atMs < FRESH_MS ? last().reasons : []),
     stop() {
       stopping.abort();
       timer?.cancel();
-      redis.off("ready", lookAgain);
+      redis.off("ready", poll);
     },
   };
 }
 
-interface Seen {
+interface CheckResult {
   atMs: number;
   refusal: SubagentError | undefined;
   reasons: readonly string[];
 }
 
 /** Checks the server and keeps the last result; logs unacceptable settings when they are first seen. */
-function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions) {
-  let last: Seen = { atMs: Number.NEGATIVE_INFINITY, refusal: undefined, reasons: [] };
-  const look = async (): Promise<ServersReport> => {
+function createCheck(redis: RedisClient, { clock, logger, strict }: WatchOptions) {
+  let last: CheckResult = { atMs: Number.NEGATIVE_INFINITY, refusal: undefined, reasons: [] };
+  const check = async (): Promise<ServersReport> => {
     const report = await checkServers(redis);
-    const refusal = refusalOf(report, strict);
+    const refusal = serverRefusal(report, strict);
     if (refusal && refusal.message !== last.refusal?.message) {
       logger.error({ problems: refusal.details.server }, "Redis must not be used as it is set");
     }
@@ -103,7 +107,7 @@ function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions)
     last = { atMs: clock.monotonicMs(), refusal, reasons };
     return report;
   };
-  return { look, seen: () => last };
+  return { check, last: () => last };
 }
 
 /** Logs one line about all problems. */

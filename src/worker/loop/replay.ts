@@ -1,6 +1,6 @@
 /**
  * Replays a run from its log: asks `next` before each entry what it would do, and reports where the log differs. The loop is
- * pure, so only facts outside the log change its decisions: running time, the parent's wish for an end, budgets, the
+ * pure, so only facts outside the log change its decisions: running time, the parent's `finish`, budgets, the
  * provider's limit of length, rules and hooks of the worker. If only such a fact explains an entry, the replay assumes it
  * and says so.
  */

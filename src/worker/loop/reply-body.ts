@@ -46,7 +46,7 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
     failure?.message ??
     (state.hasWastedTooManyCalls ? PAID_IN_VAIN : logFullOf(state)) ??
     oddStopOf(state) ??
-    refusalOf(state) ??
+    providerRefusalOf(state) ??
     mismatchOf(state);
   // Output is one JSON value, so no earlier text is added to it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
@@ -151,7 +151,7 @@ function oddStopOf({ last }: RunState): string | undefined {
 }
 
 /** Returns the provider's words about its refusal. */
-function refusalOf({ last }: RunState): string | undefined {
+function providerRefusalOf({ last }: RunState): string | undefined {
   if (last?.refusal === undefined) return undefined;
   return `The provider says of its refusal: ${quoted(last.refusal, REFUSAL_CHARS)}.`;
 }

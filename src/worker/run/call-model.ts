@@ -26,18 +26,19 @@ export async function callModel(
   context: RunContext,
   session: Session,
   step: CallStep,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   if (session.equipment.unpriced !== undefined) return endUnpriced(context, session, step);
   session.tellTurnStarted(step.turn);
   // Commit first: nothing bought or done may be repeated; and a watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
   const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
-    return session.lease.isLive() ? undefined : "lost";
+    return session.lease.isLive() ? undefined : "lease_over";
   const permit = await enterChain(context, session);
-  if (permit.status !== "open") return session.lease.isLive() ? afterWait(context, session, permit) : "lost";
+  if (permit.status !== "open")
+    return session.lease.isLive() ? afterWait(context, session, permit) : "lease_over";
   const mayCall = await reserveOrLeave(context, session, step, permit);
-  if (!mayCall) return session.lease.isLive() ? undefined : "lost";
+  if (!mayCall) return session.lease.isLive() ? undefined : "lease_over";
   const { clock } = context;
   const { observer } = session.equipment;
   observer.callBegins(step.turn, session.model);
@@ -59,7 +60,7 @@ export async function callModel(
   if (outcome.usage) {
     session.addUnusedCall(step.message, outcome.usage, cost, isCutOff, step.compactBefore);
   }
-  if (!session.lease.isLive()) return "lost";
+  if (!session.lease.isLive()) return "lease_over";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
   const isOurs = context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
   return isOurs ? undefined : afterModelStopped(context, session);
@@ -139,7 +140,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const startedMs = clock.monotonicMs();
   const ended = await model.call(request, control);
   if (maySilenceBeTheCause(ended, clock.monotonicMs() - startedMs)) equipment.isStreamed = true;
-  if (ended.status !== "answer") session.purchase.requestKeys.broughtNothing(request.purchaseId, request);
+  if (ended.status !== "answer") session.purchase.requestKeys.noteFailed(request.purchaseId, request);
   grace?.cancel();
   forget();
   text?.close();

@@ -15,7 +15,7 @@ const MOST_ROUNDS = 100;
 /** Longest wait for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
 const EARLY_MS = 2_000;
 
-/** Company of a run in a process of suspects: other suspects (`group`), or none (`own_process`). */
+/** Other runs in the process of suspects: other suspects (`group`), or none (`own_process`). */
 export type SuspectIsolation = "group" | "own_process";
 
 /** A wake as the pool took it. */

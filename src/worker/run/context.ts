@@ -66,7 +66,7 @@ export interface RunContext {
   texts: TextFeeds;
   /** Admits runs to this process. */
   slots: RunSlots;
-  /** Slot of suspects: in this process, or in a separate one that it starts. `crowded`: a separate one, and none has room. */
+  /** Process in which suspects run: this one, or one that it starts. `crowded`: one that it starts, but none has room. */
   suspects: "here" | "elsewhere" | "crowded";
   /** Called for every run that this process holds, before any of its data is read. */
   onHeld?: (held: LeaseGrant) => void;
@@ -91,7 +91,8 @@ export interface Equipment extends PreparedSpec {
 /**
  * Outcome of this process' part in a run. `passed`: it had none, and the wake is done. `returned`: it had none, and the wake
  * goes back into the queue, for another process. `isolate`: it had none, and the run needs a process of suspects, or one of
- * its own after `isolatedCrashes` in such.
+ * its own after `isolatedCrashes` in such. `lost`: it neither settled nor released the run; another worker holds it, or a
+ * sweeper wakes the agent.
  */
 export type RunOutcome =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }

@@ -34,7 +34,7 @@ function blankFailure({ state }: Session, { message, messages }: DeliverStep, at
   return [newFailure(message + 1, { v: 1, kind: "model_error", message: why })];
 }
 
-const LOST =
+const ATTACHMENTS_MISSING =
   "Files or images that came with this message were lost on the way. Say so, and go on without them.";
 
 /** Messages as they are delivered, and the names of their attachments. */
@@ -78,7 +78,7 @@ async function withParts(
 ): Promise<DeliveredMessage> {
   const files = parts.flatMap((part) => part?.files ?? []);
   const images = parts.flatMap((part) => part?.images ?? []);
-  const notes = parts.includes(undefined) ? [LOST] : [];
+  const notes = parts.includes(undefined) ? [ATTACHMENTS_MISSING] : [];
   if (files.length > 0) {
     const workspace = await session.equipment.workspace.open();
     notes.push(...(await writeParentFiles(workspace, files, session.lease.workStop.signal)));

@@ -38,7 +38,7 @@ import { settleBroken } from "./settle-run.ts";
 const LONGEST_HELD_WAIT_MS = 2_000;
 /** Least delay before a run of a paused installation is taken again; the paused queue keeps it until the pause ends. */
 const PAUSED_ASK_MS = 1_000;
-/** Delay of a run whose worker has lost its model: for another worker, or for this one after it recovers. */
+/** Delay of a run whose model was stopped: for another worker, or for this one after it recovers. */
 const MODEL_STOPPED_DELAY_MS = 5_000;
 /** First delay before a run that broke off is retried, on any worker; it doubles up to a limit. */
 const BROKEN_OFF_DELAY_MS = 5_000;
@@ -56,7 +56,7 @@ export async function afterModelFailure(
   step: CallStep,
   failure: ModelFailure,
   scope: FailureScope,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
   if (failure.kind === "invalid_request" && step.asksOutput && session.equipment.outputFormat !== "") {
@@ -120,7 +120,7 @@ export async function afterWait(
   context: RunContext,
   session: Session,
   permit: Exclude<CallPermit, { status: "open" }>,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   const runningMs = session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs;
   if (permit.status === "paused")
     return commitAndRelease(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
@@ -128,7 +128,7 @@ export async function afterWait(
 }
 
 /** Hands the run back because this process' model was stopped and ended the call: a retry here would spin. */
-export function afterModelStopped(context: RunContext, session: Session): Promise<RunOutcome | "lost"> {
+export function afterModelStopped(context: RunContext, session: Session): Promise<RunOutcome | "lease_over"> {
   return commitAndRelease(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
 }
 
@@ -149,7 +149,7 @@ export async function afterLeaseLoss(
   if (lease.endReason !== "expired") return { status: "lost" };
   const lost = (): RunOutcome => ({ status: "lost" });
   if (isLast) return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
-  // The first loss counts as an outage; a run that is lost again before it advanced waits like one that broke off.
+  // The first time it counts as an outage; a lease lost again before the run advanced counts as a run that broke off.
   const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
   if (breaks === 2)
     context.logger.error({ uid: lease.address.uid, breaks }, "Run loses its lease again and again");
@@ -191,7 +191,7 @@ async function waitOrRelease(
   reason: string,
   delayMs: number,
   runningMs?: number,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   if (delayMs > LONGEST_HELD_WAIT_MS) {
     const provider = providerName(context.model, session.model);
     const providerWait = { provider, reason };
@@ -206,9 +206,9 @@ async function commitAndRelease(
   context: RunContext,
   session: Session,
   how: ReleaseInput,
-): Promise<RunOutcome | "lost"> {
+): Promise<RunOutcome | "lease_over"> {
   const { runningMs = session.lease.runningMs() } = how;
-  if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
+  if (session.isCommitDue && (await session.commit()) === "lease_over") return "lease_over";
   return releaseRun(context, session, { runningMs, ...how });
 }
 

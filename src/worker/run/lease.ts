@@ -1,5 +1,5 @@
 /**
- * The leases of this process' runs: renews them, counts running time, and tells at once when one may be lost. Neighbours:
+ * The leases of this process' runs: renews them, counts running time, and tells at once when one may have expired. Neighbours:
  * every write is fenced by the epoch in Redis; the lease stops work *before* that.
  *
  * 1. A lease counts from the moment a renewal was sent, on the monotonic clock.
@@ -187,7 +187,7 @@ export class LeaseKeeper {
     for (const lease of this.#leases.values()) lease.workStop.stop();
   }
 
-  /** Ends `lease` and forgets it. After a lost one this process may hold the agent again already. */
+  /** Ends `lease` and forgets it. If it ended earlier, this process may hold the agent again already. */
   drop(lease: Lease): void {
     lease.end("given_up");
     const { uid } = lease.address;

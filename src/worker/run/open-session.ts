@@ -33,8 +33,8 @@ export async function openSession(
   const { address } = lease;
   const entries = readLog(log);
   const { agent_id: agentId, name, run, spec } = record;
-  const kind = context.specs.of(spec);
-  const { tools, rules } = kind;
+  const prepared = context.specs.of(spec);
+  const { tools, rules } = prepared;
   if (rules.unknownTools?.length)
     context.logger.warn(
       { uid: address.uid, tools: rules.unknownTools },
@@ -58,7 +58,7 @@ export async function openSession(
       : undefined,
     observer: context.observer.observe(observedRun(address, record)),
     isStreamed: record.provider_wait !== undefined && CUT_OFF_KINDS.has(record.provider_wait.reason),
-    ...kind,
+    ...prepared,
   });
   // First of all: an error from here on hands the run back, and Redis then records no call.
   if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);
@@ -78,14 +78,14 @@ async function addNotices(
 ): Promise<void> {
   const { isBegun, noticedAtMessage, userMessageNumber } = session.state;
   const notices = workspace.areFilesGone ? [FILES_GONE] : [];
-  if (hooks && !isBegun) notices.push(...(await startOf(hooks, session)));
+  if (hooks && !isBegun) notices.push(...(await runStartHooks(hooks, session)));
   const isNoticed = noticedAtMessage === userMessageNumber;
   if (notices.length > 0 && !isNoticed)
     session.add([newNotice(userMessageNumber, notices.join("\n\n"))], false);
 }
 
-/** Returns the hooks' texts for the model at the begin of its run; a hook that blocks ends the run before its first purchase. */
-async function startOf(hooks: AgentHooks, { state, lease }: Session): Promise<string[]> {
+/** Runs the start hooks; returns their texts for the model. A hook that blocks ends the run before its first purchase. */
+async function runStartHooks(hooks: AgentHooks, { state, lease }: Session): Promise<string[]> {
   const { block, context } = await hooks.start(
     state.unread.map(({ text }) => text),
     lease.workStop,

@@ -170,9 +170,9 @@ export class ProviderLimit {
   async #tell(name: string, lease: Lease, admission: Admission, how: LimiterRelease): Promise<FailureScope> {
     this.suspect(name);
     try {
-      const word = await this.#options.limiter.release(name, lease.address.uid, admission, how);
+      const answer = await this.#options.limiter.release(name, lease.address.uid, admission, how);
       this.#options.tellOthers(name);
-      return word === "known" ? "shared" : "own";
+      return answer === "known" ? "shared" : "own";
     } catch (error) {
       this.#missed(error);
       return "own";

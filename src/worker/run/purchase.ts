@@ -69,7 +69,7 @@ class RequestKeys {
   }
 
   /** Notes that `request` for purchase `id` failed: another may follow. */
-  broughtNothing(id: string, request: RequestBytes): void {
+  noteFailed(id: string, request: RequestBytes): void {
     if (this.#failed?.id !== id) this.#failed = { id, digest: digestOf(request) };
   }
 }
@@ -118,14 +118,14 @@ export class NextPurchase {
   ): BegunUpdate | undefined {
     const open = last?.calls.filter(({ isAnswered }) => !isAnswered).length ?? 0;
     if (last && results > 0 && results === open)
-      return this.#say(this.idOf({ message: last.message + 2 }), entries + results, true);
+      return this.#begunUpdate(this.idOf({ message: last.message + 2 }), entries + results, true);
     if (begun !== undefined && !(this.#startsWithLastResult && begun === this.id))
-      return this.#say(begun, entries, false);
+      return this.#begunUpdate(begun, entries, false);
     if (!this.#startsWithLastResult || results > 0 || open > 0) return undefined;
     return { id: this.id, startsWithLastResult: false, begun: undefined, no_purchase: begun === undefined };
   }
 
-  #say(id: string, entries: number, startsWithLastResult: boolean): BegunUpdate {
+  #begunUpdate(id: string, entries: number, startsWithLastResult: boolean): BegunUpdate {
     return {
       id,
       startsWithLastResult,

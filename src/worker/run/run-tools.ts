@@ -31,7 +31,7 @@ export async function runTools(
   context: RunContext,
   session: Session,
   step: ToolStep,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   const performed: PlannedCall[] = [];
   const openings: NewEntry[] = [];
   for (const call of step.calls) {
@@ -45,7 +45,7 @@ export async function runTools(
   const hasRunningCalls = performed.length > 0;
   const begun = hasRunningCalls ? undefined : announceCall(session);
   const marked = await session.commit({ results: performed.length, begun });
-  if (marked !== "committed") return marked === "lost" ? "lost" : undefined;
+  if (marked !== "committed") return marked === "lease_over" ? "lease_over" : undefined;
   if (!hasRunningCalls) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
   const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
@@ -58,7 +58,7 @@ export async function runTools(
     );
   }
   const committed = await results.committed.finally(() => limit.cancel());
-  return committed === "lost" ? "lost" : undefined;
+  return committed === "lease_over" ? "lease_over" : undefined;
 }
 
 /** Opens the workspace if a tool needs it. A failure keeps the tools from beginning, but bought answers are still committed. */

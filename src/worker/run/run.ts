@@ -65,14 +65,17 @@ async function runSteps(context: RunContext, session: Session): Promise<RunOutco
     const end = isLeaving
       ? await releaseBetweenSteps(context, session)
       : await perform(context, session, step);
-    if (end === "lost") return undefined;
+    if (end === "lease_over") return undefined;
     if (end) return end;
   }
 }
 
 /** Hands the run back between two steps: the process stops, or a suspect needs the process for itself. */
-async function releaseBetweenSteps(context: RunContext, session: Session): Promise<RunOutcome | "lost"> {
-  if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
+async function releaseBetweenSteps(
+  context: RunContext,
+  session: Session,
+): Promise<RunOutcome | "lease_over"> {
+  if (session.isCommitDue && (await session.commit()) === "lease_over") return "lease_over";
   const reason = context.draining.aborted ? "drain" : "isolation";
   return releaseRun(context, session, { reason, delayMs: 0 });
 }
@@ -82,7 +85,7 @@ async function perform(
   context: RunContext,
   session: Session,
   step: Step,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   switch (step.do) {
     case "deliver":
       return deliverMessages(context, session, step);
@@ -106,17 +109,17 @@ async function askParent(
   { deadlines }: RunContext,
   session: Session,
   { turn, questions }: Extract<Step, { do: "ask" }>,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   if (session.isCommitDue) {
     const committed = await session.commit();
-    if (committed !== "committed") return committed === "lost" ? "lost" : undefined;
+    if (committed !== "committed") return committed === "lease_over" ? "lease_over" : undefined;
   }
   const { address, record } = session;
   const { answer_ms: answerMs = ANSWER_MS } = record.spec;
   await deadlines.hint(address, answerMs);
   const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
   const asked = await session.ask(questions, answerMs, events);
-  if (asked === "lost") return "lost";
+  if (asked === "lease_over") return "lease_over";
   if (asked === "finishing") return undefined;
   return { status: "released", reason: "question" };
 }

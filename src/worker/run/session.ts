@@ -5,7 +5,7 @@
  * 1. A tool runs only after Redis has the answer that asks for it, and a model call only after it has every answer, result
  *    and summary before; messages, notices and verdicts may still be on their way, and the next commit includes them.
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
- * 3. After `lost` this session writes nothing more, and the lease is over: all other work of the run stops too. `failure.ts`
+ * 3. After `lease_over` this session writes nothing more, and all other work of the run stops too. `failure.ts`
  *    then books unbooked costs, and releases a run whose lease expired.
  */
 import { SubagentError } from "../../shared/errors.ts";
@@ -34,8 +34,8 @@ import type { HolderStatus, Lease } from "./lease.ts";
 import { NextPurchase, type UpcomingPurchase } from "./purchase.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
-/** Outcome of a commit. `adopted`: the log already had other content, and keeps it. */
-export type CommitOutcome = "committed" | "adopted" | "lost";
+/** Outcome of a commit. `adopted`: the log keeps the other content that it had. `lease_over`: this process may write no more. */
+export type CommitOutcome = "committed" | "adopted" | "lease_over";
 
 /** An interim message for the parent. */
 export interface InterimMessage {
@@ -234,7 +234,7 @@ export class Session {
   /** Commits the added entries, all or nothing; adopts other content that Redis has. */
   async commit(along: UpcomingPurchase & { interim?: InterimMessage } = {}): Promise<CommitOutcome> {
     if (this.#pending.length === 0) return "committed";
-    if (!this.lease.isLive()) return "lost";
+    if (!this.lease.isLive()) return "lease_over";
     const prepared = this.prepareCommit(false);
     const { input } = prepared;
     const update = this.purchase.updateFor(this.state.last, prepared.entriesAfter, along);
@@ -243,7 +243,7 @@ export class Session {
     input.interim_id = along.interim?.id;
     input.interim = along.interim?.body;
     const answer = await this.#store.append(this.address, input);
-    if (answer.status === "stale") return this.lose();
+    if (answer.status === "stale") return this.endLease();
     if (answer.status === "conflict") return this.adopt(prepared);
     this.purchase.committed(prepared.entries, update);
     await this.#acknowledge(prepared);
@@ -256,8 +256,8 @@ export class Session {
     questions: readonly OpenQuestion[],
     answerMs: number,
     events: readonly RunEvent[],
-  ): Promise<"asked" | "finishing" | "lost"> {
-    if (!this.lease.isLive()) return "lost";
+  ): Promise<"asked" | "finishing" | "lease_over"> {
+    if (!this.lease.isLive()) return "lease_over";
     const marks = questions.map(({ question_id }) => newQuestionMark(question_id));
     const answer = await this.#store.ask(this.address, {
       epoch: this.lease.epoch,
@@ -277,7 +277,7 @@ export class Session {
       this.state.finish = true;
       return "finishing";
     }
-    if (answer.status === "stale") return this.lose();
+    if (answer.status === "stale") return this.endLease();
     this.lease.end("given_up");
     await this.equipment.trace?.(this.record.run, marks);
     return "asked";
@@ -292,10 +292,10 @@ export class Session {
   }
 
   /** Called when Redis refused a write. A renewal finds why: another worker holds the run, or Redis lost a part of the log. */
-  async lose(): Promise<"lost"> {
+  async endLease(): Promise<"lease_over"> {
     await this.lease.renew();
     this.lease.end("expired");
-    return "lost";
+    return "lease_over";
   }
 
   /** Takes the uncommitted entries; `isLast`: for `settle`, with the progress of the run. */
@@ -368,7 +368,7 @@ export class Session {
   async adopt({ entries: written }: PreparedCommit): Promise<CommitOutcome> {
     const known = this.#acknowledged;
     const stored = await this.#store.load(this.address);
-    if (stored?.record.epoch !== this.lease.epoch) return this.lose();
+    if (stored?.record.epoch !== this.lease.epoch) return this.endLease();
     this.#consumed = undefined;
     this.state = new RunState(this.record.run, readLog(stored.log));
     this.state.unread = stored.inbox;

@@ -35,14 +35,14 @@ export async function settleRun(
   context: RunContext,
   session: Session,
   step: SettleStep,
-): Promise<RunOutcome | "lost" | undefined> {
+): Promise<RunOutcome | "lease_over" | undefined> {
   const { store, deadlines, wakes, logger } = context;
   const { address, record, lease } = session;
-  if (!lease.isLive()) return "lost";
+  if (!lease.isLive()) return "lease_over";
   const status = statusOf(step.reason);
   const { hooks, workspace, observer } = session.equipment;
   if (hooks && !(await passesStopHooks(session, hooks, { ...step, status })))
-    return lease.isLive() ? undefined : "lost";
+    return lease.isLive() ? undefined : "lease_over";
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
   if (workspace.opened) session.left = await listLeftFiles(context, session);
@@ -66,13 +66,14 @@ export async function settleRun(
     session.isCommitDue = true;
     return undefined;
   }
-  if (answer.status === "conflict") return (await session.adopt(commitment)) === "lost" ? "lost" : undefined;
-  if (answer.status === "stale") return session.lose();
+  if (answer.status === "conflict")
+    return (await session.adopt(commitment)) === "lease_over" ? "lease_over" : undefined;
+  if (answer.status === "stale") return session.endLease();
   // If the first answer was lost, the second tells how the run ended: as this worker wanted, or otherwise.
   const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
   if (answer.status !== "settled" && !asWanted) {
     lease.end("taken");
-    return "lost";
+    return "lease_over";
   }
   await session.settled(commitment);
   const { progress: body } = commitment.update;

@@ -59,7 +59,7 @@ export interface PreparedSpec {
 /** The prepared specifications of claimed agents; an entry is forgotten with its specification. */
 export class SpecCache {
   readonly #sources: SpecSources;
-  readonly #known = new WeakMap<AgentSpec, { kind: PreparedSpec; of: readonly Tool[] }>();
+  readonly #known = new WeakMap<AgentSpec, { prepared: PreparedSpec; madeOf: readonly Tool[] }>();
 
   constructor(sources: SpecSources) {
     this.#sources = sources;
@@ -67,13 +67,13 @@ export class SpecCache {
 
   /** Returns the prepared `spec`; prepares it again if the worker's tools have changed since. */
   of(spec: AgentSpec): PreparedSpec {
-    const { tools: of } = this.#sources.toolbox.resolve(undefined);
+    const { tools: madeOf } = this.#sources.toolbox.resolve(undefined);
     const known = this.#known.get(spec);
-    if (known?.of === of) return known.kind;
-    const kind = prepareSpec(spec, this.#sources);
-    this.#known.set(spec, { kind, of });
-    warnOfStrayRules(kind, this.#sources);
-    return kind;
+    if (known?.madeOf === madeOf) return known.prepared;
+    const prepared = prepareSpec(spec, this.#sources);
+    this.#known.set(spec, { prepared, madeOf });
+    warnOfStrayRules(prepared, this.#sources);
+    return prepared;
   }
 }
 

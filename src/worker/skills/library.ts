@@ -129,12 +129,12 @@ function bounded(folder: string, files: SkillFiles, tooLarge: Map<string, string
     async read(path) {
       const bytes = await files.read(path);
       if (posix.basename(path) !== SKILL_FILE) return bytes;
-      return Buffer.from(quoted(Buffer.from(bytes).toString("utf8")));
+      return Buffer.from(withQuotedDescription(Buffer.from(bytes).toString("utf8")));
     },
   };
 }
 
-function quoted(text: string): string {
+function withQuotedDescription(text: string): string {
   const end = text.indexOf("\n---", 3);
   if (end < 0) return text;
   const matter = text

@@ -58,7 +58,7 @@ describe("a refused spawn", () => {
     const parent = testParent(testClient(), { limits: { max_turns: 5 } });
     await expect(parent.spawn({ name: "a", limits: { max_turns: 6 } })).rejects.toMatchObject({
       code: "invalid_input",
-      details: { field: "limits.max_turns", wished: 6, allowed: 5 },
+      details: { field: "limits.max_turns", requested: 6, allowed: 5 },
     });
   });
 
@@ -94,7 +94,7 @@ describe("a refused spawn", () => {
     const parent = testParent(client, { tools: ["read_file", "grep"] });
     await expect(parent.spawn({ name: "a", tools: ["glob"] })).rejects.toMatchObject({
       code: "invalid_input",
-      details: { field: "tools", wished: ["glob"], allowed: ["read_file", "grep"] },
+      details: { field: "tools", requested: ["glob"], allowed: ["read_file", "grep"] },
     });
     const receipt = await parent.spawn({ name: "a", tools: ["grep", "teleport"] });
     expect(receipt.unknown_tools).toEqual(["teleport"]);

@@ -133,7 +133,7 @@ test("a job that was begun before finds its agent, also where its parent has no 
   expect(again).toEqual(ends);
 });
 
-function openJobs(stage: Stage, places: number) {
+function openJobs(stage: Stage, concurrency: number) {
   const { url, keys } = stage;
   const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
@@ -144,7 +144,7 @@ function openJobs(stage: Stage, places: number) {
     take: taker.take,
     clock: systemClock,
     logger: createLogger({ level: "silent" }),
-    places,
+    concurrency,
   });
   closeAtEnd(async () => {
     taker.leaveAll();

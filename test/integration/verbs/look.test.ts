@@ -1,7 +1,7 @@
 /** What a sweeper does with one agent: overdue says what is due, requeue replaces a lost wake. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { pauseAfter } from "../../../src/shared/redis/deadlines.ts";
+import { nextCheckDelayMs } from "../../../src/shared/redis/deadlines.ts";
 import { cases } from "../../helpers/cases.ts";
 import { DESTROY, type Rig, sentOf, verbRig, wellDone } from "./rig.ts";
 
@@ -108,7 +108,7 @@ test("while its job waits a queued agent is looked at after 10 s, 20 s, 40 s and
     const { waited_ms } = seen.status === "queued" ? seen : { waited_ms: Number.NaN };
     expect(waited_ms).toBeGreaterThanOrEqual(waitedMs);
     expect(waited_ms).toBeLessThanOrEqual(waitedMs + lateMs);
-    expect(pauseAfter(waitedMs, rig.store.timing)).toBe(pauseMs);
+    expect(nextCheckDelayMs(waitedMs, rig.store.timing)).toBe(pauseMs);
     waitedMs += pauseMs;
   }
   expect(await rig.store.record(agent)).toMatchObject({ wake: 1 });

@@ -61,7 +61,7 @@ test("a parent that comes back between the check and the end keeps its agents", 
   const idle = await followerOf(rig, "destroy");
   await lapse(rig);
   expect((await rig.store.overdue(idle)).status).toBe("parent_gone");
-  expect((await rig.store.overdue(running)).status).toBe("unwatched");
+  expect((await rig.store.overdue(running)).status).toBe("must_finish");
   await rig.store.hold(idle, LEASE);
   expect((await rig.store.settle(idle, PARENT_GONE)).status).toBe("not_due");
   expect((await rig.store.finish(running, { orphaned: true })).status).toBe("not_due");
@@ -75,7 +75,7 @@ test("to finish, a run is asked once and an idle agent ends; one that has got a 
   expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
   await rig.send(agent, "look");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("not_due");
-  expect((await rig.store.overdue(agent)).status).toBe("unwatched");
+  expect((await rig.store.overdue(agent)).status).toBe("must_finish");
   expect(await rig.store.finish(agent, { orphaned: true })).toMatchObject({ status: "finishing", wake: 1 });
   expect((await rig.store.overdue(agent)).status).toBe("not_due");
 });

@@ -231,8 +231,8 @@ test("once the lease is over nothing is written, and the tools are stopped", asy
   const session = await claim();
   take(session, "first");
   clock.advance(rig.store.timing.leaseMs);
-  expect(await session.commit()).toBe("lost");
-  expect(await session.ask([{ question_id: "1/a", text: "a?" }], 1_000, [])).toBe("lost");
+  expect(await session.commit()).toBe("lease_over");
+  expect(await session.ask([{ question_id: "1/a", text: "a?" }], 1_000, [])).toBe("lease_over");
   expect(session.toolStop.isStopped).toBe(true);
   expect(await rig.redis.exists(rig.keys.agent(agent).log)).toBe(0);
   expect((await rig.raw(agent)).status).toBe("running");
@@ -243,7 +243,7 @@ test("a write that is refused because the agent has ended ends the lease as take
   const session = await claim();
   take(session, "first");
   await rig.store.settle(agent, DESTROY);
-  expect(await session.commit()).toBe("lost");
+  expect(await session.commit()).toBe("lease_over");
   expect([session.lease.endReason, session.toolStop.isStopped]).toEqual(["taken", true]);
 });
 
@@ -254,7 +254,7 @@ test("the holder of a log of which Redis has forgotten a part hands it back", as
   await session.commit();
   await rig.redis.del(rig.keys.agent(agent).log);
   session.add([newResult(1, "c0", "found")]);
-  expect(await session.commit()).toBe("lost");
+  expect(await session.commit()).toBe("lease_over");
   expect(session.lease.endReason).toBe("expired");
 });
 
@@ -280,7 +280,7 @@ test("a log is adopted only by the holder of its agent", async () => {
   take(session, "mine");
   const { log } = rig.keys.agent(agent);
   await rig.redis.hset(log, "0", THEIR_MESSAGE.json, "1", answerOf(1, "theirs").json);
-  expect(await session.commit()).toBe("lost");
+  expect(await session.commit()).toBe("lease_over");
   expect(session.lease.endReason).toBe("taken");
 });
 
@@ -296,7 +296,7 @@ test("a result is adopted only by the holder of its agent, also where nothing wa
   expect(await session.commit()).toBe("committed");
   await rig.redis.hset(rig.keys.agent(agent).log, "1/c0/result", newResult(1, "c0", "theirs").json);
   session.add([newResult(1, "c0", "mine")]);
-  expect(await session.commit()).toBe("lost");
+  expect(await session.commit()).toBe("lease_over");
   expect(session.lease.endReason).toBe("taken");
 });
 

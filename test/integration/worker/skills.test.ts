@@ -117,7 +117,7 @@ test("a spawn may not name a skill that its parent's profile leaves out", async 
   const parent = stage.parent("planner-7", { model: "offline-1", skills: ["maps"] });
   await expect(parent.spawn({ name: "a", skills: ["pdf"] })).rejects.toMatchObject({
     code: "invalid_input",
-    details: { field: "skills", wished: ["pdf"], allowed: ["maps"] },
+    details: { field: "skills", requested: ["pdf"], allowed: ["maps"] },
   });
   expect((await parent.spawn({ name: "b" })).in_force).toEqual({ skills: ["maps"] });
 });

@@ -43,7 +43,7 @@ describe("a profile", () => {
   test("may not ask for more than the operator allows a task", () => {
     const refused = {
       code: "invalid_input",
-      details: { field: "limits.max_turns", wished: 13, allowed: 12 },
+      details: { field: "limits.max_turns", requested: 13, allowed: 12 },
     };
     expect(() =>
       profileOf({ parentId: "p", limits: { max_turns: 13 } }, { limits: { max_turns: 12 } }),
@@ -84,7 +84,7 @@ describe("the limits of a spawn", () => {
       max_cost_usd: 0.5,
     });
     expect(() => narrowed(SPAWN_LIMITS, { max_tokens: 8_001 }, "spawn")).toThrow(
-      expect.objectContaining({ details: { field: "limits.max_tokens", wished: 8_001, allowed: 8_000 } }),
+      expect.objectContaining({ details: { field: "limits.max_tokens", requested: 8_001, allowed: 8_000 } }),
     );
   });
 });

@@ -61,7 +61,7 @@ describe("a prepared spawn", () => {
     expect(answerMs("spawn", { name: "A" })).toBe(500);
     expect(answerMs("spawn", { name: "A", answer_within_ms: 9 })).toBe(9);
     expect(() => answerMs("spawn", { name: "A", answer_within_ms: 501 })).toThrow(
-      expect.objectContaining({ details: { field: "answer_within_ms", wished: 501, allowed: 500 } }),
+      expect.objectContaining({ details: { field: "answer_within_ms", requested: 501, allowed: 500 } }),
     );
     expect(answerMs("task", { prompt: "go" })).toBeUndefined();
     expect(answerMs("task", { prompt: "go" }, true)).toBe(500);
@@ -113,7 +113,7 @@ describe("the tools of a spawn", () => {
 
   test("never go beyond the parent's: known ones are refused, unknown ones dropped and reported", () => {
     expect(() => resolveTools(["grep"], ["grep", "bash"], known)).toThrow(
-      expect.objectContaining({ details: { field: "tools", wished: ["bash"], allowed: ["grep"] } }),
+      expect.objectContaining({ details: { field: "tools", requested: ["bash"], allowed: ["grep"] } }),
     );
     expect(resolveTools(["grep"], ["grep", "crm"], known)).toEqual({ tools: ["grep"], unknown: ["crm"] });
   });

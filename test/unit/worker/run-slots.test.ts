@@ -26,7 +26,7 @@ test("runs stand beside each other, and nobody is given notice", () => {
   expect(doors).toEqual([]);
 });
 
-test("a suspect is alone when the last of the others has left, and nobody is admitted from its wish on", async () => {
+test("a suspect is alone when the last of the others has left, and no run is admitted after it asks to be alone", async () => {
   const { enter, doors, slots } = rig();
   const [suspect, first, second] = [enter(), enter(), enter()];
   let alone: boolean | undefined;

@@ -44,7 +44,7 @@ class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
   readonly #clock: Clock;
   readonly #announcers = new Map<Redis, EndListener[]>();
-  #look: { cancel(): void } | undefined;
+  #refreshTimer: { cancel(): void } | undefined;
 
   constructor(nodes: ClusterNode[], options: ClusterOptions, clock: Clock) {
     super(nodes, options);
@@ -59,10 +59,10 @@ class SteadyCluster extends Cluster {
     });
     this.on("-node", (node: Redis) => this.#announcers.delete(node));
     this.on("close", () => {
-      this.#look?.cancel();
+      this.#refreshTimer?.cancel();
       this.#silence();
     });
-    this.on("ready", () => this.#lookLater());
+    this.on("ready", () => this.#scheduleRefresh());
   }
 
   override duplicate(_nodes?: unknown, options: ClusterOptions = {}): Cluster {
@@ -94,11 +94,11 @@ class SteadyCluster extends Cluster {
     }
   }
 
-  #lookLater(): void {
-    this.#look?.cancel();
-    this.#look = this.#clock.timeout(CHECK_MS, () => {
+  #scheduleRefresh(): void {
+    this.#refreshTimer?.cancel();
+    this.#refreshTimer = this.#clock.timeout(CHECK_MS, () => {
       this.refreshSlotsCache();
-      this.#lookLater();
+      this.#scheduleRefresh();
     });
   }
 }
@@ -156,8 +156,8 @@ export const UNSENT = "Stream isn't writeable";
 /** Problem of a connection whose handshake was given up. */
 export const UNANSWERED = "not connected, no answer";
 
-/** Returns the problem, for people: if no node could be asked, the error of the last node. */
-export function problemOf(error: unknown): string {
+/** Returns the problem of a connection, for people: if no node could be asked, the error of the last node. */
+export function connectionProblem(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message.startsWith(UNSENT)) return UNANSWERED;
   if (!("lastNodeError" in error)) return error.message || error.name;

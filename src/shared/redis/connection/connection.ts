@@ -15,7 +15,13 @@ import { messageOf, SubagentError } from "../../errors.ts";
 import type { Logger } from "../../logger.ts";
 import { parseRedisUrl, type TlsFiles } from "../../redis-url.ts";
 import { keepSecret } from "../../secrets.ts";
-import { closeCluster, NO_CLUSTER, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
+import {
+  closeCluster,
+  connectionProblem,
+  NO_CLUSTER,
+  openCluster,
+  openClusterSubscriber,
+} from "./cluster.ts";
 import { dropConnection, ServerConnection, UNNEEDED_PASSWORD, WRONG_DATABASE } from "./server-connection.ts";
 
 /** A connection of ours: to one server, or to all nodes of a cluster. */
@@ -51,7 +57,7 @@ export function openRedis(
   const redis = open(url, role, clock);
   let reported = "";
   redis.on("error", (error: Error) => {
-    const problem = problemOf(error);
+    const problem = connectionProblem(error);
     if (problem === reported) return;
     reported = problem;
     logger?.warn({ role, problem }, "Redis connection failed; trying again");
@@ -111,7 +117,7 @@ export function whenAccepted(redis: RedisClient): Promise<void> {
     const accepted = () => end();
     const closed = () => end(new SubagentError("closed", "The connection to Redis was closed."));
     const failed = (error: Error) => {
-      const problem = problemOf(error);
+      const problem = connectionProblem(error);
       if (REFUSAL.test(problem)) end(refused(problem, error));
     };
     redis.on("ready", accepted).on("error", failed).on("end", closed);

@@ -86,7 +86,7 @@ export async function checkServers(redis: RedisClient): Promise<ServersReport> {
 }
 
 /** Returns the error of a server that must not be used, or undefined. `strict` is production mode: it also refuses `unsafe`. */
-export function refusalOf(
+export function serverRefusal(
   { problems }: Pick<ServerReport, "problems">,
   strict: boolean,
 ): SubagentError | undefined {

@@ -135,13 +135,13 @@ export function dropConnection(redis: Redis): void {
 
 /** Rejects commands that were in flight when the connection was lost before: ioredis rejects only waiting ones at its end. */
 function rejectUnanswered(redis: Redis): void {
-  const lost = LostCommands.safeParse(Reflect.get(redis, "prevCommandQueue")).data;
-  for (let next = lost?.shift(); next !== undefined; next = lost?.shift()) {
+  const inFlight = CommandsInFlight.safeParse(Reflect.get(redis, "prevCommandQueue")).data;
+  for (let next = inFlight?.shift(); next !== undefined; next = inFlight?.shift()) {
     next.command.reject(new Error("Connection is closed."));
   }
 }
 
 /** ioredis' queue of commands that were in flight when a connection was lost. */
-const LostCommands = z.custom<{ shift(): { command: { reject(error: Error): void } } | undefined }>(
+const CommandsInFlight = z.custom<{ shift(): { command: { reject(error: Error): void } } | undefined }>(
   (value) => typeof value === "object" && value !== null && "shift" in value,
 );

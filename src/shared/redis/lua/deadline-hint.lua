@@ -5,10 +5,10 @@
 local now = now_ms()
 local grace = math.max(now + math.min(in_ms, grace_ms), num(redis.call('HGET', hint_grace, member)) + 1)
 local at = now + in_ms
-local standing = redis.call('ZSCORE', deadlines, member)
-if standing then
+local current = redis.call('ZSCORE', deadlines, member)
+if current then
   write_even_when_full(deadlines)
-  at = math.min(at, num(standing))
+  at = math.min(at, num(current))
 end
 redis.call('HSET', hint_grace, member, fmt(grace))
 redis.call('ZADD', deadlines, fmt(at), member)

@@ -6,8 +6,8 @@
 -- continues in the order of arrival).
 local PLACE, UNRANKED, PERIOD = 4294967296, 2097151, 4194304
 local KEPT_MS = 86400000
-local standing = num(redis.call('ZSCORE', ranked_wakes, job_id))
-if math.floor(standing / PLACE) ~= UNRANKED then return answer('gone') end
+local score = num(redis.call('ZSCORE', ranked_wakes, job_id))
+if math.floor(score / PLACE) ~= UNRANKED then return answer('gone') end
 
 local first = redis.call('ZRANGE', ranked_wakes, 0, 0, 'WITHSCORES')
 local now, period = math.floor(num(first[2]) / PLACE), num(redis.call('GET', fair_period))
@@ -30,6 +30,6 @@ end
 position = math.min(position, UNRANKED - 1)
 redis.call('ZADD', fair_tenant, fmt(base + math.min(position + parents, UNRANKED)), fair_parent)
 redis.call('PEXPIRE', fair_tenant, KEPT_MS)
-redis.call('ZADD', ranked_wakes, fmt(position * PLACE + standing % PLACE), job_id)
+redis.call('ZADD', ranked_wakes, fmt(position * PLACE + score % PLACE), job_id)
 redis.call('HSET', wake_job, 'priority', fmt(position))
 return answer('ranked', { position = position })

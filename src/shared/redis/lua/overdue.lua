@@ -11,7 +11,7 @@ local now, deadline = now_ms(), num(agent.deadline)
 if num(agent.v) > version then return answer('not_due', { deadline = now + check_ms }) end
 local follows = follows_parent(agent, now)
 if follows == 'ends' then return answer('parent_gone') end
-if follows == 'finishes' and agent.finish ~= '1' then return answer('unwatched', { agent_id = agent.agent_id }) end
+if follows == 'finishes' and agent.finish ~= '1' then return answer('must_finish', { agent_id = agent.agent_id }) end
 if agent.status == 'idle' then
   local idle_end = lives_until(now)
   if idle_end then return answer('not_due', { deadline = idle_end }) end

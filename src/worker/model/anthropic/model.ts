@@ -95,7 +95,7 @@ class AnthropicModel implements Model {
   /** Names and values, alternating. */
   #headers: Promise<readonly string[]> | undefined;
   readonly #clock: Clock;
-  readonly #patience: Patience;
+  readonly #timeouts: CallTimeouts;
   readonly #provider: string;
   #callsUnderWay = 0;
   #onLastCall: () => void = ignore;
@@ -105,7 +105,7 @@ class AnthropicModel implements Model {
     const { apiKey, baseUrl, connections, idleTimeoutMs = 90_000, clock = systemClock } = options;
     this.#clock = clock;
     const { timeoutMs = 600_000, firstByteTimeoutMs = 180_000 } = options;
-    this.#patience = { timeoutMs, firstByteTimeoutMs };
+    this.#timeouts = { timeoutMs, firstByteTimeoutMs };
     keepSecret(apiKey);
     this.#provider = providerOf(apiKey, baseUrl);
     const url = new URL(baseUrl.replace(/\/$/, "") + MESSAGES_PATH);
@@ -116,7 +116,7 @@ class AnthropicModel implements Model {
   async call(request: ModelRequest, control: CallControl): Promise<CallOutcome> {
     if (this.#stopped) return { status: "aborted" };
     const draft = new AnswerDraft(request.model, request.maxTokens);
-    const exchange = this.#transport.prepare(new CallPlan(request, control, draft, this.#patience));
+    const exchange = this.#transport.prepare(new CallPlan(request, control, draft, this.#timeouts));
     control.abortCall = (reason) => exchange.abort(reason);
     this.#callsUnderWay += 1;
     let error: unknown;
@@ -175,7 +175,7 @@ class AnthropicModel implements Model {
 }
 
 /** Time limits of the model, ms. */
-interface Patience {
+interface CallTimeouts {
   timeoutMs: number;
   firstByteTimeoutMs: number;
 }
@@ -190,13 +190,13 @@ class CallPlan implements ExchangePlan {
   readonly #draft: AnswerDraft;
   readonly #isStreamed: boolean;
 
-  constructor(request: ModelRequest, control: CallControl, draft: AnswerDraft, patience: Patience) {
+  constructor(request: ModelRequest, control: CallControl, draft: AnswerDraft, timeouts: CallTimeouts) {
     const isStreamed = request.stream || request.maxTokens > LONGEST_UNSTREAMED_TOKENS;
     const wholeAnswerMs = isStreamed ? 0 : request.maxTokens * MS_PER_TOKEN;
     this.body = requestBody(request, isStreamed);
     this.headers = headersOf(request);
-    this.timeoutMs = patience.timeoutMs;
-    this.firstByteTimeoutMs = patience.firstByteTimeoutMs + wholeAnswerMs;
+    this.timeoutMs = timeouts.timeoutMs;
+    this.firstByteTimeoutMs = timeouts.firstByteTimeoutMs + wholeAnswerMs;
     this.#control = control;
     this.#draft = draft;
     this.#isStreamed = isStreamed;

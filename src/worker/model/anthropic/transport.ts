@@ -188,7 +188,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.#takeErrorBody(chunk);
       return true;
     }
-    const problem = problemOf(() => this.#reader?.feed(chunk));
+    const problem = errorThrownBy(() => this.#reader?.feed(chunk));
     if (problem) this.#fail(problem);
     else if (this.#completeMs === undefined && this.#plan.isComplete()) {
       this.#completeMs = this.#lastByteMs;
@@ -198,7 +198,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onComplete(): void {
-    const problem = this.#reader && problemOf(() => this.#reader?.end(true));
+    const problem = this.#reader && errorThrownBy(() => this.#reader?.end(true));
     if (problem) this.#fail(problem);
     else this.#succeed(this.#reader ? undefined : this.#errorResponse());
   }
@@ -254,7 +254,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     } else {
       this.#error = error;
       // Half a message may still report its token counts.
-      problemOf(() => this.#reader?.end(false));
+      errorThrownBy(() => this.#reader?.end(false));
       this.#reject(error);
     }
     this.#abortRequest?.(error);
@@ -329,10 +329,10 @@ class Watch {
   #arm(dueMs: number): void {
     this.#timer?.cancel();
     this.#dueMs = dueMs;
-    this.#timer = this.#clock.timeout(Math.max(0, dueMs - this.now()), () => this.#look());
+    this.#timer = this.#clock.timeout(Math.max(0, dueMs - this.now()), () => this.#expireDue());
   }
 
-  #look(): void {
+  #expireDue(): void {
     const nowMs = this.now();
     let nextMs = Number.POSITIVE_INFINITY;
     this.#dueMs = nextMs;
@@ -368,7 +368,7 @@ function isBodyless(status: number): boolean {
 }
 
 /** Returns the error that `read` throws. */
-function problemOf(read: () => void): Error | undefined {
+function errorThrownBy(read: () => void): Error | undefined {
   try {
     read();
     return undefined;

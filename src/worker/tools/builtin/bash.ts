@@ -80,7 +80,7 @@ function textOf(
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
 }
 
-/** Shortest pause between two counts of a workspace during a command; a longer count is followed by a pause as long. */
+/** Shortest time between two counts of a workspace during a command; after a longer count it is as long as the count took. */
 const COUNT_EVERY_MS = 1_000;
 
 /**

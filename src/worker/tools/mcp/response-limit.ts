@@ -24,7 +24,7 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
     const counter = new PartCounter(isStream);
     const bound = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
-        const problem = counter.problemOf(chunk, limits);
+        const problem = counter.countChunk(chunk, limits);
         if (problem === undefined) return controller.enqueue(chunk);
         controller.error(new ToolFailure(problem));
         refused(problem);
@@ -56,8 +56,8 @@ class PartCounter {
     this.#isStream = isStream;
   }
 
-  /** Returns the problem of the parts to which these next bytes belong; undefined if there is none. */
-  problemOf(chunk: Uint8Array, { bytes, depth }: ResponseLimits): string | undefined {
+  /** Counts the next bytes. Returns the problem of the parts to which they belong; undefined if there is none. */
+  countChunk(chunk: Uint8Array, { bytes, depth }: ResponseLimits): string | undefined {
     for (const byte of chunk) {
       this.#take(byte);
       if (this.#bytes > bytes) return `it is longer than ${bytes} bytes`;

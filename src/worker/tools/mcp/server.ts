@@ -231,7 +231,7 @@ async function listTools(client: Client, leftOut: (problem: string) => void): Pr
     for (const tool of listed.tools.slice(0, MAX_TOOLS - taken)) {
       const read = ListedTool.safeParse(tool);
       if (read.success) tools.push(read.data);
-      else leftOut(problemOf(read.error.issues));
+      else leftOut(issueText(read.error.issues));
       taken += 1;
     }
     chars += JSON.stringify(listed).length;
@@ -253,7 +253,7 @@ function whyEnded({ signal }: AbortController): ToolFailure | undefined {
   return reason instanceof ToolFailure ? reason : undefined;
 }
 
-function problemOf([issue]: readonly {
+function issueText([issue]: readonly {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }[]): string {

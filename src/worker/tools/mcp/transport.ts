@@ -24,9 +24,9 @@ const MAX_ANSWERS_UNDER_WAY = 64;
 const MAX_STDERR_CHARS = 1_000;
 /** Bytes kept before secrets are masked, so that no secret is cut in two. */
 const MAX_STDERR_BYTES = 4 * 1024;
-const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 60_000];
+const [FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS] = [1_000, 60_000];
 const GOODBYE_MS = 1_000;
-/** A stream that stays open this long does not make the pauses longer. */
+/** A stream that stays open this long does not lengthen the back-off. */
 const LASTING_MS = 5_000;
 
 /** See the module's header. */
@@ -51,9 +51,9 @@ export async function openTransport(server: McpServer, clock: Clock, ended: End)
   const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server, clock);
   boundAnswers(made.transport, end);
   const { onmessage: heard } = made.transport;
-  const problemOf = messageBounds(clock);
+  const checkMessage = messageBounds(clock);
   made.transport.onmessage = (message) => {
-    const problem = why ?? problemOf(message);
+    const problem = why ?? checkMessage(message);
     if (problem === undefined) return heard?.(message);
     end(problem);
     // The client must not see this message.
@@ -138,23 +138,23 @@ async function overStdio(
 /** Schedules when streams are opened again. */
 function reconnections(clock: Clock) {
   const timers = new Set<{ cancel(): void }>();
-  let pauseMs = FIRST_PAUSE_MS;
+  let backoffMs = FIRST_BACKOFF_MS;
   let askedAtMs = Number.NEGATIVE_INFINITY;
   return {
-    /** `wishedMs` may be any number that the server named. */
-    schedule(reconnect: () => void, wishedMs: number) {
-      // After a stream that stayed open for a while the pauses start again.
-      if (clock.monotonicMs() - askedAtMs >= LASTING_MS) pauseMs = FIRST_PAUSE_MS;
-      const timer = clock.timeout(Math.min(Math.max(wishedMs, pauseMs), LONGEST_PAUSE_MS), () => {
+    /** `delayMs` may be any number that the server named. */
+    schedule(reconnect: () => void, delayMs: number) {
+      // After a stream that stayed open for a while the back-off starts again.
+      if (clock.monotonicMs() - askedAtMs >= LASTING_MS) backoffMs = FIRST_BACKOFF_MS;
+      const timer = clock.timeout(Math.min(Math.max(delayMs, backoffMs), LONGEST_BACKOFF_MS), () => {
         timers.delete(timer);
         askedAtMs = clock.monotonicMs();
         reconnect();
       });
       timers.add(timer);
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+      backoffMs = Math.min(backoffMs * 2, LONGEST_BACKOFF_MS);
     },
     relax() {
-      pauseMs = FIRST_PAUSE_MS;
+      backoffMs = FIRST_BACKOFF_MS;
     },
     cancel() {
       for (const timer of timers) timer.cancel();

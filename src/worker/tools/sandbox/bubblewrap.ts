@@ -13,8 +13,8 @@ import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import { type Egress, type EgressPolicy, FORWARDER, openEgress, PROXY_INSIDE } from "./egress.ts";
 import {
+  chownWorkspace,
   ENVIRONMENT,
-  handOver,
   isInside,
   LIMITS,
   type Mounts,
@@ -30,7 +30,7 @@ import {
 import { COMMAND, FIRST_INPUT, type ProcessOptions, REPORT, runProcess } from "./process.ts";
 import type { Command, CommandOutcome, Runner } from "./runner.ts";
 import { seccompFilter } from "./seccomp.ts";
-import { commandText, quoted, readReport, shellProgram } from "./shell.ts";
+import { commandText, readReport, shellProgram, shellQuoted } from "./shell.ts";
 
 /** Options of the sandbox on this machine. */
 export interface BubblewrapOptions {
@@ -57,7 +57,7 @@ const shellAfter = (before: string): string =>
 const SHELL = shellAfter("");
 /** Waits until the forwarder listens or has ended. The forwarder is no child of the shell, so `wait` ignores it. */
 const SHELL_WITH_NETWORK = shellAfter(
-  `\nIFS= read -r _ < <( (exec ${PROXY_INSIDE.node} -e ${quoted(FORWARDER)} 2>/dev/null ${REPORT}>&- ${COMMAND}<&-) & )`,
+  `\nIFS= read -r _ < <( (exec ${PROXY_INSIDE.node} -e ${shellQuoted(FORWARDER)} 2>/dev/null ${REPORT}>&- ${COMMAND}<&-) & )`,
 );
 
 /**
@@ -80,11 +80,19 @@ exec /usr/bin/setpriv --reuid ${UNPRIVILEGED} --regid ${UNPRIVILEGED} --clear-gr
 export function createBubblewrap(options: BubblewrapOptions): Runner | undefined {
   const filter = seccompFilter(options.machine);
   if (filter === undefined) return undefined;
-  const walls = ["workspace", "processes", "network", "capabilities", "seccomp", "privileges", "namespaces"];
+  const protections = [
+    "workspace",
+    "processes",
+    "network",
+    "capabilities",
+    "seccomp",
+    "privileges",
+    "namespaces",
+  ];
   const { egress } = options;
   return {
     kind: "bubblewrap",
-    walls: egress === undefined ? walls : [...walls, "proxy"],
+    protections: egress === undefined ? protections : [...protections, "proxy"],
     ...(egress && { hosts: egress.hosts }),
     run: (command) => run(command, options, filter),
   };
@@ -92,7 +100,7 @@ export function createBubblewrap(options: BubblewrapOptions): Runner | undefined
 
 async function run(command: Command, options: BubblewrapOptions, filter: Buffer): Promise<CommandOutcome> {
   const { workspace, signal } = command;
-  if (options.asRoot) await handOver(workspace.directory);
+  if (options.asRoot) await chownWorkspace(workspace.directory);
   const mounts = await mountsOf(workspace, options.clock, signal);
   if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
   let egress: Egress | undefined;
@@ -150,7 +158,7 @@ function launcher(
     return { file: bwrap, args: ["--args", `${ARGUMENTS}`, "--", ...BASH, shell], env: {} };
   }
   const namespace = ["--mount", "--propagation", "private", "/bin/sh", "-c"];
-  const program = AS_ROOT.replace('"$SHELL_PROGRAM"', () => quoted(shell));
+  const program = AS_ROOT.replace('"$SHELL_PROGRAM"', () => shellQuoted(shell));
   return {
     file: "/usr/bin/unshare",
     args: [...namespace, program, "sh", bwrap, ...sources],

@@ -88,7 +88,7 @@ fi
 dmesg 2>/dev/null | grep -q gVisor && echo gvisor
 `;
 
-const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
+const PROTECTIONS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
 /**
  * @throws {SubagentError} `invalid_config` if production would run commands unsandboxed without the operator's consent, if
@@ -109,7 +109,7 @@ export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerCho
   for (const candidate of CANDIDATES) {
     if (options.mode !== "sandboxed" && options.mode !== candidate) continue;
     const runner = create(candidate, options, asRoot);
-    const problem = typeof runner === "string" ? runner : await problemOf(runner);
+    const problem = typeof runner === "string" ? runner : await sandboxProblem(runner);
     if (typeof runner === "string" || problem !== undefined) {
       problems.push(`${candidate}: ${problem}`);
       continue;
@@ -167,7 +167,7 @@ function unconfined({
 }
 
 /** Returns the problem of the sandbox here; undefined if every protection works. */
-async function problemOf(runner: Runner): Promise<string | undefined> {
+async function sandboxProblem(runner: Runner): Promise<string | undefined> {
   const directory = await makeDirectory("bash");
   try {
     const { output, exitCode } = await runner.run({
@@ -177,10 +177,10 @@ async function problemOf(runner: Runner): Promise<string | undefined> {
       signal: new AbortController().signal,
     });
     const words = output.split("\n").filter((word) => word !== "");
-    const missing = runner.walls.filter((word) => !words.includes(word));
-    const open = words.filter((word) => !WALLS.has(word));
+    const missing = runner.protections.filter((word) => !words.includes(word));
+    const open = words.filter((word) => !PROTECTIONS.has(word));
     if (missing.length === 0 && open.length === 0) return undefined;
-    if (missing.length === runner.walls.length)
+    if (missing.length === runner.protections.length)
       return clip(open.join(" "), 200) || `it ended with ${exitCode}`;
     return `not isolated: ${clip([...missing, ...open].join(", "), 200)}`;
   } catch (error) {

@@ -210,7 +210,7 @@ class Traffic {
   /** Handles CONNECT: passes bytes in both directions, unread. */
   #tunnel(incoming: IncomingMessage, client: Duplex, head: Buffer): void {
     const refuse = (error: unknown, to?: Target): void => {
-      const { status, message } = this.#refusalOf(error, to);
+      const { status, message } = this.#errorAnswerOf(error, to);
       client.end(
         `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
       );
@@ -236,7 +236,7 @@ class Traffic {
   #pass(incoming: IncomingMessage, answer: ServerResponse): void {
     let target: Target | undefined;
     const refuse = (error: unknown): void => {
-      const { status, message } = this.#refusalOf(error, target);
+      const { status, message } = this.#errorAnswerOf(error, target);
       if (answer.headersSent) answer.destroy();
       else
         answer.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${message}\n`);
@@ -308,7 +308,7 @@ class Traffic {
     return socket;
   }
 
-  #refusalOf(error: unknown, target?: Target): { status: number; message: string } {
+  #errorAnswerOf(error: unknown, target?: Target): { status: number; message: string } {
     if (error instanceof SubagentError)
       return { status: Number(error.details.status), message: error.message };
     const code = error instanceof Error && "code" in error ? String(error.code) : "no answer";

@@ -112,8 +112,8 @@ function showsWorkspaces({ path }: Area, hidden: string): boolean {
 
 /** Checks whether the next command may start in this path, by its text; a script may write any other text there. */
 export function isInside(path: string, areas: readonly Area[]): boolean {
-  const places = [WORKSPACE_INSIDE, ...areas.map(({ shownAs }) => shownAs)];
-  return !/\p{Cc}/u.test(path) && places.some((place) => path === place || path.startsWith(`${place}/`));
+  const mounts = [WORKSPACE_INSIDE, ...areas.map(({ shownAs }) => shownAs)];
+  return !/\p{Cc}/u.test(path) && mounts.some((mount) => path === mount || path.startsWith(`${mount}/`));
 }
 
 /**
@@ -122,7 +122,7 @@ export function isInside(path: string, areas: readonly Area[]): boolean {
  * workspace directory itself comes last, so that an interrupted walk is repeated. No command runs meanwhile. A file with a
  * second name keeps its owner, because the other name may be anywhere.
  */
-export async function handOver(directory: string): Promise<void> {
+export async function chownWorkspace(directory: string): Promise<void> {
   if ((await lstat(directory)).uid === UNPRIVILEGED) return;
   const open = await startOf(directory);
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
@@ -131,7 +131,7 @@ export async function handOver(directory: string): Promise<void> {
         if (isDirectory) {
           await lchown(at, UNPRIVILEGED, UNPRIVILEGED);
           open.push(path);
-        } else await handOverFile(at);
+        } else await chownFile(at);
       }
     } catch (error) {
       // Files deeper than a path can name are out of a command's reach, too.
@@ -143,7 +143,7 @@ export async function handOver(directory: string): Promise<void> {
 
 const GONE_OR_TOO_DEEP: ReadonlySet<string | undefined> = new Set(["ENOENT", "ENAMETOOLONG"]);
 
-async function handOverFile(path: Buffer): Promise<void> {
+async function chownFile(path: Buffer): Promise<void> {
   const { uid, nlink } = await lstat(path);
   if (uid !== UNPRIVILEGED && nlink === 1) await lchown(path, UNPRIVILEGED, UNPRIVILEGED);
 }

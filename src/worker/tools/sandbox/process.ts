@@ -129,7 +129,7 @@ function watch(
   listen(out, keep);
   listen(errors, keep);
   listen(reported, keepIn(report, MAX_REPORT_BYTES));
-  handOver(child, reported, command);
+  sendWhenReady(child, reported, command);
   for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
 
   const forget = onAbort(signal, () => kill("stopped"));
@@ -175,7 +175,7 @@ function feed(stream: Readable | Writable | null | undefined, input: string | Bu
 }
 
 /** Sends the command after the first output of the process on {@link REPORT}, which means ready. */
-function handOver(
+function sendWhenReady(
   child: ChildProcess,
   reported: Readable | Writable | null | undefined,
   command: string,

@@ -44,7 +44,7 @@ export interface NetworkUse {
 export interface Runner {
   readonly kind: "bubblewrap" | "runsc" | "none";
   /** Protections that must work before this runner is used, as words of the test in `choose.ts`. */
-  readonly walls: readonly string[];
+  readonly protections: readonly string[];
   /** The hosts that commands may reach, only over HTTP proxies; absent: no network. */
   readonly hosts?: readonly string[];
   /**

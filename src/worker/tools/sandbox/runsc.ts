@@ -13,8 +13,8 @@ import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import { makeDirectory } from "./directory.ts";
 import {
+  chownWorkspace,
   ENVIRONMENT,
-  handOver,
   isInside,
   LIMITS,
   type Mounts,
@@ -63,8 +63,8 @@ export function createRunsc(options: RunscOptions): Runner | undefined {
     return undefined;
   }
   // gVisor's own kernel provides the protections for which bubblewrap needs its filter and its flags.
-  const walls = ["workspace", "processes", "network", "capabilities", "gvisor"];
-  return { kind: "runsc", walls, run: (command) => run(command, options, runsc) };
+  const protections = ["workspace", "processes", "network", "capabilities", "gvisor"];
+  return { kind: "runsc", protections, run: (command) => run(command, options, runsc) };
 }
 
 async function run(
@@ -73,7 +73,7 @@ async function run(
   runsc: string,
 ): Promise<CommandOutcome> {
   const { workspace, signal, timeoutMs, script, cwd = WORKSPACE_INSIDE } = command;
-  if (asRoot) await handOver(workspace.directory);
+  if (asRoot) await chownWorkspace(workspace.directory);
   const mounts = await mountsOf(workspace, clock, signal);
   const bundle = await makeDirectory("runsc");
   try {

@@ -47,6 +47,6 @@ export function readReport(report: string): { ready: boolean; end: string } {
 }
 
 /** Quotes a text as one shell word. */
-export function quoted(text: string): string {
+export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

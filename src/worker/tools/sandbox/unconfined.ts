@@ -14,7 +14,7 @@ const SHELL = shellProgram({ before: "", from: COMMAND, report: `>&${REPORT}` })
 export function createUnconfined(clock: Clock): Runner {
   return {
     kind: "none",
-    walls: [],
+    protections: [],
     async run({ script, workspace, cwd, timeoutMs, signal }) {
       try {
         const { report, ...outcome } = await runProcess({

@@ -35,19 +35,19 @@ const MAX_COVERED = 500;
 /** Longest age of a scan. Scanning 20,000 entries takes most of a second: the commands of one turn share a scan. */
 const FRESH_MS = 10_000;
 
-const looks = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
+const scans = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
 
 /** Returns the covered paths of an area, from a scan of the whole tree that is at most 10 s old. */
 export async function coverOf(area: Area, clock: Clock, signal: AbortSignal): Promise<Cover> {
-  const last = looks.get(area);
+  const last = scans.get(area);
   if (last !== undefined && clock.monotonicMs() - last.atMs < FRESH_MS) return last.cover;
   const atMs = clock.monotonicMs();
-  const cover = await look(area, signal);
-  if (!signal.aborted) looks.set(area, { cover, atMs });
+  const cover = await scan(area, signal);
+  if (!signal.aborted) scans.set(area, { cover, atMs });
   return cover;
 }
 
-async function look(area: Area, signal: AbortSignal): Promise<Cover> {
+async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
   const files: string[] = [];
   const directories: string[] = [];
   const targets: LinkTarget[] = [];

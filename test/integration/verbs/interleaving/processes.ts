@@ -8,7 +8,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import { partsOf } from "../../../../src/shared/protocol/reply.ts";
-import { type Due, pauseAfter } from "../../../../src/shared/redis/deadlines.ts";
+import { type Due, nextCheckDelayMs } from "../../../../src/shared/redis/deadlines.ts";
 import type { StreamItem } from "../../../../src/shared/redis/replies.ts";
 import type { VerbInput } from "../../../../src/shared/redis/scripts.ts";
 import {
@@ -350,7 +350,7 @@ function* lookAt(world: World, due: Due): Program {
     const { wake } = seen;
     const isAlive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
     if (seen.status === "queued" && isAlive)
-      return yield* move(due.nowMs + pauseAfter(seen.waited_ms, world.rig.store.timing));
+      return yield* move(due.nowMs + nextCheckDelayMs(seen.waited_ms, world.rig.store.timing));
     const { checkMs } = world.rig.store.timing;
     const answer = yield* hinted(world, agent, checkMs, () => verbs.requeue(world, agent, wake));
     if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);

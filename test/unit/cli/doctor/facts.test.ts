@@ -109,8 +109,11 @@ const SICK: Record<string, [AgentSnapshot, string[]]> = {
     }),
     ["overdue_age"],
   ],
-  "not in the deadline set": [snapshot({ nextCheckMs: undefined }), ["unwatched"]],
-  "in the deadline set an hour too late": [snapshot({ nextCheckMs: NOW_MS + 3_600_000 }), ["unwatched"]],
+  "not in the deadline set": [snapshot({ nextCheckMs: undefined }), ["deadline_missing"]],
+  "in the deadline set an hour too late": [
+    snapshot({ nextCheckMs: NOW_MS + 3_600_000 }),
+    ["deadline_missing"],
+  ],
   "not counted and not named": [
     snapshot({ isCounted: false, record: { isNamed: false } }),
     ["uncounted", "unnamed"],

@@ -66,7 +66,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     suspects: [],
     unreadable: [],
     mistyped: [],
-    strangers: [],
+    strayMembers: [],
     channels: 0,
     oldReplies: [],
     refusedEntries: { count: 0, newest: [] },

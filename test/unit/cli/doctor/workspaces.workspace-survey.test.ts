@@ -14,8 +14,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   deleteWorkspace,
+  findDirectories,
   isUntouchedSince,
-  placesIn,
   stampIn,
 } from "../../../../src/cli/doctor/workspaces.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
@@ -43,12 +43,12 @@ test("every workspace is found, and nothing that could not be one", async () => 
   make("acme/p/elsewhere/c");
   mkdirSync(join(root, "lost+found"));
   symlinkSync(join(root, "acme"), join(root, "linked"));
-  const places = await placesIn(root);
+  const places = await findDirectories(root);
   expect(places?.sort((one, other) => one.path.localeCompare(other.path))).toEqual([
     { tenant: "acme", parentId: "p", agentId: "a", path: "acme/p/agents/a" },
     { tenant: "acme", parentId: "p", agentId: "b", path: "acme/p/agents/b" },
   ]);
-  expect(await placesIn(join(root, "nowhere"))).toBeUndefined();
+  expect(await findDirectories(join(root, "nowhere"))).toBeUndefined();
 });
 
 test("a stamp names its agent; one that is a link or no JSON names none", async () => {

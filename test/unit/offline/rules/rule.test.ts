@@ -30,7 +30,7 @@ it("tells what failed, and what was searched in part", () => {
 
 it("makes six calls a turn, none twice, and only those whose tools are offered", () => {
   const calls = Array.from({ length: 8 }, (_, n) => ({ name: "grep", input: { pattern: `${n}` } }));
-  const task = { text: "", steps: [], offered: new Set(["grep"]), places: ["."] };
+  const task = { text: "", steps: [], offered: new Set(["grep"]), directories: ["."] };
   expect(lookup(task, calls, () => "done")).toEqual(calls.slice(0, 6));
   const steps = calls.slice(0, 6).map((call) => ({ ...call, output: "", failed: false }));
   expect(lookup({ ...task, steps }, calls, () => "done")).toEqual(calls.slice(6));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { allowedHosts, isLoopback, refusalOf } from "../../../../src/service/board/app.ts";
+import { allowedHosts, isLoopback, requestRefusal } from "../../../../src/service/board/app.ts";
 
 const HOST = "127.0.0.1:3000";
 
@@ -25,7 +25,7 @@ describe("a server on loopback", () => {
   test.for(["127.0.0.1:3000", "localhost:3000", "localhost", "[::1]:3000", "LocalHost:1"])(
     "answers the host %s",
     (host) => {
-      expect(refusalOf({ host }, hosts)).toBeUndefined();
+      expect(requestRefusal({ host }, hosts)).toBeUndefined();
     },
   );
 
@@ -39,35 +39,35 @@ describe("a server on loopback", () => {
     "local host",
     "",
   ])("refuses the host %j, as a rebound name would send it", (host) => {
-    expect(refusalOf({ host }, hosts)).toMatch(/Host|--host-name/);
+    expect(requestRefusal({ host }, hosts)).toMatch(/Host|--host-name/);
   });
 
   test("refuses a request without a host", () => {
-    expect(refusalOf({}, hosts)).toMatch(/Host/);
+    expect(requestRefusal({}, hosts)).toMatch(/Host/);
   });
 
   test("answers names that the operator gave it", () => {
     expect(
-      refusalOf({ host: "board.internal:80" }, allowedHosts("127.0.0.1", ["board.internal"])),
+      requestRefusal({ host: "board.internal:80" }, allowedHosts("127.0.0.1", ["board.internal"])),
     ).toBeUndefined();
   });
 });
 
 describe("a server open to the network", () => {
   test("answers any name when none is given", () => {
-    expect(refusalOf({ host: "anything.example" }, allowedHosts("0.0.0.0"))).toBeUndefined();
+    expect(requestRefusal({ host: "anything.example" }, allowedHosts("0.0.0.0"))).toBeUndefined();
   });
 
   test("answers only the given and loopback names otherwise", () => {
     const hosts = allowedHosts("0.0.0.0", ["board.internal"]);
-    expect(refusalOf({ host: "Board.Internal" }, hosts)).toBeUndefined();
-    expect(refusalOf({ host: HOST }, hosts)).toBeUndefined();
-    expect(refusalOf({ host: "evil.example" }, hosts)).toBeDefined();
+    expect(requestRefusal({ host: "Board.Internal" }, hosts)).toBeUndefined();
+    expect(requestRefusal({ host: HOST }, hosts)).toBeUndefined();
+    expect(requestRefusal({ host: "evil.example" }, hosts)).toBeDefined();
   });
 });
 
 describe("a browser", () => {
-  const refusal = (headers: Record<string, string>) => refusalOf({ host: HOST, ...headers }, []);
+  const refusal = (headers: Record<string, string>) => requestRefusal({ host: HOST, ...headers }, []);
 
   test("may ask from the board's own page, from the address bar, and by following a link", () => {
     expect(refusal({ "sec-fetch-site": "same-origin", origin: `http://${HOST}` })).toBeUndefined();

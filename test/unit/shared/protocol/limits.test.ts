@@ -59,7 +59,7 @@ test("a wish for as much as allowed is granted, for more it is refused by name",
   expect(narrowLimits(SPAWN_LIMITS, { max_tokens: 100, max_turns: 21 })).toEqual({
     status: "refused",
     field: "max_turns",
-    wished: 21,
+    requested: 21,
     allowed: 20,
   });
 });

@@ -9,7 +9,7 @@ const keys = () => new NextPurchase("sa-1", "claim", 1).requestKeys;
 test("the first request of a purchase bears its id, and so do the same bytes once they brought nothing", () => {
   const known = keys();
   expect(known.keyOf(ID, first)).toBe(ID);
-  known.broughtNothing(ID, first);
+  known.noteFailed(ID, first);
   expect(known.keyOf(ID, { ...first })).toBe(ID);
 });
 
@@ -23,10 +23,10 @@ test.each([
   "%s has a key of its own for the same purchase, the same each time, and the first keeps its own",
   (_, other) => {
     const known = keys();
-    known.broughtNothing(ID, first);
+    known.noteFailed(ID, first);
     const key = known.keyOf(ID, { ...first, ...other });
     expect(key).toMatch(/^sa-1\.3\.1-[0-9a-f]{8}$/);
-    known.broughtNothing(ID, { ...first, ...other });
+    known.noteFailed(ID, { ...first, ...other });
     expect(known.keyOf(ID, { ...first, ...other })).toBe(key);
     expect(known.keyOf(ID, first)).toBe(ID);
   },
@@ -34,6 +34,6 @@ test.each([
 
 test("the next purchase begins with its id again", () => {
   const known = keys();
-  known.broughtNothing(ID, first);
+  known.noteFailed(ID, first);
   expect(known.keyOf("sa-1.5.1", { ...first, model: "other" })).toBe("sa-1.5.1");
 });

@@ -1,8 +1,8 @@
 -- Counts crashes. `agent` has committed, crashes_without_progress, isolated_crashes and isolation: how the run was claimed.
 -- '' is beside other runs, 'group' in a process of suspects, 'own_process', 'own_worker' as the only run of a worker. From
 -- SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A crash of its own process settles it at once
--- if a worker saw it; unseen isolated crashes settle it after MOST_UNSEEN, because a lost worker may have taken the process
--- along. A run in doubt is not a suspect yet, but runs in a process of suspects; if that crashes, it becomes one.
+-- if a worker saw it; unseen isolated crashes settle it after MOST_UNSEEN, because a worker that died may have taken the
+-- process along. A run in doubt is not a suspect yet, but runs in a process of suspects; if that crashes, it becomes one.
 local SUSPECT, CRASHED, MOST_UNSEEN = 2, 3, 4
 
 -- The run has advanced: earlier failures no longer count against it. Its crashes are cleared by the next hand-back, or by

@@ -3,7 +3,7 @@ import { closeRedis, openRedis } from "../../../../../src/shared/redis/connectio
 import {
   type AskedServer,
   checkServer,
-  refusalOf,
+  serverRefusal,
 } from "../../../../../src/shared/redis/connection/server-check.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { redisUrl, startPrivateRedis } from "../../../../helpers/redis.ts";
@@ -48,7 +48,7 @@ test("a server that is set as production needs it has no problems", async () => 
     problems: [],
     troubles: [],
   });
-  expect(refusalOf(report, true)).toBeUndefined();
+  expect(serverRefusal(report, true)).toBeUndefined();
 });
 
 test.for([
@@ -60,12 +60,12 @@ test.for([
 ] as const)("%j is refused in production mode only, and the refusal names the fix", async ([info, fix]) => {
   const report = await checkServer(server(info));
   expect(report.problems).toEqual([{ severity: "unsafe", sentence: expect.stringMatching(fix) }]);
-  expect(refusalOf(report, true)).toMatchObject({
+  expect(serverRefusal(report, true)).toMatchObject({
     code: "invalid_config",
     message: expect.stringMatching(/^This Redis cannot be used in production mode\. /),
     details: { server: report.problems },
   });
-  expect(refusalOf(report, false)).toBeUndefined();
+  expect(serverRefusal(report, false)).toBeUndefined();
 });
 
 test("a server older than the commands of the scripts is refused in any mode", async () => {
@@ -76,7 +76,7 @@ test("a server older than the commands of the scripts is refused in any mode", a
     ["8.1.0", false],
   ] as const) {
     const report = await checkServer(server({ redis_version: version }));
-    expect(refusalOf(report, false) !== undefined, version).toBe(isRefused);
+    expect(serverRefusal(report, false) !== undefined, version).toBe(isRefused);
   }
   const report = await checkServer(server({ redis_version: "6.2.14" }));
   expect(report.problems).toMatchObject([{ severity: "warning" }]);
@@ -95,7 +95,7 @@ test("what a managed server keeps to itself is a warning, not a refusal", async 
   const report = await checkServer(silent);
   expect(report).toMatchObject({ aof: "unknown", appendfsync: "unknown", evictionPolicy: "unknown" });
   expect(report.problems.map(({ severity }) => severity)).toEqual(["warning", "warning"]);
-  expect(refusalOf(report, true)).toBeUndefined();
+  expect(serverRefusal(report, true)).toBeUndefined();
   const mute = { ...silent, info: () => Promise.reject(new Error("NOPERM no permissions")) } as AskedServer;
   expect(await checkServer(mute)).toMatchObject({ version: "unknown", role: "unknown" });
 });

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { writeWhole } from "../../../../../src/worker/tools/files/file.ts";
-import { handOver, UNPRIVILEGED } from "../../../../../src/worker/tools/sandbox/mount.ts";
+import { chownWorkspace, UNPRIVILEGED } from "../../../../../src/worker/tools/sandbox/mount.ts";
 import { openWorkspace, type Workspace } from "../../../../../src/worker/tools/workspace.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 
@@ -46,14 +46,14 @@ describe.runIf(isRoot)("the workspace of commands that root drops its rights for
     const workspace = await workspaceOf();
     await write(workspace, "notes/today.txt");
     expect(ownerOf(workspace, "notes/today.txt")).toBe(0);
-    await handOver(workspace.directory);
+    await chownWorkspace(workspace.directory);
     const owners = [".", "notes", "notes/today.txt"].map((path) => ownerOf(workspace, path));
     expect(owners).toEqual([UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED]);
   });
 
   it("stays theirs: what the file tools make or replace later belongs to the owner of its directory", async () => {
     const workspace = await workspaceOf();
-    await handOver(workspace.directory);
+    await chownWorkspace(workspace.directory);
     for (const path of ["new/deep/file.txt", "new/deep/file.txt", "other.txt"]) await write(workspace, path);
     const owners = ["new", "new/deep", "new/deep/file.txt", "other.txt"].map((path) =>
       ownerOf(workspace, path),
@@ -63,9 +63,9 @@ describe.runIf(isRoot)("the workspace of commands that root drops its rights for
 
   it("is not walked again, whatever commands left in it", async () => {
     const workspace = await workspaceOf();
-    await handOver(workspace.directory);
+    await chownWorkspace(workspace.directory);
     writeFileSync(join(workspace.directory, "left"), "");
-    await handOver(workspace.directory);
+    await chownWorkspace(workspace.directory);
     expect(ownerOf(workspace, "left"), "a walk would have given it away").toBe(0);
   });
 
@@ -78,7 +78,7 @@ describe.runIf(isRoot)("the workspace of commands that root drops its rights for
     chownSync(join(workspace.directory, "given"), UNPRIVILEGED, UNPRIVILEGED);
     writeFileSync(join(workspace.directory, "given/left"), "");
     chmodSync(join(workspace.directory, "given"), 0o000);
-    await handOver(workspace.directory);
+    await chownWorkspace(workspace.directory);
     expect(ownerOf(workspace, "given/left")).toBe(UNPRIVILEGED);
     expect(ownerOf(workspace, "second-name")).toBe(0);
   });

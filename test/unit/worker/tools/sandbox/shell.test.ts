@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
   commandText,
-  quoted,
   readReport,
   shellProgram,
+  shellQuoted,
 } from "../../../../../src/worker/tools/sandbox/shell.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 
@@ -39,9 +39,9 @@ describe("the program around a command", () => {
   it("runs a command to the letter: quotes, empty lines at the end, comments, here-documents", () => {
     expect(run(commandText("/", "printf '%s' \"it's\" # why\n\n\n")).stdout).toBe("it's");
     expect(run(commandText("/", "cat <<'E'\n$x\nE")).stdout).toBe("$x\n");
-    expect(execFileSync("/bin/sh", ["-c", `printf %s ${quoted("it's $HOME")}`], { encoding: "utf8" })).toBe(
-      "it's $HOME",
-    );
+    expect(
+      execFileSync("/bin/sh", ["-c", `printf %s ${shellQuoted("it's $HOME")}`], { encoding: "utf8" }),
+    ).toBe("it's $HOME");
   });
 
   it("runs no part of a command whose rest did not come", () => {

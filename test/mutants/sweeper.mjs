@@ -307,7 +307,7 @@ export default [
     id: "wake-handed-back-is-dead",
     promise: "A wake that a worker handed back is not replaced.",
     file: "src/shared/redis/wake-queue.ts",
-    find: "return isHandedBack(redis, keys, id);",
+    find: "return isReturned(redis, keys, id);",
     replace: "return false;",
     tests: ["test/integration/verbs/wake-queue.test.ts"],
   },

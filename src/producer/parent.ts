@@ -181,9 +181,9 @@ export interface Parent {
   replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
   /**
    * Iterates over events of all agents: from now on, or after the number `after`, then over new events as they arrive.
-   * `"0"`: all kept events (24 h, about 10,000; of acked agents those of the newest, by default 50). A slow or returning reader misses
-   * only text deltas and events no longer kept. This process buffers at most about 1,000 events for it. Reading rejects with
-   * `invalid_input` if `after` is not an event number.
+   * `"0"`: all kept events (24 h, about 10,000; of acked agents only the newest, by default 50). A slow or returning reader
+   * misses only text deltas and events no longer kept. This process buffers at most about 1,000 events for it. Reading rejects
+   * with `invalid_input` if `after` is not an event number.
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
   /**

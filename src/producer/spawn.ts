@@ -105,9 +105,9 @@ export async function spawn(context: ParentContext, input: SpawnInput): Promise<
 
 /**
  * Spawns under `uid` and the profile that this client has cached. If that profile refuses the spawn, or the script answers
- * that another one is registered, it spawns again under the registered one. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key
- * used with other arguments), `quota_exceeded`, `invalid_config` (a Redis unfit for production), `redis_unavailable` or
- * `outcome_unknown`.
+ * that another one is registered, it spawns again under the registered one. Rejects with `invalid_input` (wider than the
+ * registered profile), `conflict` (request key used with other arguments), `quota_exceeded`, `invalid_config` (a Redis unfit
+ * for production), `redis_unavailable` or `outcome_unknown`.
  */
 export async function spawnAgent(
   call: ParentCall,

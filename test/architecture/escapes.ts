@@ -19,8 +19,8 @@ import {
   SyntaxKind,
 } from "typescript/unstable/ast";
 import { type Checker, type Type, TypeFlags } from "typescript/unstable/sync";
-import { means, whole } from "./ambient.ts";
-import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
+import { whole } from "./ambient.ts";
+import { findNodes, findUses, lineOf, type Source, type Violation } from "./source.ts";
 
 /** Files that may declare error classes. */
 const CATALOGUES = ["src/shared/errors.ts", "src/worker/model/anthropic/failure.ts"];
@@ -86,8 +86,7 @@ export function findClaimedAny(sources: readonly Source[]): Violation[] {
 
 /** Finds `JSON.parse` passed as a value: the function that calls it would use the result unchecked. */
 export function findHandedParsers(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, source) => {
-    if (!means(node, source, ["es:JSON.parse"])) return undefined;
+  return findUses(sources, ["es:JSON.parse"], (node) => {
     const { parent } = whole(node);
     return isCallExpression(parent) && parent.expression === whole(node)
       ? undefined
@@ -112,10 +111,12 @@ export function findSuppressions(sources: readonly Source[]): Violation[] {
 
 /** Finds creations of built-in errors, which callers cannot distinguish. `instanceof Error` is allowed. */
 export function findBareErrors(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, source) => {
-    if (isThrowStatement(node) && isPlainValue(node.expression)) return "only an error is thrown";
-    if (!means(node, source, BARE) || isImportSpecifier(node.parent)) return undefined;
+  const thrown = findNodes(sources, (node) =>
+    isThrowStatement(node) && isPlainValue(node.expression) ? "only an error is thrown" : undefined,
+  );
+  const made = findUses(sources, BARE, (node, source) => {
     const { parent } = node;
+    if (isImportSpecifier(parent)) return undefined;
     if (isBinaryExpression(parent) && parent.operatorToken.kind === SyntaxKind.InstanceOfKeyword)
       return undefined;
     if (isExpressionWithTypeArguments(parent)) {
@@ -125,6 +126,7 @@ export function findBareErrors(sources: readonly Source[]): Violation[] {
     }
     return `a bare ${node.getText()}: return a closed union, or throw an error class of the catalogue`;
   });
+  return [...thrown, ...made];
 }
 
 const FORGETFUL = TypeFlags.Unknown | TypeFlags.Any | TypeFlags.Never | TypeFlags.NonPrimitive;

@@ -4,19 +4,10 @@
  * file uses the API; the rules use its node types.
  */
 import { relative, sep } from "node:path";
-import {
-  isBindingElement,
-  isElementAccessExpression,
-  isExportSpecifier,
-  isIdentifier,
-  isObjectBindingPattern,
-  isShorthandPropertyAssignment,
-  isStringLiteral,
-  type Node,
-} from "typescript/unstable/ast";
+import type { Node } from "typescript/unstable/ast";
 import { API, type Checker, type Symbol as Named, type Program, SymbolFlags } from "typescript/unstable/sync";
-import { isOwnList } from "./modules.ts";
-import { importsOf, type Meaning, nodesOf, type Source } from "./source.ts";
+import { importsOf, type Meaning, type Source } from "./source.ts";
+import { isDeclared, namesIn, symbolsOf } from "./symbols.ts";
 
 /** Options of {@link openProgram}. */
 export interface ProgramOptions {
@@ -34,7 +25,7 @@ export interface OpenProgram {
 
 /** Compiles without emitting. Throws a SyntaxError with the file's name if a file has a syntax error. */
 export function openProgram({ root, config }: ProgramOptions): OpenProgram {
-  const api = new API({ cwd: root });
+  const api = startCompiler(root);
   try {
     const project = api.updateSnapshot({ openProjects: [config] }).getProject(config);
     if (project === undefined) throw new TypeError(`${config} is no project`);
@@ -48,6 +39,23 @@ export function openProgram({ root, config }: ProgramOptions): OpenProgram {
   }
 }
 
+/**
+ * Starts the compiler's process. It lives for seconds, and collecting its garbage would take a third of its CPU time, so it
+ * collects only above a GiB. The API has no option for its environment, so ours is changed while the process starts.
+ */
+function startCompiler(root: string): API {
+  const given = { GOGC: process.env.GOGC, GOMEMLIMIT: process.env.GOMEMLIMIT };
+  Object.assign(process.env, { GOGC: "off", GOMEMLIMIT: "1GiB" });
+  try {
+    return new API({ cwd: root });
+  } finally {
+    for (const [name, value] of Object.entries(given)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  }
+}
+
 function refuseBrokenSyntax(program: Program): void {
   const [first] = program.getSyntacticDiagnostics();
   if (first !== undefined) throw new SyntaxError(`${first.fileName}: ${first.text}`);
@@ -58,57 +66,22 @@ function readSources(root: string, names: readonly string[], program: Program, c
   return names.flatMap((name) => {
     const file = program.getSourceFile(name);
     if (file === undefined) return [];
-    const nodes = nodesOf(file);
-    const symbols = symbolsIn(nodes, checker);
     const path = pathIn(root, name);
+    const names = namesIn(file);
+    const symbols = symbolsOf(names, checker);
     const meaningOf = (node: Node): Meaning | undefined => {
-      const symbol = symbols.get(node);
-      return symbol === undefined ? undefined : follow(symbol);
+      if (isDeclared(node)) return { home: path, name: node.text };
+      const symbol = symbols.of(node);
+      return symbol && follow(symbol);
     };
     const resolve = (specifier: Node): string | undefined => {
       const home = meaningOf(specifier)?.home;
       return home?.includes("/") && !home.startsWith("@") ? home : undefined;
     };
-    return [
-      { path, text: file.text, file, nodes, checker, meaningOf, imports: importsOf(path, nodes, resolve) },
-    ];
+    symbols.ask(names.modules);
+    const imports = importsOf(path, names.nodes, resolve);
+    return [{ ...names, path, text: file.text, file, imports, checker, meaningOf, ask: symbols.ask }];
   });
-}
-
-/**
- * Returns the symbol of every name in a file. `{ name }` and `export { name }` resolve to the name's value, not the new key;
- * `const { name } = of` resolves to the property of `of`.
- */
-function symbolsIn(nodes: readonly Node[], checker: Checker): Map<Node, Named> {
-  const asked = nodes.filter((node) => isIdentifier(node) || isIndexOrModule(node));
-  const symbols = new Map<Node, Named>();
-  checker.getSymbolAtLocation(asked).forEach((symbol, index) => {
-    const node = asked[index];
-    if (node === undefined) return;
-    const meant = valueSymbol(node, checker) ?? symbol;
-    if (meant !== undefined) symbols.set(node, meant);
-  });
-  return symbols;
-}
-
-function valueSymbol(node: Node, checker: Checker): Named | undefined {
-  const { parent } = node;
-  if (isShorthandPropertyAssignment(parent)) return checker.getShorthandAssignmentValueSymbol(parent);
-  if (isExportSpecifier(parent) && isOwnList(parent)) {
-    return checker.getExportSpecifierLocalTargetSymbol(parent);
-  }
-  if (isBindingElement(parent) && isObjectBindingPattern(parent.parent) && isIdentifier(node)) {
-    const type = parent.propertyName ? undefined : checker.getTypeAtLocation(parent.parent);
-    return type && checker.getPropertyOfType(type, node.text);
-  }
-  return undefined;
-}
-
-function isIndexOrModule(node: Node): boolean {
-  if (!isStringLiteral(node) || node.parent === undefined) return false;
-  return (
-    isElementAccessExpression(node.parent) || "moduleSpecifier" in node.parent || node.text.startsWith(".")
-  );
 }
 
 function aliasFollower(root: string, checker: Checker): (symbol: Named) => Meaning | undefined {

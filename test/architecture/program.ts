@@ -4,10 +4,15 @@
  * file uses the API; the rules use its node types.
  */
 import { relative, sep } from "node:path";
-import type { Node } from "typescript/unstable/ast";
+import {
+  escapeLeadingUnderscores,
+  isImportDeclaration,
+  isImportSpecifier,
+  type Node,
+} from "typescript/unstable/ast";
 import { API, type Checker, type Symbol as Named, type Program, SymbolFlags } from "typescript/unstable/sync";
 import { importsOf, type Meaning, type Source } from "./source.ts";
-import { isDeclared, namesIn, symbolsOf } from "./symbols.ts";
+import { isDeclared, namesIn, type Symbols, symbolsOf } from "./symbols.ts";
 
 /** Options of {@link openProgram}. */
 export interface ProgramOptions {
@@ -61,39 +66,56 @@ function refuseBrokenSyntax(program: Program): void {
   if (first !== undefined) throw new SyntaxError(`${first.fileName}: ${first.text}`);
 }
 
-function readSources(root: string, names: readonly string[], program: Program, checker: Checker): Source[] {
-  const follow = aliasFollower(root, checker);
-  return names.flatMap((name) => {
+function readSources(root: string, paths: readonly string[], program: Program, checker: Checker): Source[] {
+  const symbols = symbolsOf(checker);
+  const follow = aliasFollower(root, checker, symbols);
+  const files = paths.flatMap((name) => {
     const file = program.getSourceFile(name);
-    if (file === undefined) return [];
-    const path = pathIn(root, name);
-    const names = namesIn(file);
-    const symbols = symbolsOf(names, checker);
-    const meaningOf = (node: Node): Meaning | undefined => {
-      if (isDeclared(node)) return { home: path, name: node.text };
-      const symbol = symbols.of(node);
-      return symbol && follow(symbol);
-    };
+    return file === undefined ? [] : [{ path: pathIn(root, name), file, names: namesIn(file) }];
+  });
+  symbols.ask(files.flatMap(({ names }) => [...names.modules, ...names.imported.map(names.standsFor)]));
+  return files.map(({ path, file, names }) => {
+    const meaningOf = (node: Node): Meaning | undefined =>
+      isDeclared(node) ? { home: path, name: node.text } : follow(names.standsFor(node));
     const resolve = (specifier: Node): string | undefined => {
       const home = meaningOf(specifier)?.home;
       return home?.includes("/") && !home.startsWith("@") ? home : undefined;
     };
-    symbols.ask(names.modules);
+    const ask = (nodes: readonly Node[]) => symbols.ask(nodes.map(names.standsFor));
     const imports = importsOf(path, names.nodes, resolve);
-    return [{ ...names, path, text: file.text, file, imports, checker, meaningOf, ask: symbols.ask }];
+    return { ...names, path, text: file.text, file, imports, checker, meaningOf, ask };
   });
 }
 
-function aliasFollower(root: string, checker: Checker): (symbol: Named) => Meaning | undefined {
+function aliasFollower(
+  root: string,
+  checker: Checker,
+  symbols: Symbols,
+): (name: Node) => Meaning | undefined {
   const known = new Map<number, Meaning | undefined>();
-  return (symbol) => {
-    if (!known.has(symbol.id)) known.set(symbol.id, meaning(root, checker, symbol));
+  return (name) => {
+    const symbol = symbols.of(name);
+    if (symbol === undefined) return undefined;
+    if (!known.has(symbol.id)) {
+      const origin = exportOf(name, symbols) ?? symbol;
+      const isAlias = (origin.flags & SymbolFlags.Alias) !== 0;
+      known.set(symbol.id, meaning(root, isAlias ? checker.getAliasedSymbol(origin) : origin));
+    }
     return known.get(symbol.id);
   };
 }
 
-function meaning(root: string, checker: Checker, symbol: Named): Meaning | undefined {
-  const origin = symbol.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+/** Returns what the imported module exports by this name. A module's exports are read once, and each alias would be a question. */
+function exportOf(name: Node, symbols: Symbols): Named | undefined {
+  const specifier = name.parent;
+  if (!isImportSpecifier(specifier) || specifier.name !== name) return undefined;
+  const statement = specifier.parent.parent.parent;
+  const module = isImportDeclaration(statement) ? symbols.of(statement.moduleSpecifier) : undefined;
+  const exported = (specifier.propertyName ?? specifier.name).text;
+  return module?.getExports().get(escapeLeadingUnderscores(exported));
+}
+
+function meaning(root: string, origin: Named): Meaning | undefined {
   const declared = origin.declarations[0]?.path;
   // `globalThis` has no declaration.
   if (declared === undefined)

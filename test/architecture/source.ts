@@ -20,7 +20,7 @@ import {
   type SourceFile,
   SyntaxKind,
 } from "typescript/unstable/ast";
-import type { Checker } from "typescript/unstable/sync";
+import type { Checker, Type } from "typescript/unstable/sync";
 import type { Names } from "./symbols.ts";
 
 /** A file that the compiler reads. Paths are relative to the repository's root, with `/`. */
@@ -111,7 +111,37 @@ function judgeEach(
 
 /** Returns the line on which a node begins, without the comments before it. */
 export function lineOf(file: SourceFile, node: Node): number {
-  return file.text.slice(0, node.getStart(file)).split("\n").length;
+  return lineAt(file, node.getStart(file));
+}
+
+/** Returns the line of a position, counted from 1. */
+export function lineAt(file: SourceFile, position: number): number {
+  const ends = LINE_ENDS.get(file) ?? [...file.text.matchAll(/\n/g)].map(({ index }) => index);
+  LINE_ENDS.set(file, ends);
+  let [low, high] = [0, ends.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ends[middle] ?? 0) < position) low = middle + 1;
+    else high = middle;
+  }
+  return low + 1;
+}
+
+/** Positions of a file's line feeds, found once. */
+const LINE_ENDS = new WeakMap<SourceFile, number[]>();
+
+/** Returns the types of the chosen nodes of all sources, or of a part of each. They are asked for at once. */
+export function typesIn<Chosen extends Node>(
+  sources: readonly Source[],
+  choose: (node: Node) => node is Chosen,
+  partOf: (node: Chosen) => Node = (node) => node,
+): { node: Chosen; type: Type; source: Source }[] {
+  const chosen = sources.flatMap((source) => source.nodes.filter(choose).map((node) => ({ node, source })));
+  const types = sources[0]?.checker.getTypeAtLocation(chosen.map(({ node }) => partOf(node))) ?? [];
+  return chosen.flatMap((each, index) => {
+    const type = types[index];
+    return type === undefined || type.isErrorType() ? [] : [{ ...each, type }];
+  });
 }
 
 /** Returns every node of a file or of a part of it, outermost first. Comments are not nodes. */

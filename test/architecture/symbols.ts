@@ -38,8 +38,8 @@ export interface Names {
   imported: readonly Node[];
   /** Paths of modules, in types too. */
   modules: readonly Node[];
-  /** The name in the import statement, by its spelling, if the file declares no other name that is spelled so. */
-  byImport: ReadonlyMap<string, Node>;
+  /** Returns the name in an import statement that a name surely means (3.), or else the name itself. */
+  standsFor(name: Node): Node;
 }
 
 /** Reads the names of a file. */
@@ -66,7 +66,8 @@ export function namesIn(file: Node): Names {
   };
   visit(file, false);
   const byImport = new Map(given.filter(({ text }) => !declared.has(text)).map((node) => [node.text, node]));
-  return { nodes, spelled, imported: importedAmong(given, spelled), modules, byImport };
+  const standsFor = (name: Node) => (isIdentifier(name) && isAlone(name) && byImport.get(name.text)) || name;
+  return { nodes, spelled, imported: importedAmong(given, spelled), modules, standsFor };
 }
 
 /** Returns the names that are spelled as an import, and the members of what stands for a whole module. */
@@ -83,21 +84,21 @@ function isMemberOf({ parent }: Node, wholes: ReadonlySet<string>): boolean {
   return isIdentifier(parent.expression) && wholes.has(parent.expression.text);
 }
 
-/** Finds the symbols of a file's names. */
+/** The symbols of all names that were asked for so far. */
 export interface Symbols {
-  of(node: Node): Named | undefined;
-  /** Asks for the symbols of many names at once. */
-  ask(nodes: readonly Node[]): void;
+  of(name: Node): Named | undefined;
+  /** Finds the symbols of many names at once. */
+  ask(names: readonly Node[]): void;
 }
 
 /**
- * Opens the symbols of a file. `{ name }` and `export { name }` resolve to the name's value, not the new key;
+ * Opens the symbols of a program. `{ name }` and `export { name }` resolve to the name's value, not the new key;
  * `const { name } = of` resolves to the property of `of`.
  */
-export function symbolsOf({ byImport }: Names, checker: Checker): Symbols {
+export function symbolsOf(checker: Checker): Symbols {
   const symbols = new Map<Node, Named | undefined>();
-  const ask = (nodes: readonly Node[]): void => {
-    const asked = [...new Set(nodes.map(standsFor))].filter((node) => isName(node) && !symbols.has(node));
+  const ask = (names: readonly Node[]): void => {
+    const asked = [...new Set(names)].filter((node) => isName(node) && !symbols.has(node));
     if (asked.length === 0) return;
     const found = checker.getSymbolAtLocation(asked);
     const properties = propertiesOf(asked, checker);
@@ -105,12 +106,9 @@ export function symbolsOf({ byImport }: Names, checker: Checker): Symbols {
       symbols.set(node, properties.get(node) ?? valueSymbol(node, checker) ?? found[index]);
     });
   };
-  const standsFor = (node: Node): Node =>
-    (isIdentifier(node) && isAlone(node) && byImport.get(node.text)) || node;
-  const of = (node: Node): Named | undefined => {
-    const asked = standsFor(node);
-    if (!symbols.has(asked)) ask([asked]);
-    return symbols.get(asked);
+  const of = (name: Node): Named | undefined => {
+    if (!symbols.has(name)) ask([name]);
+    return symbols.get(name);
   };
   return { of, ask };
 }

@@ -4,7 +4,7 @@
  * source has no test, because a run without tests proves nothing.
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { globSync } from "tinyglobby";
 
@@ -13,7 +13,10 @@ const VERBS = "test/integration/verbs/*.test.ts";
 /** Slow tests, which only `npm test` runs. */
 const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/verbs/cluster.test.ts"];
 
-/** Tests of whole rooms, by the path of the source; they run beside the source's own tests. */
+/**
+ * Tests of whole rooms, by the path of the source; they run beside the source's own tests. Of unit tests only those run that
+ * import the source by any way: the others cannot see its change.
+ */
 const ROOMS = [
   [/^src\/shared\/redis\/lua\//, [VERBS]],
   [/^src\/shared\/redis\/[^/]+\.ts$/, [VERBS]],
@@ -25,6 +28,9 @@ const ROOMS = [
   [/^src\/producer\//, ["test/integration/producer/{spawn,managing}.test.ts"]],
   [/^src\/service\//, ["test/integration/service/*.test.ts"]],
 ];
+
+/** The files that each file imports, read once. */
+const IMPORTS = new Map();
 
 const listOnly = process.argv.includes("--list");
 const named = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
@@ -47,7 +53,9 @@ function run(files) {
   const projects = ["shared-process", "redis*"].flatMap((name) => ["--project", name]);
   // Not by npx, which takes half a second.
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const { status } = spawnSync(process.execPath, [vitest, "run", ...projects, ...files], {
+  // Compiled sources are kept from one call to the next, by a digest of each.
+  const options = ["--experimental.fsModuleCache", ...projects];
+  const { status } = spawnSync(process.execPath, [vitest, "run", ...options, ...files], {
     cwd: ROOT,
     stdio: "inherit",
   });
@@ -68,9 +76,33 @@ function testsOf(path) {
   if (!path.startsWith("src/")) return [];
   const beside = join("test/unit", dirname(path).slice("src".length), basename(path).replace(/\.[^.]+$/, ""));
   const own = existing([`${beside}.test.ts`, `${beside}.*.test.ts`]);
-  const room = ROOMS.flatMap(([pattern, globs]) => (pattern.test(path) ? existing(globs) : []));
+  const room = ROOMS.flatMap(([pattern, globs]) => (pattern.test(path) ? existing(globs) : [])).filter(
+    (test) => !test.startsWith("test/unit/") || reaches(test, path),
+  );
   const near = [...own, ...room];
   return near.length > 0 ? near : importers(path);
+}
+
+/** Returns whether a file imports the source, itself or through others. Any path in quotes counts as an import. */
+function reaches(from, source) {
+  const files = new Set([from]);
+  for (const file of files) {
+    if (file === source) return true;
+    for (const imported of importsOf(file)) files.add(imported);
+  }
+  return false;
+}
+
+function importsOf(file) {
+  if (!IMPORTS.has(file)) {
+    const text = existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), "utf8") : "";
+    const paths = [...text.matchAll(/["'](\.{1,2}\/[^"'\n]+\.[cm]?ts)["']/g)];
+    IMPORTS.set(
+      file,
+      paths.map(([, path]) => join(dirname(file), path)),
+    );
+  }
+  return IMPORTS.get(file);
 }
 
 /** Returns the quick tests that import the source directly; else any test that does; else the unit tests of its folder. */

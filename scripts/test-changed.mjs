@@ -10,6 +10,7 @@ import { globSync } from "tinyglobby";
 
 const ROOT = join(import.meta.dirname, "..");
 const VERBS = "test/integration/verbs/*.test.ts";
+const SERVICE = "test/integration/service";
 /** Slow tests, which only `npm test` runs. */
 const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/verbs/cluster.test.ts"];
 
@@ -24,9 +25,23 @@ const ROOMS = [
   [/^src\/worker\/(run\/|[^/]+\.ts$)/, ["test/integration/worker/{one-run,conversation}.test.ts"]],
   [/^src\/worker\/observe\//, ["test/integration/worker/{metrics,spans}.test.ts"]],
   [/^src\/worker\/(skills|hooks)\//, ["test/integration/worker/{skills,hooks}.test.ts"]],
+  [/^src\/worker\/tools\/parent-files/, ["test/integration/worker/files.test.ts"]],
   [/^src\/worker\/tools\/mcp\//, ["test/integration/worker/mcp-client.test.ts"]],
   [/^src\/producer\//, ["test/integration/producer/{spawn,managing}.test.ts"]],
-  [/^src\/service\//, ["test/integration/service/*.test.ts"]],
+  [
+    /^src\/service\/(api\/|index)/,
+    [`${SERVICE}/{api,auth,body,files,parents,problems,profile,replies,tenants}.test.ts`],
+  ],
+  [/^src\/service\/api\/(routes\/|openapi|schema|document-page)/, [`${SERVICE}/openapi.test.ts`]],
+  [/^src\/service\/api\/(routes\/events|event-stream|live-page)/, [`${SERVICE}/streams.test.ts`]],
+  [
+    /^src\/service\/(api\/routes\/replies|api\/reply-read|mcp\/|agent-protocol\/)/,
+    [`${SERVICE}/acks.test.ts`],
+  ],
+  [/^src\/service\/(agent-protocol|mcp|board)\//, [`${SERVICE}/{agent-protocol,mcp,board}.test.ts`]],
+  [/^src\/service\/api\/board/, [`${SERVICE}/board.test.ts`]],
+  [/^src\/service\/intake\//, [`${SERVICE}/{intake,intake-trouble,due-schedules}.test.ts`]],
+  [/^src\/service\/webhooks\//, [`${SERVICE}/webhooks.test.ts`]],
 ];
 
 /** The files that each file imports, read once. */
@@ -105,7 +120,7 @@ function importsOf(file) {
   return IMPORTS.get(file);
 }
 
-/** Returns the quick tests that import the source directly; else any test that does; else the unit tests of its folder. */
+/** Returns the quick tests that import the source directly; else any test that does; else the unit tests beside it that reach it. */
 function importers(path) {
   const tail = path.slice("src/".length);
   const of = (glob) =>
@@ -113,9 +128,10 @@ function importers(path) {
   const quick = of("test/unit/**/*.test.ts");
   if (quick.length > 0) return quick;
   const any = of("test/{integration,e2e}/**/*.test.ts");
-  return any.length > 0
-    ? any
-    : existing([join("test/unit", dirname(path).slice("src".length), "**/*.test.ts")]);
+  if (any.length > 0) return any;
+  const around = existing([join("test/unit", dirname(path).slice("src".length), "**/*.test.ts")]);
+  const reaching = around.filter((test) => reaches(test, path));
+  return reaching.length > 0 ? reaching : around;
 }
 
 function existing(globs) {

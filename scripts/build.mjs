@@ -69,8 +69,14 @@ function isBuiltFrom(digest) {
 
 function compile(target) {
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const options = ["-p", join(root, "tsconfig.build.json"), "--outDir", target];
-  const { status } = spawnSync(process.execPath, [tsc, ...options], { cwd: root, stdio: ["ignore", 2, 2] });
+  const options = ["-p", join(root, "tsconfig.build.json"), "--outDir", target, "--checkers", "2"];
+  // tsc lives for seconds: collecting garbage below a GiB costs a quarter of its CPU time, four checkers instead of two a fifth.
+  const env = { GOGC: "off", GOMEMLIMIT: "1GiB", ...process.env };
+  const { status } = spawnSync(process.execPath, [tsc, ...options], {
+    cwd: root,
+    env,
+    stdio: ["ignore", 2, 2],
+  });
   if (status !== 0) throw new Error("tsc found errors; dist/ was left as it was");
 }
 

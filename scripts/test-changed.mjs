@@ -4,16 +4,20 @@
  * source has no test, because a run without tests proves nothing.
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { globSync } from "tinyglobby";
 
 const ROOT = join(import.meta.dirname, "..");
 const VERBS = "test/integration/verbs/*.test.ts";
+const SERVICE = "test/integration/service";
 /** Slow tests, which only `npm test` runs. */
 const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/verbs/cluster.test.ts"];
 
-/** Tests of whole rooms, by the path of the source; they run beside the source's own tests. */
+/**
+ * Tests of whole rooms, by the path of the source; they run beside the source's own tests. Of unit tests only those run that
+ * import the source by any way: the others cannot see its change.
+ */
 const ROOMS = [
   [/^src\/shared\/redis\/lua\//, [VERBS]],
   [/^src\/shared\/redis\/[^/]+\.ts$/, [VERBS]],
@@ -21,10 +25,27 @@ const ROOMS = [
   [/^src\/worker\/(run\/|[^/]+\.ts$)/, ["test/integration/worker/{one-run,conversation}.test.ts"]],
   [/^src\/worker\/observe\//, ["test/integration/worker/{metrics,spans}.test.ts"]],
   [/^src\/worker\/(skills|hooks)\//, ["test/integration/worker/{skills,hooks}.test.ts"]],
+  [/^src\/worker\/tools\/parent-files/, ["test/integration/worker/files.test.ts"]],
   [/^src\/worker\/tools\/mcp\//, ["test/integration/worker/mcp-client.test.ts"]],
   [/^src\/producer\//, ["test/integration/producer/{spawn,managing}.test.ts"]],
-  [/^src\/service\//, ["test/integration/service/*.test.ts"]],
+  [
+    /^src\/service\/(api\/|index)/,
+    [`${SERVICE}/{api,auth,body,files,parents,problems,profile,replies,tenants}.test.ts`],
+  ],
+  [/^src\/service\/api\/(routes\/|openapi|schema|document-page)/, [`${SERVICE}/openapi.test.ts`]],
+  [/^src\/service\/api\/(routes\/events|event-stream|live-page)/, [`${SERVICE}/streams.test.ts`]],
+  [
+    /^src\/service\/(api\/routes\/replies|api\/reply-read|mcp\/|agent-protocol\/)/,
+    [`${SERVICE}/acks.test.ts`],
+  ],
+  [/^src\/service\/(agent-protocol|mcp|board)\//, [`${SERVICE}/{agent-protocol,mcp,board}.test.ts`]],
+  [/^src\/service\/api\/board/, [`${SERVICE}/board.test.ts`]],
+  [/^src\/service\/intake\//, [`${SERVICE}/{intake,intake-trouble,due-schedules}.test.ts`]],
+  [/^src\/service\/webhooks\//, [`${SERVICE}/webhooks.test.ts`]],
 ];
+
+/** The files that each file imports, read once. */
+const IMPORTS = new Map();
 
 const listOnly = process.argv.includes("--list");
 const named = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
@@ -47,7 +68,9 @@ function run(files) {
   const projects = ["shared-process", "redis*"].flatMap((name) => ["--project", name]);
   // Not by npx, which takes half a second.
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const { status } = spawnSync(process.execPath, [vitest, "run", ...projects, ...files], {
+  // Compiled sources are kept from one call to the next, by a digest of each.
+  const options = ["--experimental.fsModuleCache", ...projects];
+  const { status } = spawnSync(process.execPath, [vitest, "run", ...options, ...files], {
     cwd: ROOT,
     stdio: "inherit",
   });
@@ -68,12 +91,36 @@ function testsOf(path) {
   if (!path.startsWith("src/")) return [];
   const beside = join("test/unit", dirname(path).slice("src".length), basename(path).replace(/\.[^.]+$/, ""));
   const own = existing([`${beside}.test.ts`, `${beside}.*.test.ts`]);
-  const room = ROOMS.flatMap(([pattern, globs]) => (pattern.test(path) ? existing(globs) : []));
+  const room = ROOMS.flatMap(([pattern, globs]) => (pattern.test(path) ? existing(globs) : [])).filter(
+    (test) => !test.startsWith("test/unit/") || reaches(test, path),
+  );
   const near = [...own, ...room];
   return near.length > 0 ? near : importers(path);
 }
 
-/** Returns the quick tests that import the source directly; else any test that does; else the unit tests of its folder. */
+/** Returns whether a file imports the source, itself or through others. Any path in quotes counts as an import. */
+function reaches(from, source) {
+  const files = new Set([from]);
+  for (const file of files) {
+    if (file === source) return true;
+    for (const imported of importsOf(file)) files.add(imported);
+  }
+  return false;
+}
+
+function importsOf(file) {
+  if (!IMPORTS.has(file)) {
+    const text = existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), "utf8") : "";
+    const paths = [...text.matchAll(/["'](\.{1,2}\/[^"'\n]+\.[cm]?ts)["']/g)];
+    IMPORTS.set(
+      file,
+      paths.map(([, path]) => join(dirname(file), path)),
+    );
+  }
+  return IMPORTS.get(file);
+}
+
+/** Returns the quick tests that import the source directly; else any test that does; else the unit tests beside it that reach it. */
 function importers(path) {
   const tail = path.slice("src/".length);
   const of = (glob) =>
@@ -81,9 +128,10 @@ function importers(path) {
   const quick = of("test/unit/**/*.test.ts");
   if (quick.length > 0) return quick;
   const any = of("test/{integration,e2e}/**/*.test.ts");
-  return any.length > 0
-    ? any
-    : existing([join("test/unit", dirname(path).slice("src".length), "**/*.test.ts")]);
+  if (any.length > 0) return any;
+  const around = existing([join("test/unit", dirname(path).slice("src".length), "**/*.test.ts")]);
+  const reaching = around.filter((test) => reaches(test, path));
+  return reaching.length > 0 ? reaching : around;
 }
 
 function existing(globs) {

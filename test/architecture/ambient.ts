@@ -17,37 +17,38 @@ import {
   type Node,
   SyntaxKind,
 } from "typescript/unstable/ast";
-import { findNodes, isInType, type Source, type Violation } from "./source.ts";
+import { SymbolFlags } from "typescript/unstable/sync";
+import { findUses, isInType, type Source, type Violation } from "./source.ts";
 
 /** Finds `process.env` outside of `src/shared/config.ts`. */
 export function findEnvironmentReads(sources: readonly Source[]): Violation[] {
-  return outside(["src/shared/config.ts", "src/offline/"], sources, (node, source) =>
-    means(node, source, ENVIRONMENT) ? "the environment is read in src/shared/config.ts only" : undefined,
-  );
+  const elsewhere = outside(["src/shared/config.ts", "src/offline/"], sources);
+  return findUses(elsewhere, ENVIRONMENT, () => "the environment is read in src/shared/config.ts only");
 }
 
 /** Finds clocks and timers outside of `src/shared/clock.ts`. */
 export function findClocks(sources: readonly Source[]): Violation[] {
-  return outside(["src/shared/clock.ts", "src/offline/"], sources, (node, source) => {
-    const uses = means(node, source, TIME) || (means(node, source, ["es:Date"]) && !isGivenInstant(node));
-    return uses ? "time comes from src/shared/clock.ts only" : undefined;
-  });
+  const elsewhere = outside(["src/shared/clock.ts", "src/offline/"], sources);
+  const message = "time comes from src/shared/clock.ts only";
+  return [
+    ...findUses(elsewhere, TIME, () => message),
+    ...findUses(elsewhere, ["es:Date"], (node) => (isGivenInstant(node) ? undefined : message)),
+  ];
 }
 
 /** Finds `keysUnder` outside of `installation.ts`, which alone composes an installation. */
 export function findHandMadeInstallations(sources: readonly Source[]): Violation[] {
   const doors = ["src/shared/protocol/keys.ts", "src/shared/redis/installation.ts"];
-  return outside(doors, sources, (node, source) =>
-    means(node, source, ["src/shared/protocol/keys.ts:keysUnder"]) && !isImportSpecifier(node.parent)
-      ? "an installation is composed in src/shared/redis/installation.ts only: take its keys from openInstallation"
-      : undefined,
+  return findUses(outside(doors, sources), ["src/shared/protocol/keys.ts:keysUnder"], (node) =>
+    isImportSpecifier(node.parent)
+      ? undefined
+      : "an installation is composed in src/shared/redis/installation.ts only: take its keys from openInstallation",
   );
 }
 
 /** Finds `Math.random` except as the default of a parameter: callers must be able to pass their own randomness. */
 export function findChance(sources: readonly Source[]): Violation[] {
-  return outside(["src/offline/"], sources, (node, source) => {
-    if (!means(node, source, ["es:Math.random"])) return undefined;
+  return findUses(outside(["src/offline/"], sources), ["es:Math.random"], (node) => {
     const { parent } = whole(node);
     const isDefault =
       (isParameterDeclaration(parent) || isBindingElement(parent)) && parent.initializer === whole(node);
@@ -57,8 +58,7 @@ export function findChance(sources: readonly Source[]): Violation[] {
 
 /** Finds signal handlers outside of `src/cli/process.ts`. A computed event name counts as a signal, since it could be one. */
 export function findSignalHandlers(sources: readonly Source[]): Violation[] {
-  return outside(["src/cli/process.ts"], sources, (node, source) => {
-    if (!means(node, source, LISTENING)) return undefined;
+  return findUses(outside(["src/cli/process.ts"], sources), LISTENING, (node) => {
     const call = whole(node).parent;
     const event = isCallExpression(call) ? call.arguments[0] : undefined;
     const harmless = event !== undefined && isStringLiteral(event) && !event.text.startsWith("SIG");
@@ -68,33 +68,45 @@ export function findSignalHandlers(sources: readonly Source[]): Violation[] {
 
 /** Finds `console` outside of `src/cli`. */
 export function findConsole(sources: readonly Source[]): Violation[] {
-  return outside(["src/cli/"], sources, (node, source) => {
-    const isMember = source.meaningOf(node)?.name.startsWith("Console.") === true && !isInType(node);
-    const uses = isMember || means(node, source, ["node:console"]);
-    return uses ? "only src/cli talks to the console; log or return instead" : undefined;
-  });
+  const elsewhere = outside(["src/cli/"], sources);
+  const members = membersOf("console", elsewhere[0]).map((name) => `node:Console.${name}`);
+  return findUses(
+    elsewhere,
+    ["node:console", ...members],
+    () => "only src/cli talks to the console; log or return instead",
+  );
+}
+
+/** Returns the names of a global object's members. */
+function membersOf(name: string, source: Source | undefined): string[] {
+  if (source === undefined) return [];
+  const { checker } = source;
+  const symbol = checker.resolveName(name, SymbolFlags.Value);
+  const type = symbol && checker.getTypeOfSymbol(symbol);
+  return type === undefined ? [] : checker.getPropertiesOfType(type).map((member) => member.name);
 }
 
 /** Finds uses of standard streams, arguments and process exit outside of `src/cli`. */
 export function findProcessUse(sources: readonly Source[]): Violation[] {
-  return outside(["src/cli/"], sources, (node, source) =>
-    means(node, source, PROCESS)
-      ? "the process belongs to src/cli: its streams, arguments and end"
-      : undefined,
+  return findUses(
+    outside(["src/cli/"], sources),
+    PROCESS,
+    () => "the process belongs to src/cli: its streams, arguments and end",
   );
 }
 
 /** Finds `process` used as a value, and any use of `globalThis`: the rules cannot follow their members from there. */
 export function findHandedOn(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, source) => {
-    if (means(node, source, ["es:globalThis", "node:global"]))
-      return "name the thing instead of `globalThis`";
-    if (!means(node, source, ["node:process"]) || declares(node)) return undefined;
-    const { parent } = whole(node);
-    if (isPropertyAccessExpression(parent)) return undefined;
-    const named = isElementAccessExpression(parent) && isStringLiteral(parent.argumentExpression);
-    return named ? undefined : "`process` is asked for one thing at a time; as a value it is everything";
-  });
+  return [
+    ...findUses(sources, ["es:globalThis", "node:global"], () => "name the thing instead of `globalThis`"),
+    ...findUses(sources, ["node:process"], (node) => {
+      if (declares(node)) return undefined;
+      const { parent } = whole(node);
+      if (isPropertyAccessExpression(parent)) return undefined;
+      const named = isElementAccessExpression(parent) && isStringLiteral(parent.argumentExpression);
+      return named ? undefined : "`process` is asked for one thing at a time; as a value it is everything";
+    }),
+  ];
 }
 
 const ENVIRONMENT = ["node:Process.env", "node:Process.loadEnvFile"];
@@ -114,17 +126,12 @@ const TIME = [
   "node:__type.timeout", // AbortSignal.timeout, whose type has no name
   "es:DateConstructor.now",
 ];
-function outside(
-  doors: readonly string[],
-  sources: readonly Source[],
-  judge: (node: Node, source: Source) => string | undefined,
-): Violation[] {
+
+/** Returns the sources that are none of the doors. */
+function outside(doors: readonly string[], sources: readonly Source[]): Source[] {
   const isDoor = (path: string) =>
     doors.some((door) => (door.endsWith("/") ? path.startsWith(door) : path === door));
-  return findNodes(
-    sources.filter(({ path }) => !isDoor(path)),
-    judge,
-  );
+  return sources.filter(({ path }) => !isDoor(path));
 }
 
 /** Returns whether a name that exists at run time resolves to one of `meanings`. */

@@ -1,5 +1,9 @@
 /** Finds code that bypasses the type system or the error catalogue. */
 import {
+  type AsExpression,
+  type AwaitExpression,
+  type CallExpression,
+  type Identifier,
   isAsExpression,
   isAwaitExpression,
   isBinaryExpression,
@@ -17,10 +21,11 @@ import {
   isVariableDeclaration,
   type Node,
   SyntaxKind,
+  type TypeAssertion,
 } from "typescript/unstable/ast";
 import { type Checker, type Type, TypeFlags } from "typescript/unstable/sync";
-import { means, whole } from "./ambient.ts";
-import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
+import { whole } from "./ambient.ts";
+import { findNodes, findUses, lineOf, type Source, typesIn, type Violation } from "./source.ts";
 
 /** Files that may declare error classes. */
 const CATALOGUES = ["src/shared/errors.ts", "src/worker/model/anthropic/failure.ts"];
@@ -30,20 +35,10 @@ export function findAny(sources: readonly Source[]): Violation[] {
   const written = findNodes(sources, (node) =>
     node.kind === SyntaxKind.AnyKeyword ? "`any` switches the checker off" : undefined,
   );
-  const inferred = sources.flatMap((source) => {
-    const declared = source.nodes.filter(isDeclaredName);
-    return source.checker.getTypeAtLocation(declared).flatMap((type, index) => {
-      const node = declared[index];
-      if (node === undefined || type === undefined || type.isErrorType()) return [];
-      if ((type.flags & TypeFlags.Any) === 0) return [];
-      return [
-        {
-          path: source.path,
-          line: lineOf(source.file, node),
-          message: `${node.getText()} is inferred as any`,
-        },
-      ];
-    });
+  const inferred = typesIn(sources, isDeclaredName).flatMap(({ node, type, source }) => {
+    if ((type.flags & TypeFlags.Any) === 0) return [];
+    const message = `${node.getText()} is inferred as any`;
+    return [{ path: source.path, line: lineOf(source.file, node), message }];
   });
   const lines = new Set(written.map(({ path, line }) => `${path}:${line}`));
   return [...written, ...inferred.filter(({ path, line }) => !lines.has(`${path}:${line}`))];
@@ -51,43 +46,33 @@ export function findAny(sources: readonly Source[]): Violation[] {
 
 /** Finds casts from a type without information: `unknown`, `any`, `never` or `object`, also over several statements. */
 export function findCastsFromUnknown(sources: readonly Source[]): Violation[] {
-  return sources.flatMap((source) => {
-    const casts = source.nodes.filter((node) => isAsExpression(node) || isTypeAssertion(node)).filter(claims);
-    const types = source.checker.getTypeAtLocation(casts.map(({ expression }) => expression));
-    return casts.flatMap((node, index) => {
-      const type = types[index];
-      if (type === undefined || type.isErrorType() || (type.flags & FORGETFUL) === 0) return [];
-      const message = "a cast from unknown claims what was never checked; parse or narrow instead";
-      return [{ path: source.path, line: lineOf(source.file, node), message }];
-    });
+  return typesIn(sources, isClaim, ({ expression }) => expression).flatMap(({ node, type, source }) => {
+    if ((type.flags & FORGETFUL) === 0) return [];
+    const message = "a cast from unknown claims what was never checked; parse or narrow instead";
+    return [{ path: source.path, line: lineOf(source.file, node), message }];
   });
 }
 
 /** Finds calls that return `any` (`JSON.parse`, `Reflect.get`) and are used as a narrower type without a check. */
 export function findClaimedAny(sources: readonly Source[]): Violation[] {
-  return sources.flatMap(({ path, file, nodes, checker }) => {
-    const calls = nodes.filter((node) => isCallExpression(node) || isAwaitExpression(node));
-    const types = checker.getTypeAtLocation(calls);
-    return calls.flatMap((node, index) => {
-      const type = types[index];
-      if (type === undefined || type.isErrorType() || !isAny(type, checker)) return [];
-      if (isExpressionStatement(node.parent) || isTypeOfExpression(node.parent)) return [];
-      // A promise's value is checked at its `await`.
-      if ((type.flags & TypeFlags.Any) === 0 && isAwaitExpression(node.parent)) return [];
-      // A parameter may have the type any, as `String`'s has; anywhere else any is inferred from an unchecked value.
-      const harmless = isArgument(node) ? TypeFlags.AnyOrUnknown : TypeFlags.Unknown;
-      const taken = checker.getContextualType(node);
-      if (taken !== undefined && (taken.flags & harmless) !== 0) return [];
-      const message = `${node.getText()} is any and taken for what was never checked; parse or narrow it from unknown`;
-      return [{ path, line: lineOf(file, node), message }];
-    });
+  const isAny = anyFinder();
+  return typesIn(sources, isCall).flatMap(({ node, type, source: { path, file, checker } }) => {
+    if (!isAny(type, checker)) return [];
+    if (isExpressionStatement(node.parent) || isTypeOfExpression(node.parent)) return [];
+    // A promise's value is checked at its `await`.
+    if ((type.flags & TypeFlags.Any) === 0 && isAwaitExpression(node.parent)) return [];
+    // A parameter may have the type any, as `String`'s has; anywhere else any is inferred from an unchecked value.
+    const harmless = isArgument(node) ? TypeFlags.AnyOrUnknown : TypeFlags.Unknown;
+    const taken = checker.getContextualType(node);
+    if (taken !== undefined && (taken.flags & harmless) !== 0) return [];
+    const message = `${node.getText()} is any and taken for what was never checked; parse or narrow it from unknown`;
+    return [{ path, line: lineOf(file, node), message }];
   });
 }
 
 /** Finds `JSON.parse` passed as a value: the function that calls it would use the result unchecked. */
 export function findHandedParsers(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, source) => {
-    if (!means(node, source, ["es:JSON.parse"])) return undefined;
+  return findUses(sources, ["es:JSON.parse"], (node) => {
     const { parent } = whole(node);
     return isCallExpression(parent) && parent.expression === whole(node)
       ? undefined
@@ -112,10 +97,12 @@ export function findSuppressions(sources: readonly Source[]): Violation[] {
 
 /** Finds creations of built-in errors, which callers cannot distinguish. `instanceof Error` is allowed. */
 export function findBareErrors(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, source) => {
-    if (isThrowStatement(node) && isPlainValue(node.expression)) return "only an error is thrown";
-    if (!means(node, source, BARE) || isImportSpecifier(node.parent)) return undefined;
+  const thrown = findNodes(sources, (node) =>
+    isThrowStatement(node) && isPlainValue(node.expression) ? "only an error is thrown" : undefined,
+  );
+  const made = findUses(sources, BARE, (node, source) => {
     const { parent } = node;
+    if (isImportSpecifier(parent)) return undefined;
     if (isBinaryExpression(parent) && parent.operatorToken.kind === SyntaxKind.InstanceOfKeyword)
       return undefined;
     if (isExpressionWithTypeArguments(parent)) {
@@ -125,6 +112,7 @@ export function findBareErrors(sources: readonly Source[]): Violation[] {
     }
     return `a bare ${node.getText()}: return a closed union, or throw an error class of the catalogue`;
   });
+  return [...thrown, ...made];
 }
 
 const FORGETFUL = TypeFlags.Unknown | TypeFlags.Any | TypeFlags.Never | TypeFlags.NonPrimitive;
@@ -141,16 +129,28 @@ const BARE = [
   "AggregateError",
 ].map((name) => `es:${name}`);
 
-/** Returns whether the cast asserts a type; `as const`, `as unknown` and `as any` do not. */
-function claims({ type }: { type: Node }): boolean {
-  return (
-    type.kind !== SyntaxKind.UnknownKeyword &&
-    type.kind !== SyntaxKind.AnyKeyword &&
-    type.getText() !== "const"
-  );
+/** Returns whether the node is a cast that asserts a type; `as const`, `as unknown` and `as any` do not. */
+function isClaim(node: Node): node is AsExpression | TypeAssertion {
+  if (!isAsExpression(node) && !isTypeAssertion(node)) return false;
+  const { type } = node;
+  const isNone = type.kind === SyntaxKind.UnknownKeyword || type.kind === SyntaxKind.AnyKeyword;
+  return !isNone && type.getText() !== "const";
 }
 
-/** Returns whether the type is `any` or a promise of it. */
+function isCall(node: Node): node is CallExpression | AwaitExpression {
+  return isCallExpression(node) || isAwaitExpression(node);
+}
+
+/** Returns a function that finds out whether a type is `any` or a promise of it, each type once. */
+function anyFinder(): (type: Type, checker: Checker) => boolean {
+  const known = new Map<number, boolean>();
+  return (type, checker) => {
+    const found = known.get(type.id) ?? isAny(type, checker);
+    known.set(type.id, found);
+    return found;
+  };
+}
+
 function isAny(type: Type, checker: Checker): boolean {
   if ((type.flags & TypeFlags.Any) !== 0) return true;
   if (type.getSymbol()?.name !== "Promise" || !type.isTypeReference()) return false;
@@ -161,7 +161,7 @@ function isArgument({ parent }: Node): boolean {
   return isCallExpression(parent) || isNewExpression(parent);
 }
 
-function isDeclaredName(node: Node): boolean {
+function isDeclaredName(node: Node): node is Identifier {
   if (!isIdentifier(node)) return false;
   const { parent } = node;
   if (!(isVariableDeclaration(parent) || isBindingElement(parent)) || parent.name !== node) return false;

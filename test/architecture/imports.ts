@@ -1,8 +1,7 @@
 /** Checks each file's imports against the tables of rooms and doors, and the tables for rows that no file uses. */
 import { isBuiltin } from "node:module";
-import { means } from "./ambient.ts";
 import { DOORS, ROOMS, type Room } from "./rooms.ts";
-import { COMPUTED, type Import, lineOf, type Source, type Violation } from "./source.ts";
+import { COMPUTED, type Import, lineOf, type Source, usesIn, type Violation } from "./source.ts";
 
 /** Network globals of Node, which need no import. */
 const NETWORK = ["node:fetch", "node:WebSocket", "node:EventSource"];
@@ -52,8 +51,7 @@ function broughtInto(source: Source): { name: string; line: number }[] {
     const name = isBuiltin(specifier) ? `node:${specifier.replace(/^node:/, "")}` : packageOf(specifier);
     return [{ name, line }];
   });
-  const globals = source.nodes.filter((node) => means(node, source, NETWORK));
-  const used = globals.map((node) => ({
+  const used = usesIn(source, NETWORK).map((node) => ({
     name: `global ${source.meaningOf(node)?.name}`,
     line: lineOf(source.file, node),
   }));

@@ -73,6 +73,8 @@ function oursIn(type: Type, walk: Walk): Meaning[] {
     const home = walk.sources.find(({ file }) => file.fileName === name.declarations[0]?.path)?.path;
     return home === undefined ? inGiven : [...inGiven, { home, name: name.name }];
   }
+  // A reference without a name is a tuple, which is written by its elements; its other members are those of every array.
+  if (type.isTypeReference()) return inGiven;
   return [...inGiven, ...partsOf(type, checker).flatMap((each) => oursIn(each, walk))];
 }
 

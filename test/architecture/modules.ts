@@ -15,8 +15,7 @@ import {
   type Node,
   SyntaxKind,
 } from "typescript/unstable/ast";
-import { means } from "./ambient.ts";
-import { fileBeside, findNodes, lineOf, type Source, type Violation } from "./source.ts";
+import { fileBeside, findNodes, findUses, lineOf, type Source, type Violation } from "./source.ts";
 
 /** Files that may locate another file by `import.meta`: Lua scripts, pages, package.json, a thread's or process's entry. */
 const BESIDE = [
@@ -38,17 +37,24 @@ const PACKAGE_DOORS = [
 
 /** Finds code that is loaded or created without an import statement. */
 export function findHiddenLoads(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, source) => {
-    if (means(node, source, LOADERS))
-      return "code comes in by an import statement; this loads it past every rule";
+  const loaded = findUses(
+    sources,
+    LOADERS,
+    () => "code comes in by an import statement; this loads it past every rule",
+  );
+  const threads = findUses(sources, ["node:Worker"], (node) =>
+    isImportSpecifier(node.parent) || isFileThread(node)
+      ? undefined
+      : "a thread is given `new URL(…, import.meta.url)`, and neither a text nor a name",
+  );
+  const found = findNodes(sources, (node, source) => {
     if (isNamedConstructor(node)) return "the constructor of a function makes code of a text";
-    if (means(node, source, ["node:Worker"]) && !isImportSpecifier(node.parent) && !isFileThread(node))
-      return "a thread is given `new URL(…, import.meta.url)`, and neither a text nor a name";
     if (!isMetaProperty(node) || node.keywordToken !== SyntaxKind.ImportKeyword) return undefined;
     return BESIDE.includes(source.path)
       ? undefined
       : "`import.meta` finds files; the files that may are listed";
   });
+  return [...loaded, ...threads, ...found];
 }
 
 /** Finds names that a file re-exports from another file, which would bypass the owner's door. */

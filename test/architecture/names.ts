@@ -103,10 +103,12 @@ export function findPrivateWords(
   still: ReadonlySet<string>,
 ): Violation[] {
   const named = [...sources.flatMap(namesIn), ...lua.flatMap(localsIn)];
-  return named.flatMap(({ name, path, line }) => {
+  return named.flatMap(({ name, path, lineOf }) => {
     const spaced = ` ${wordsOf(name).join(" ")} `;
     const word = [...PRIVATE_WORDS.keys()].find((each) => spaced.includes(` ${each} `) && !still.has(each));
-    return word === undefined ? [] : [{ path, line, message: `${name}: say "${PRIVATE_WORDS.get(word)}"` }];
+    return word === undefined
+      ? []
+      : [{ path, line: lineOf(), message: `${name}: say "${PRIVATE_WORDS.get(word)}"` }];
   });
 }
 
@@ -135,7 +137,7 @@ export function findNounlessComments(sources: readonly Source[], lua: readonly L
 interface Name {
   name: string;
   path: string;
-  line: number;
+  lineOf(): number;
 }
 
 /** Splits `spawnAll`, `spawn-all` and `spawn_all` into lower-case words. */
@@ -155,13 +157,17 @@ function namesIn({ path, file, nodes }: Source): Name[] {
     return isNode(name) ? [name] : [];
   });
   const fields = nodes.filter(isPropertySignatureDeclaration).map(({ name }) => name);
-  return [...named, ...fields].map((node) => ({ name: node.getText(), path, line: lineOf(file, node) }));
+  return [...named, ...fields].map((node) => ({
+    name: node.getText(),
+    path,
+    lineOf: () => lineOf(file, node),
+  }));
 }
 
 function localsIn({ path, text }: LuaFile): Name[] {
   return text.split("\n").flatMap((code, index) => {
     const [, names = ""] = /^\s*local (?:function )?([a-z_][a-z0-9_, ]*)/.exec(code) ?? [];
-    return names.split(/[, ]+/).map((name) => ({ name, path, line: index + 1 }));
+    return names.split(/[, ]+/).map((name) => ({ name, path, lineOf: () => index + 1 }));
   });
 }
 

@@ -5,18 +5,14 @@
  */
 import { relative, sep } from "node:path";
 import {
-  isBindingElement,
-  isElementAccessExpression,
-  isExportSpecifier,
-  isIdentifier,
-  isObjectBindingPattern,
-  isShorthandPropertyAssignment,
-  isStringLiteral,
+  escapeLeadingUnderscores,
+  isImportDeclaration,
+  isImportSpecifier,
   type Node,
 } from "typescript/unstable/ast";
 import { API, type Checker, type Symbol as Named, type Program, SymbolFlags } from "typescript/unstable/sync";
-import { isOwnList } from "./modules.ts";
-import { importsOf, type Meaning, nodesOf, type Source } from "./source.ts";
+import { importsOf, type Meaning, type Source } from "./source.ts";
+import { isDeclared, namesIn, type Symbols, symbolsOf } from "./symbols.ts";
 
 /** Options of {@link openProgram}. */
 export interface ProgramOptions {
@@ -34,7 +30,7 @@ export interface OpenProgram {
 
 /** Compiles without emitting. Throws a SyntaxError with the file's name if a file has a syntax error. */
 export function openProgram({ root, config }: ProgramOptions): OpenProgram {
-  const api = new API({ cwd: root });
+  const api = startCompiler(root);
   try {
     const project = api.updateSnapshot({ openProjects: [config] }).getProject(config);
     if (project === undefined) throw new TypeError(`${config} is no project`);
@@ -48,79 +44,78 @@ export function openProgram({ root, config }: ProgramOptions): OpenProgram {
   }
 }
 
+/**
+ * Starts the compiler's process. It lives for seconds, and collecting its garbage would take a third of its CPU time, so it
+ * collects only above a GiB. The API has no option for its environment, so ours is changed while the process starts.
+ */
+function startCompiler(root: string): API {
+  const given = { GOGC: process.env.GOGC, GOMEMLIMIT: process.env.GOMEMLIMIT };
+  Object.assign(process.env, { GOGC: "off", GOMEMLIMIT: "1GiB" });
+  try {
+    return new API({ cwd: root });
+  } finally {
+    for (const [name, value] of Object.entries(given)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  }
+}
+
 function refuseBrokenSyntax(program: Program): void {
   const [first] = program.getSyntacticDiagnostics();
   if (first !== undefined) throw new SyntaxError(`${first.fileName}: ${first.text}`);
 }
 
-function readSources(root: string, names: readonly string[], program: Program, checker: Checker): Source[] {
-  const follow = aliasFollower(root, checker);
-  return names.flatMap((name) => {
+function readSources(root: string, paths: readonly string[], program: Program, checker: Checker): Source[] {
+  const symbols = symbolsOf(checker);
+  const follow = aliasFollower(root, checker, symbols);
+  const files = paths.flatMap((name) => {
     const file = program.getSourceFile(name);
-    if (file === undefined) return [];
-    const nodes = nodesOf(file);
-    const symbols = symbolsIn(nodes, checker);
-    const path = pathIn(root, name);
-    const meaningOf = (node: Node): Meaning | undefined => {
-      const symbol = symbols.get(node);
-      return symbol === undefined ? undefined : follow(symbol);
-    };
+    return file === undefined ? [] : [{ path: pathIn(root, name), file, names: namesIn(file) }];
+  });
+  symbols.ask(files.flatMap(({ names }) => [...names.modules, ...names.imported.map(names.standsFor)]));
+  return files.map(({ path, file, names }) => {
+    const meaningOf = (node: Node): Meaning | undefined =>
+      isDeclared(node) ? { home: path, name: node.text } : follow(names.standsFor(node));
     const resolve = (specifier: Node): string | undefined => {
       const home = meaningOf(specifier)?.home;
       return home?.includes("/") && !home.startsWith("@") ? home : undefined;
     };
-    return [
-      { path, text: file.text, file, nodes, checker, meaningOf, imports: importsOf(path, nodes, resolve) },
-    ];
+    const ask = (nodes: readonly Node[]) => symbols.ask(nodes.map(names.standsFor));
+    const imports = importsOf(path, names.nodes, resolve);
+    return { ...names, path, text: file.text, file, imports, checker, meaningOf, ask };
   });
 }
 
-/**
- * Returns the symbol of every name in a file. `{ name }` and `export { name }` resolve to the name's value, not the new key;
- * `const { name } = of` resolves to the property of `of`.
- */
-function symbolsIn(nodes: readonly Node[], checker: Checker): Map<Node, Named> {
-  const asked = nodes.filter((node) => isIdentifier(node) || isIndexOrModule(node));
-  const symbols = new Map<Node, Named>();
-  checker.getSymbolAtLocation(asked).forEach((symbol, index) => {
-    const node = asked[index];
-    if (node === undefined) return;
-    const meant = valueSymbol(node, checker) ?? symbol;
-    if (meant !== undefined) symbols.set(node, meant);
-  });
-  return symbols;
-}
-
-function valueSymbol(node: Node, checker: Checker): Named | undefined {
-  const { parent } = node;
-  if (isShorthandPropertyAssignment(parent)) return checker.getShorthandAssignmentValueSymbol(parent);
-  if (isExportSpecifier(parent) && isOwnList(parent)) {
-    return checker.getExportSpecifierLocalTargetSymbol(parent);
-  }
-  if (isBindingElement(parent) && isObjectBindingPattern(parent.parent) && isIdentifier(node)) {
-    const type = parent.propertyName ? undefined : checker.getTypeAtLocation(parent.parent);
-    return type && checker.getPropertyOfType(type, node.text);
-  }
-  return undefined;
-}
-
-function isIndexOrModule(node: Node): boolean {
-  if (!isStringLiteral(node) || node.parent === undefined) return false;
-  return (
-    isElementAccessExpression(node.parent) || "moduleSpecifier" in node.parent || node.text.startsWith(".")
-  );
-}
-
-function aliasFollower(root: string, checker: Checker): (symbol: Named) => Meaning | undefined {
+function aliasFollower(
+  root: string,
+  checker: Checker,
+  symbols: Symbols,
+): (name: Node) => Meaning | undefined {
   const known = new Map<number, Meaning | undefined>();
-  return (symbol) => {
-    if (!known.has(symbol.id)) known.set(symbol.id, meaning(root, checker, symbol));
+  return (name) => {
+    const symbol = symbols.of(name);
+    if (symbol === undefined) return undefined;
+    if (!known.has(symbol.id)) {
+      const origin = exportOf(name, symbols) ?? symbol;
+      const isAlias = (origin.flags & SymbolFlags.Alias) !== 0;
+      known.set(symbol.id, meaning(root, isAlias ? checker.getAliasedSymbol(origin) : origin));
+    }
     return known.get(symbol.id);
   };
 }
 
-function meaning(root: string, checker: Checker, symbol: Named): Meaning | undefined {
-  const origin = symbol.flags & SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+/** Returns what the imported module exports by this name. A module's exports are read once, and each alias would be a question. */
+function exportOf(name: Node, symbols: Symbols): Named | undefined {
+  const specifier = name.parent;
+  if (!isImportSpecifier(specifier) || specifier.name !== name) return undefined;
+  const statement = specifier.parent.parent.parent;
+  const module = isImportDeclaration(statement) ? symbols.of(statement.moduleSpecifier) : undefined;
+  const exported = (specifier.propertyName ?? specifier.name).text;
+  return module?.getExports().get(escapeLeadingUnderscores(exported));
+}
+
+function meaning(root: string, origin: Named): Meaning | undefined {
   const declared = origin.declarations[0]?.path;
   // `globalThis` has no declaration.
   if (declared === undefined)

@@ -61,7 +61,9 @@ function unexportedIn(entry: Source, beside: readonly Source[], sources: readonl
 
 /** Returns the types that a statement's declaration exposes, written or inferred. */
 function shownBy(statement: Node, source: Source, sources: readonly Source[]): Inferred[] {
-  const written = typesNamedIn(statement).flatMap((at) => {
+  const types = typesNamedIn(statement);
+  source.ask(types);
+  const written = types.flatMap((at) => {
     const meaning = source.meaningOf(at);
     return meaning === undefined ? [] : [{ at, ...meaning }];
   });

@@ -31,6 +31,7 @@ const LOOP = "src/worker/loop/";
 export function findImpure(sources: readonly Source[]): Violation[] {
   const through = reachOf(sources);
   const loop = sources.filter(({ path }) => path.startsWith(LOOP));
+  for (const { ask, nodes } of loop) ask(nodes);
   return findNodes(loop, (node, source) => {
     const message = impurityOf(node, source) ?? changeableOf(node, source) ?? through(node, source);
     return message === undefined ? undefined : `${LOOP} is pure: ${message}`;
@@ -158,6 +159,7 @@ function readDeclared(
   const nodes = home.file.statements
     .filter((statement) => declaredNames(statement).includes(name))
     .flatMap(nodesOf);
+  home.ask(nodes);
   const impurity = nodes.map((node) => impurityOf(node, home)).find((said) => said !== undefined);
   return { impurity, uses: nodes.flatMap((node) => declaredAt(node, home) ?? []) };
 }

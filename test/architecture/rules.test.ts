@@ -419,8 +419,19 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "const timers = { setInterval };" },
       { "src/a.ts": `import timers from "node:timers";\ntimers.setTimeout(() => {}, 1);` },
       { "src/a.ts": `import { scheduler } from "node:timers/promises";` },
+      {
+        "src/a.ts": `import * as timers from "node:timers";\nconst all = timers;\nall["setInterval"](f, 1);`,
+      },
+      {
+        "src/a.ts": `import { now } from "./b.ts";\nconst f = () => { const { now } = Date; return now(); }; now();`,
+        "src/b.ts": "export function now() {}",
+      },
     ],
     keeps: [
+      {
+        "src/a.ts": `import { now, setTimeout } from "./b.ts";\nsetTimeout(); const Date = { now }; Date.now();`,
+        "src/b.ts": "export function setTimeout() {} export const now = () => 1;",
+      },
       { "src/shared/clock.ts": "setTimeout(() => Date.now(), 1);" },
       { "src/offline/server.ts": "setTimeout(() => new Date(), 1);" },
       { "src/a.ts": "const a = new Date(1); clock.setTimeout(f); clearTimeout(t); const b: Date = a;" },

@@ -1,6 +1,6 @@
 /** Limits the length of files and functions. */
 import { isFunctionLikeDeclaration } from "typescript/unstable/ast";
-import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
+import { findNodes, lineAt, lineOf, type Source, type Violation } from "./source.ts";
 
 const MAX_FILE_LINES = 400;
 const MAX_FUNCTION_LINES = 50;
@@ -18,7 +18,7 @@ export function findLongFiles(sources: readonly Source[]): Violation[] {
 export function findLongFunctions(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, { file }) => {
     if (!isFunctionLikeDeclaration(node)) return undefined;
-    const lines = file.text.slice(0, node.end).split("\n").length - lineOf(file, node) + 1;
+    const lines = lineAt(file, node.end) - lineOf(file, node) + 1;
     return lines > MAX_FUNCTION_LINES
       ? `a function of ${lines} lines; at most ${MAX_FUNCTION_LINES}`
       : undefined;

@@ -20,19 +20,20 @@ import {
   type SourceFile,
   SyntaxKind,
 } from "typescript/unstable/ast";
-import type { Checker } from "typescript/unstable/sync";
+import type { Checker, Type } from "typescript/unstable/sync";
+import type { Names } from "./symbols.ts";
 
 /** A file that the compiler reads. Paths are relative to the repository's root, with `/`. */
-export interface Source {
+export interface Source extends Names {
   path: string;
   text: string;
   file: SourceFile;
-  /** Every node of the file, outermost first. */
-  nodes: readonly Node[];
   imports: readonly Import[];
   checker: Checker;
   /** Resolves an identifier, or the string in `object["name"]`, to its declaration; undefined if there is none. */
   meaningOf(node: Node): Meaning | undefined;
+  /** Resolves many names at once, which is quicker than one by one. */
+  ask(nodes: readonly Node[]): void;
 }
 
 /** The declaration of a name, found through imports and aliases. */
@@ -69,17 +70,78 @@ export function findNodes(
   sources: readonly Source[],
   judge: (node: Node, source: Source) => string | undefined,
 ): Violation[] {
-  return sources.flatMap((source) =>
-    source.nodes.flatMap((node) => {
-      const message = judge(node, source);
-      return message === undefined ? [] : [{ path: source.path, line: lineOf(source.file, node), message }];
-    }),
-  );
+  return sources.flatMap((source) => judgeEach(source.nodes, source, judge));
+}
+
+/** Returns one violation for each value that resolves to one of `meanings` and for which `judge` returns a message. */
+export function findUses(
+  sources: readonly Source[],
+  meanings: readonly string[],
+  judge: (node: Node, source: Source) => string | undefined,
+): Violation[] {
+  return sources.flatMap((source) => judgeEach(usesIn(source, meanings), source, judge));
+}
+
+/** Returns the names outside of types that resolve to one of `meanings`, each of them `<home>:<name>`. */
+export function usesIn(source: Source, meanings: readonly string[]): Node[] {
+  const words = new Set(meanings.map((meaning) => meaning.split(/[.:]/).at(-1) ?? ""));
+  const nodes = new Set([
+    ...source.imported,
+    ...[...words].flatMap((word) => source.spelled.get(word) ?? []),
+  ]);
+  source.ask([...nodes]);
+  return [...nodes].filter((node) => {
+    const meaning = source.meaningOf(node);
+    return meaning !== undefined && meanings.includes(`${meaning.home}:${meaning.name}`);
+  });
+}
+
+function judgeEach(
+  nodes: readonly Node[],
+  source: Source,
+  judge: (node: Node, source: Source) => string | undefined,
+): Violation[] {
+  const found: Violation[] = [];
+  for (const node of nodes) {
+    const message = judge(node, source);
+    if (message !== undefined) found.push({ path: source.path, line: lineOf(source.file, node), message });
+  }
+  return found;
 }
 
 /** Returns the line on which a node begins, without the comments before it. */
 export function lineOf(file: SourceFile, node: Node): number {
-  return file.text.slice(0, node.getStart(file)).split("\n").length;
+  return lineAt(file, node.getStart(file));
+}
+
+/** Returns the line of a position, counted from 1. */
+export function lineAt(file: SourceFile, position: number): number {
+  const ends = LINE_ENDS.get(file) ?? [...file.text.matchAll(/\n/g)].map(({ index }) => index);
+  LINE_ENDS.set(file, ends);
+  let [low, high] = [0, ends.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ends[middle] ?? 0) < position) low = middle + 1;
+    else high = middle;
+  }
+  return low + 1;
+}
+
+/** Positions of a file's line feeds, found once. */
+const LINE_ENDS = new WeakMap<SourceFile, number[]>();
+
+/** Returns the types of the chosen nodes of all sources, or of a part of each. They are asked for at once. */
+export function typesIn<Chosen extends Node>(
+  sources: readonly Source[],
+  choose: (node: Node) => node is Chosen,
+  partOf: (node: Chosen) => Node = (node) => node,
+): { node: Chosen; type: Type; source: Source }[] {
+  const chosen = sources.flatMap((source) => source.nodes.filter(choose).map((node) => ({ node, source })));
+  const types = sources[0]?.checker.getTypeAtLocation(chosen.map(({ node }) => partOf(node))) ?? [];
+  return chosen.flatMap((each, index) => {
+    const type = types[index];
+    return type === undefined || type.isErrorType() ? [] : [{ ...each, type }];
+  });
 }
 
 /** Returns every node of a file or of a part of it, outermost first. Comments are not nodes. */
@@ -96,11 +158,18 @@ export function nodesOf(whole: Node): Node[] {
 /** Returns whether the node is part of a type, which is erased at run time. */
 export function isInType(node: Node): boolean {
   for (let at = node; at !== undefined; at = at.parent) {
-    if (at.kind >= SyntaxKind.FirstTypeNode && at.kind <= SyntaxKind.LastTypeNode) return true;
-    if (at.kind === SyntaxKind.InterfaceDeclaration || at.kind === SyntaxKind.TypeAliasDeclaration)
-      return true;
+    if (erases(at)) return true;
   }
   return false;
+}
+
+/** Returns whether the node is a type, or declares one. */
+export function erases({ kind }: Node): boolean {
+  return (
+    (kind >= SyntaxKind.FirstTypeNode && kind <= SyntaxKind.LastTypeNode) ||
+    kind === SyntaxKind.InterfaceDeclaration ||
+    kind === SyntaxKind.TypeAliasDeclaration
+  );
 }
 
 /** Returns the imports of a file. `resolve` returns the path of a specifier's file if it belongs to the repository. */

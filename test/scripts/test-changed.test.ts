@@ -28,6 +28,13 @@ test("a changed source runs its own unit tests and the architecture", async () =
   expect(tests.length).toBeLessThan(10);
 });
 
+test("of the unit tests of its room, a changed source runs those that import it by any way", async () => {
+  const tests = await testsFor("src/shared/protocol/reply.ts");
+  expect(tests).toContain("test/unit/shared/protocol/reply.test.ts");
+  expect(tests).toContain("test/unit/shared/protocol/log.test.ts");
+  expect(tests).not.toContain("test/unit/shared/http-server.test.ts");
+});
+
 test("a changed test file runs itself", async () => {
   const own = "test/scripts/test-changed.test.ts";
   expect(await testsFor(own)).toEqual([own]);

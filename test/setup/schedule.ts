@@ -80,7 +80,6 @@ export const LONG: readonly string[] = [
   "test/integration/worker/sweeping.test.ts",
   "test/integration/doctor-measure.test.ts",
   "test/integration/worker/questions.test.ts",
-  "test/unit/shared/http-server.test.ts",
   "test/integration/service/webhooks-idle.test.ts",
   "test/scripts/build.test.ts",
   "test/integration/worker/named-tools.test.ts",

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { Worker } from "node:worker_threads";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { createHttpServer, type HttpServer, whenSent } from "../../../src/shared/http-server.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
@@ -38,6 +38,18 @@ function closed(socket: Socket): Promise<void> {
     socket.once("close", () => resolve());
   });
 }
+
+/** The ends of clients that are given up after seconds. That time runs while the other tests do. */
+const givenUp = { atRest: latch(), inRequest: latch(), inHeaders: latch() };
+beforeAll(async () => {
+  const begin = async (end: { open(): void }, said: string, requestTimeoutMs: number) => {
+    const socket = await slow(await serve({ requestTimeoutMs }), said);
+    void closed(socket).then(() => end.open());
+  };
+  await begin(givenUp.atRest, get("/"), 60_000);
+  await begin(givenUp.inRequest, "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{", 100);
+  await begin(givenUp.inHeaders, "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ", 3_600_000);
+});
 
 async function answered(server: HttpServer): Promise<boolean> {
   const response = await fetch(server.url, { signal: AbortSignal.timeout(2_000) });
@@ -144,11 +156,6 @@ test("a client that takes nothing of its answer has as long as for a request; on
   expect(answer).toContain("late");
 });
 
-test("a connection at rest is closed", async () => {
-  const socket = await slow(await serve(), get("/"));
-  await closed(socket);
-});
-
 test("an answer that is written to behind its end ends its connection, and nothing else", async () => {
   const server = await serve({
     answer: ({ url }, response) => {
@@ -164,18 +171,6 @@ test("an answer that is written to behind its end ends its connection, and nothi
   await closed(socket);
   expect(await answered(server)).toBe(true);
   expect(failures).toEqual([]);
-});
-
-test("a request that takes longer than its time ends its connection", async () => {
-  const server = await serve({ requestTimeoutMs: 100 });
-  const socket = await slow(server, "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{");
-  await closed(socket);
-});
-
-test("headers have less time than their request", async () => {
-  const server = await serve({ requestTimeoutMs: 3_600_000 });
-  const socket = await slow(server, "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
-  await closed(socket);
 });
 
 test("an address that is taken is named", async () => {
@@ -291,6 +286,12 @@ test("an answer whose last write meets a broken connection has not left", async 
   closeAtEnd(async () => void (await client.terminate()));
   expect(await sent.opened).toBe(false);
 });
+
+test("a connection at rest is closed", () => givenUp.atRest.opened);
+
+test("a request that takes longer than its time ends its connection", () => givenUp.inRequest.opened);
+
+test("headers have less time than their request", () => givenUp.inHeaders.opened);
 
 const BREAKING_CLIENT = `
   const { port, request, begun, broken } = require("node:worker_threads").workerData;

@@ -208,7 +208,9 @@ test.for(Object.entries(COSTLY))("%s cost little more than as many ordinary keys
     !/more than|longer than/.test(problemOf(`---\n${matterOf(n)}\n---\n`)?.message ?? "");
   const isShort = (n: number) => matterOf(n).length <= 64 * 1024;
   const largest = (fits: (n: number) => boolean) => {
-    let [low, high] = [1, 64 * 1024];
+    let [low, high] = [1, 2];
+    // From below, because a text of 64 Ki repetitions can have a hundred megabytes.
+    while (high < 64 * 1024 && fits(high)) [low, high] = [high, 2 * high];
     while (high - low > low / 16) {
       const middle = (low + high) >> 1;
       if (fits(middle)) low = middle;

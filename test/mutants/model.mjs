@@ -145,6 +145,14 @@ export default [
     title: "nests too deep",
   },
   {
+    id: "block-end-unchecked",
+    promise: "The end of a block that breaks off is malformed.",
+    file: "src/worker/model/anthropic/stream.ts",
+    find: "return endsObjects(text, behindDigits(text, from + BLOCK_STOP.length), end, 1);",
+    replace: "return true;",
+    tests: ["test/unit/worker/model/anthropic/stream.test.ts"],
+  },
+  {
     id: "event-lines-parsed-each",
     promise: "An event of any number of lines is parsed once.",
     file: "src/worker/model/anthropic/stream.ts",

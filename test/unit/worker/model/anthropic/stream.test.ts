@@ -112,6 +112,19 @@ describe("a streamed answer", () => {
     for (const end of ["", "}", "}}}"]) expect(() => read(inBlock(delta(broken + end)))).toThrow("not JSON");
   });
 
+  test("is malformed when the end of a block breaks off", () => {
+    const whole = inBlock(
+      delta('{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}'),
+    );
+    const stop = '"index":0}\n\n';
+    expect(read(whole).answer.content).toEqual([{ type: "text", text: "a" }]);
+    for (const end of ["", "}}"]) {
+      const at = whole.lastIndexOf(stop);
+      const broken = `${whole.slice(0, at)}"index":0${end}\n\n${whole.slice(at + stop.length)}`;
+      expect(() => read(broken)).toThrow("not JSON");
+    }
+  });
+
   test("ends its text at the quote, not at a backslash before it", () => {
     const { answer } = read(messageStart() + textBlock(0, "a\\", '\\"', "\\\\") + messageEnd());
     expect(answer.content).toEqual([{ type: "text", text: 'a\\\\"\\\\' }]);

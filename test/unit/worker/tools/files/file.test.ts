@@ -1,7 +1,7 @@
 /** Files that change between the look at their name and the work on them: what the open descriptor says decides. */
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
-import { open, readFile, stat, symlink } from "node:fs/promises";
+import { open, readFile, rename, stat, symlink, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import {
@@ -78,6 +78,41 @@ describe("a file that is replaced", () => {
       async () => {
         const unchangedSince = await stat(join(scene.home, "kept"));
         await scene.put("kept", "changed by another");
+        return { unchangedSince };
+      },
+      /changed by someone else/,
+    ],
+    [
+      "when somebody changed as many bytes as it has",
+      async () => {
+        const unchangedSince = await stat(join(scene.home, "kept"));
+        await scene.put("kept", "odd");
+        await utimes(join(scene.home, "kept"), 1, 1);
+        return { unchangedSince };
+      },
+      /changed by someone else/,
+    ],
+    [
+      "when somebody changed its length and set its time back",
+      async () => {
+        const path = join(scene.home, "kept");
+        await utimes(path, 5, 5);
+        const unchangedSince = await stat(path);
+        await scene.put("kept", "longer");
+        await utimes(path, 5, 5);
+        return { unchangedSince };
+      },
+      /changed by someone else/,
+    ],
+    [
+      "when somebody put another file of its length and time there",
+      async () => {
+        const path = join(scene.home, "kept");
+        await utimes(path, 5, 5);
+        const unchangedSince = await stat(path);
+        await scene.put("other", "odd");
+        await utimes(join(scene.home, "other"), 5, 5);
+        await rename(join(scene.home, "other"), path);
         return { unchangedSince };
       },
       /changed by someone else/,

@@ -39,7 +39,10 @@ const ROOMS = [
     [`${SERVICE}/acks.test.ts`],
   ],
   [/^src\/service\/(agent-protocol|mcp|board)\//, [`${SERVICE}/{agent-protocol,mcp,board}.test.ts`]],
-  [/^src\/(producer|service\/api\/routes)\/(due-)?schedules/, [`${SERVICE}/{schedules,due-schedules}.test.ts`]],
+  [
+    /^src\/(producer|service\/api\/routes)\/(due-)?schedules/,
+    [`${SERVICE}/{schedules,due-schedules}.test.ts`],
+  ],
   [/^src\/service\/api\/board/, [`${SERVICE}/board.test.ts`]],
   [/^src\/service\/intake\//, [`${SERVICE}/{intake,intake-trouble,due-schedules}.test.ts`]],
   [/^src\/service\/webhooks\//, [`${SERVICE}/webhooks.test.ts`]],

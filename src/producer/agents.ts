@@ -226,7 +226,7 @@ function sendRefusal(
 
 /** Hints an earlier deadline to the sweepers, before the verb that sets it. */
 async function hintDeadline({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
-  await read(() => client.deadlines.hint(address, client.timing.checkMs));
+  await read(() => client.deadlines.hintByParent(address, client.timing.checkMs));
 }
 
 /** Adds the job of a wake. The record already has the work, so a sweeper adds the job again if this fails. */

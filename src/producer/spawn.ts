@@ -332,7 +332,8 @@ async function sendSpawn(client: ClientResources, address: AgentAddress, stored:
  */
 async function sendHinted(client: ClientResources, address: AgentAddress, stored: VerbInput<"spawn">) {
   const { deadlines, store, timing, redis, logger, inBackground } = client;
-  const hint = () => deadlines.hint(address, stored.message === undefined ? stored.idle_ms : timing.checkMs);
+  const checkInMs = stored.message === undefined ? stored.idle_ms : timing.checkMs;
+  const hint = () => deadlines.hintByParent(address, checkInMs);
   if (redis.isCluster) {
     await hint();
     return store.spawn(address, stored);

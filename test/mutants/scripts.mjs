@@ -2020,7 +2020,7 @@ export default [
     id: "hint-active-parents-trimmed",
     promise: "A parent of which something is kept stays in the lists of parents.",
     file: "src/shared/redis/lua/deadline-hint.lua",
-    find: "fmt(now - usage_ttl_ms)",
+    find: "fmt(now - usage_ttl_ms - max_age_ms)",
     replace: "'+inf'",
     tests: ["test/integration/verbs/deadline-set.test.ts"],
   },

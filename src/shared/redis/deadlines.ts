@@ -57,6 +57,8 @@ export interface DeadlineSet {
   readonly isOrdered: boolean;
   /** Makes a sweeper check the agent in `inMs` or earlier. */
   hint(address: AgentAddress, inMs: number): Promise<void>;
+  /** The same for a call of the agent's parent: the index of parents then has it as active now. */
+  hintByParent(address: AgentAddress, inMs: number): Promise<void>;
   /** Makes a sweeper check in `inMs` whether the parent still holds its lease. */
   hintParent(parent: ParentAddress, inMs: number): Promise<void>;
   /** Takes up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
@@ -68,19 +70,23 @@ export interface DeadlineSet {
 /** Returns the deadline set on `redis`. */
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
+  const hint = async (address: AgentAddress, inMs: number, by_parent: boolean) => {
+    await scripts.run("deadline-hint", undefined, {
+      member: deadlineMember(address),
+      parent: parentMember(address),
+      by_parent,
+      tenant: address.tenant,
+      in_ms: Math.ceil(inMs),
+    });
+  };
   return {
     isOrdered: !redis.isCluster,
-    async hint(address, inMs) {
-      await scripts.run("deadline-hint", undefined, {
-        member: deadlineMember(address),
-        parent: parentMember(address),
-        tenant: address.tenant,
-        in_ms: Math.ceil(inMs),
-      });
-    },
+    hint: (address, inMs) => hint(address, inMs, false),
+    hintByParent: (address, inMs) => hint(address, inMs, true),
     async hintParent(parent, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: parentMember(parent),
+        by_parent: false,
         tenant: parent.tenant,
         in_ms: Math.ceil(inMs),
       });

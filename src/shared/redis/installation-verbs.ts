@@ -10,8 +10,15 @@ export const INSTALLATION_VERBS = {
   /** Makes a sweeper check the agent in `in_ms`, or earlier if its deadline is earlier. Sent before the verb that needs it. */
   "deadline-hint": {
     keys: ["deadlines", "hint_grace", "parents", "tenant_parents"],
-    context: ["grace_ms", "usage_ttl_ms"],
-    args: { member: text, /** The parent that is active now. */ parent: optional(text), in_ms: int },
+    context: ["grace_ms", "usage_ttl_ms", "max_age_ms"],
+    args: {
+      member: text,
+      /** The agent's parent. */
+      parent: optional(text),
+      /** The parent itself makes the call, so it is active now. */
+      by_parent: flag,
+      in_ms: int,
+    },
     answers: { hinted: { at: int } },
   },
   /** Returns the agents that are due; they are due again after `hidden_ms` unless moved or removed. */

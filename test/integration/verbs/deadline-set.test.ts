@@ -172,13 +172,27 @@ test("the index of parents has each parent once, the last active first", async (
   const [first, second] = ["one", "two"].map((parentId) => ({ ...rig.address(), parentId }));
   if (!first || !second) return;
   for (const agent of [first, second, { ...first, uid: newUid() }]) {
-    await rig.deadlines.hint(agent, 60_000);
+    await rig.deadlines.hintByParent(agent, 60_000);
     await rig.redisReaches((await rig.redisNow()) + 2);
   }
   const parents = await readParents(rig.redis, rig.keys);
   expect(parents.map(({ parent }) => parent.parentId)).toEqual(["one", "two"]);
   const since = parents[0]?.activeAtMs ?? 0;
   expect(await readParents(rig.redis, rig.keys, since)).toHaveLength(1);
+});
+
+test("a hint of a worker or sweeper is no activity of the parent; it lists a parent that a failover has forgotten", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.hintByParent(agent, 60_000);
+  const activeAt = async () => (await readParents(rig.redis, rig.keys))[0]?.activeAtMs;
+  const byParent = await activeAt();
+  await rig.redisReaches((await rig.redisNow()) + 2);
+  await rig.deadlines.hint(agent, 60_000);
+  expect(await activeAt()).toBe(byParent);
+  await rig.redis.del(rig.keys.parents);
+  await rig.deadlines.hint(agent, 60_000);
+  expect(await activeAt()).toBeGreaterThan(byParent ?? 0);
 });
 
 test("an index of many parents is read whole, in pages that hold Redis up for a moment each, and no further than asked", async () => {
@@ -201,7 +215,7 @@ test("the lists of parents forget those of which nothing is kept, as often as ne
   const agent = rig.address();
   await rig.deadlines.hint(agent, 60_000);
   const lists = [rig.keys.parents, rig.keys.tenantParents(agent.tenant)] as const;
-  const before = (await rig.redisNow()) - TIMING.usageTtlMs;
+  const before = (await rig.redisNow()) - TIMING.usageTtlMs - TIMING.maxAgeMs;
   const sizes = () => Promise.all(lists.map((list) => rig.redis.zcard(list)));
   for (const list of lists) {
     const stale = Array.from({ length: 25 }, (_, n) => [before - n, `${agent.tenant}/stale-${n}`]);

@@ -188,6 +188,22 @@ export default [
     tests: ["test/integration/service/acks.test.ts"],
   },
   {
+    id: "door-stdio-unacked",
+    promise: "Over stdio a reply is acked once the answer that carries it has left.",
+    file: "src/service/mcp/stdio.ts",
+    find: "message.id !== undefined) answered(message.id);",
+    replace: "message.id === undefined) answered(message.id);",
+    tests: ["test/integration/service/acks.test.ts"],
+  },
+  {
+    id: "board-open-unsaid",
+    promise: "A board that is open to the network says in its log that it has no login.",
+    file: "src/service/board/board.ts",
+    find: "if (!isLoopback(host)) logger?.warn",
+    replace: "if (isLoopback(host)) logger?.warn",
+    tests: ["test/integration/service/board.test.ts"],
+  },
+  {
     id: "intake-set-aside-in-silence",
     promise: "An intake entry that is delivered no more is a line in the log.",
     file: "src/shared/redis/intake-stream.ts",

@@ -478,6 +478,22 @@ export default [
     tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
+    id: "spawn-no-activity",
+    promise: "A spawn is activity of its parent.",
+    file: "src/producer/spawn.ts",
+    find: "deadlines.hintByParent(address, checkInMs)",
+    replace: "deadlines.hint(address, checkInMs)",
+    tests: ["test/integration/producer/managing.test.ts"],
+  },
+  {
+    id: "send-no-activity",
+    promise: "A message, an answer and a finish are activity of the parent.",
+    file: "src/producer/agents.ts",
+    find: "client.deadlines.hintByParent(",
+    replace: "client.deadlines.hint(",
+    tests: ["test/integration/producer/managing.test.ts"],
+  },
+  {
     id: "spawn-without-hint",
     promise: "An agent that is spawned is looked at when its idle time is over.",
     file: "src/producer/spawn.ts",

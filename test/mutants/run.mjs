@@ -1,6 +1,14 @@
 /** Guards of a run in its worker: claim, session, steps, settle, release, places, draining. */
 export default [
   {
+    id: "claim-held-unwaited",
+    promise: "A claim that came early is sent once more when the agent is free, and not before.",
+    file: "src/worker/run/claim.ts",
+    find: "    await clock.sleep(waitMs, draining);\n",
+    replace: "",
+    tests: ["test/unit/worker/run/claim.claim-run.test.ts"],
+  },
+  {
     id: "claim-without-hint",
     promise: "A claim makes the hint of its agent no later than the end of its lease.",
     file: "src/worker/run/claim.ts",

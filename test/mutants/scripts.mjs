@@ -2009,6 +2009,22 @@ export default [
     tests: ["test/integration/verbs/full-memory.test.ts"],
   },
   {
+    id: "hint-runtime-active",
+    promise: "A hint of a worker or a sweeper is no activity of the parent.",
+    file: "src/shared/redis/lua/deadline-hint.lua",
+    find: "by_parent and 'GT' or 'NX'",
+    replace: "'GT'",
+    tests: ["test/integration/verbs/deadline-set.test.ts"],
+  },
+  {
+    id: "hint-parents-unhealed",
+    promise: "A hint of a worker lists a parent that a failover has taken out of the index.",
+    file: "src/shared/redis/lua/deadline-hint.lua",
+    find: "by_parent and 'GT' or 'NX'",
+    replace: "by_parent and 'GT' or 'XX'",
+    tests: ["test/integration/verbs/deadline-set.test.ts"],
+  },
+  {
     id: "hint-parents-mistyped",
     promise: "A list of parents that has another type keeps no hint back.",
     file: "src/shared/redis/lua/deadline-hint.lua",

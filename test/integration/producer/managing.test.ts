@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/shared/clock.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { answerEntry } from "../../../src/shared/protocol/log.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
@@ -20,6 +21,27 @@ function scene() {
     worker: scriptedWorker(redisUrl(), prefix, address),
   };
 }
+
+test("each spawn, message and finish is the last activity of the parent", async () => {
+  const { client, parent } = scene();
+  const times: number[] = [];
+  const noted = async () => {
+    const [active] = await client.parents();
+    times.push(Date.parse(active?.active_at ?? ""));
+    // The next activity is in another millisecond of Redis.
+    await systemClock.sleep(3);
+  };
+  await parent.spawn({ name: "researcher" });
+  await noted();
+  await parent.spawn({ name: "writer" });
+  await noted();
+  await parent.send("writer", "write");
+  await noted();
+  await parent.finish("writer");
+  await noted();
+  expect(times).toEqual([...new Set(times)].sort((a, b) => a - b));
+  expect(times).toHaveLength(4);
+});
 
 describe("send", () => {
   test("queues an idle agent, wakes it by a job, and delivers what comes while it is queued", async () => {

@@ -209,6 +209,15 @@ async function stdioServer(redisUrl: string) {
   return { ask, tell, child, log: () => log };
 }
 
+test("MCP over stdio: a call that was answered acks its reply", async () => {
+  await stage.parent(parentId, { client }).spawn({ name: "helper", keep_alive: true });
+  await stage.parent(parentId, { client }).send("helper", PROMPT);
+  await until(async () => (await unacked()) === 1);
+  const { ask } = await stdioServer(stage.url);
+  await ask(1, "tools/call", { name: "check_sub_agent", arguments: { agent_id: "helper" } });
+  await until(async () => (await unacked()) === 0);
+});
+
 test("MCP over stdio: a call that was cancelled acks nothing, also when its id comes again", async () => {
   const { hostname, port } = new URL(stage.url);
   const proxy = await startProxy(Number(port));

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { type BoardOptions, createBoard } from "../../../src/service/board/board.ts";
 import { createBullBoardRouter } from "../../../src/service/board/bull-board.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createWakeQueue, openWakeQueueForReading } from "../../../src/shared/redis/wake-queue.ts";
@@ -215,6 +216,18 @@ describe("its life", () => {
     const second = createBoard({ redisUrl: redisUrl(), prefix, port });
     const refusal = await second.start().catch((error: unknown) => error);
     expect(refusal).toMatchObject({ code: "setup_failed", details: { host: "127.0.0.1", port } });
+  });
+
+  test.each([
+    ["0.0.0.0", 1],
+    ["127.0.0.1", 0],
+  ])("on %s its log says so %d times: the board has no login", async (host, times) => {
+    const lines: string[] = [];
+    const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+    await startBoard({ redisUrl: redisUrl(), prefix, host, logger });
+    expect(lines.filter((line) => line.includes("has no login and is open to the network"))).toHaveLength(
+      times,
+    );
   });
 
   test("a Redis address that is none is refused before anything starts", () => {

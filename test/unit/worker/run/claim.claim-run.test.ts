@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
-import { returnWake } from "../../../../src/worker/run/claim.ts";
+import { TIMING } from "../../../../src/shared/protocol/limits.ts";
+import { claimRun, returnWake } from "../../../../src/worker/run/claim.ts";
 import type { RunContext } from "../../../../src/worker/run/context.ts";
+import type { RunSlot } from "../../../../src/worker/run-slots.ts";
+import { handClock } from "../../../helpers/hand-clock.ts";
 
 const among = (workers: number, random = 0) =>
   ({ random: () => random, workers: { list: async () => Array(workers) } }) as unknown as RunContext;
@@ -31,4 +34,27 @@ test("it visits as many workers as live before it rests, and then again", async 
 test("after a hundred rounds it is dropped", async () => {
   const ends = [200, 201, 202].map((taken) => returnWake(among(2), "newer", taken));
   expect((await Promise.all(ends)).map(({ status }) => status)).toEqual(["returned", "returned", "passed"]);
+});
+
+test("a wake that comes early claims once more when the agent is free, and not before", async () => {
+  const clock = handClock();
+  const answers = [{ status: "held", wait_ms: 500, wake: 1 }, { status: "ended" }];
+  const context = {
+    clock,
+    draining: new AbortController().signal,
+    deadlines: { isOrdered: true, hint: async () => {} },
+    leases: { beginClaim: () => {}, endClaim: () => {} },
+    store: { timing: TIMING, claim: async () => answers.shift() },
+    suspects: "here",
+    toolNames: () => [],
+  } as unknown as RunContext;
+  const taken = { address: { tenant: "t", parentId: "p", uid: "u" }, wake: 1, timesTaken: 1 };
+  const claimed = claimRun(context, taken, {} as RunSlot);
+  const passed = async (ms: number) => {
+    clock.advance(ms);
+    await new Promise((resolve) => setImmediate(resolve));
+    return answers.length;
+  };
+  expect([await passed(0), await passed(499), await passed(1)]).toEqual([1, 1, 0]);
+  expect(await claimed).toEqual({ status: "passed", because: "ended" });
 });

@@ -153,6 +153,14 @@ export default [
     tests: ["test/unit/worker/model/anthropic/stream.test.ts"],
   },
   {
+    id: "body-given-up-late",
+    promise: "A body that is longer than an answer may be is not kept until its end.",
+    file: "src/worker/model/anthropic/stream.ts",
+    find: "if (this.#bytes > this.#draft.limitBytes) this.#giveUp();\n    else if",
+    replace: "if (this.#bytes < 0) this.#giveUp();\n    else if",
+    tests: ["test/unit/worker/model/anthropic/stream.test.ts"],
+  },
+  {
     id: "event-lines-parsed-each",
     promise: "An event of any number of lines is parsed once.",
     file: "src/worker/model/anthropic/stream.ts",

@@ -494,6 +494,14 @@ export default [
     tests: ["test/integration/producer/managing.test.ts"],
   },
   {
+    id: "profiles-unbounded",
+    promise: "A client remembers a bounded number of profiles.",
+    file: "src/producer/client-resources.ts",
+    find: "if (oldest !== undefined && seen.size >= MOST_KNOWN) seen.delete(oldest);",
+    replace: "void oldest;",
+    tests: ["test/integration/producer/profile.test.ts"],
+  },
+  {
     id: "spawn-without-hint",
     promise: "An agent that is spawned is looked at when its idle time is over.",
     file: "src/producer/spawn.ts",

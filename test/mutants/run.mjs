@@ -9,6 +9,14 @@ export default [
     tests: ["test/unit/worker/run/claim.claim-run.test.ts"],
   },
   {
+    id: "call-destroyed-at-once",
+    promise: "The call of a destroyed run is given a moment for its bill.",
+    file: "src/worker/run/call-model.ts",
+    find: 'if (lease.endReason === "taken") grace',
+    replace: 'if (lease.endReason !== "taken") grace',
+    tests: ["test/integration/worker/charging.test.ts"],
+  },
+  {
     id: "claim-without-hint",
     promise: "A claim makes the hint of its agent no later than the end of its lease.",
     file: "src/worker/run/claim.ts",

@@ -8,7 +8,7 @@ import { handOver } from "../../../src/service/intake/spawn.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
-import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { masterUrls, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 
@@ -271,4 +271,11 @@ test("a call that is made again after the profile was narrowed is answered as be
     );
   }
   expect(await spawns.list()).toHaveLength(1);
+});
+
+test("a client remembers the profiles of 10,000 parents, and forgets the oldest", async () => {
+  const { profiles } = await internalsOf(await started(testClient())).open();
+  const parentOf = (n: number) => ({ tenant: "default", parentId: `p-${n}` });
+  for (let n = 0; n <= 10_000; n += 1) profiles.learn(parentOf(n), { profile_version: 1, content: "{}" });
+  expect([0, 1, 10_000].map((n) => profiles.known(parentOf(n))?.version)).toEqual([undefined, 1, 1]);
 });

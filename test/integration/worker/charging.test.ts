@@ -6,8 +6,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
+import { BILL_GRACE_MS } from "../../../src/worker/run/cost.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { ARE_TIMES_JUDGED } from "../../helpers/figures.ts";
 import { seeded } from "../../helpers/seeded.ts";
@@ -92,6 +94,39 @@ test("a destroyed call whose answer would take long is cut off, and its prompt i
   const { tokens } = await parent.usage();
   expect(tokens).toBeGreaterThan(1.8 * known);
   expect(tokens).toBeLessThan(3 * known);
+});
+
+test("a destroyed call whose answer comes a moment later is charged as it was billed", async () => {
+  // The moment for which the worker waits is long here, so that no slow machine misses it.
+  const timeout: Clock["timeout"] = (ms, due) => systemClock.timeout(ms === BILL_GRACE_MS ? 60_000 : ms, due);
+  const usage = { input_tokens: 12_345, output_tokens: 67 };
+  const answers: (() => void)[] = [];
+  const provider = await startProvider((response) => {
+    const answer = {
+      id: "m",
+      type: "message",
+      role: "assistant",
+      model: "m",
+      stop_reason: "end_turn",
+      usage,
+    };
+    const body = JSON.stringify({ ...answer, content: [{ type: "text", text: "late" }] });
+    answers.push(() => response.writeHead(200, { "content-type": "application/json" }).end(body));
+  });
+  const stage = await openStage();
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
+  closeAtEnd(() => model.stop());
+  const worker = await stage.startWorker({ model, clock: { ...systemClock, timeout } });
+  const parent = stage.parent("late");
+  const task = parent.task("spend");
+  await until(() => answers.length === 1);
+  await parent.destroy((await task.started).agent_id);
+  expect(await task).toMatchObject({ stop_reason: "destroyed", tokens: 0 });
+  // By then a call that is cut off at once is cut off.
+  await sleep(100);
+  for (const answer of answers) answer();
+  await until(() => worker.active().length === 0);
+  expect(await parent.usage()).toMatchObject({ tokens: 12_412 });
 });
 
 test("the call that a killed worker had begun is charged by the next one, within one call", async () => {

@@ -18,6 +18,18 @@ function read(body: string, size = 1_000_000) {
   return { draft, heard, answer: draft.finish() };
 }
 
+test("a body that is longer than an answer may be is given up on its way, not at its end", () => {
+  const draft = new AnswerDraft("m", 1_000);
+  const reader = readerOf("application/json", false, draft, undefined);
+  const chunk = Buffer.alloc(100_000, " ");
+  let fed = 0;
+  while (!draft.isTooLarge && fed <= draft.limitBytes + chunk.length) {
+    reader.feed(chunk);
+    fed += chunk.length;
+  }
+  expect(draft.isTooLarge).toBe(true);
+});
+
 test("a listener that throws costs no part of an answer that is still coming", () => {
   const draft = new AnswerDraft("m", 1_000);
   const reader = readerOf(STREAM, true, draft, () => {

@@ -353,7 +353,7 @@ export interface TaskOptions {
 }
 
 /** Returns whether `value` is an object with none of the options of a task. Most calls have none, and need no check of them. */
-function hasNoTaskOptions(value: unknown): value is object {
+function hasNoTaskOptions(value: unknown): boolean {
   return typeof value === "object" && value !== null && TASK_OPTIONS.every((name) => !(name in value));
 }
 

@@ -228,7 +228,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       else {
         const born = cursorAt(how.spawnedAtMs);
         waiter.listen(isBehind(before.newest, born) ? born : before.newest);
-        // Without such a sign since the reservation, the entry does not exist yet.
+        // Without such a sign since the reservation, the ring of the entry is still to come.
         if (parts.feed.requests !== before.requests) parts.readNew();
       }
       return promise;

@@ -129,10 +129,23 @@ export interface PreparedSpawn {
 export function prepareSpawn(
   kind: keyof typeof KINDS,
   input: unknown,
-  { profile, operator }: Pick<ParentContext, "profile" | "operator">,
-  { answersTask = false, budgets: others }: { answersTask?: boolean; budgets?: Budgets | undefined } = {},
+  context: Pick<ParentContext, "profile" | "operator">,
+  options: PrepareOptions = {},
 ): PreparedSpawn {
-  const { request_key, traceparent, args, digest } = readCall(kind, input);
+  return prepare(kind, readCall(kind, input), context, options);
+}
+
+interface PrepareOptions {
+  answersTask?: boolean;
+  budgets?: Budgets | undefined;
+}
+
+function prepare(
+  kind: keyof typeof KINDS,
+  { request_key, traceparent, args, digest }: ReturnType<typeof readCall>,
+  { profile, operator }: Pick<ParentContext, "profile" | "operator">,
+  { answersTask = false, budgets: others }: PrepareOptions,
+): PreparedSpawn {
   const {
     keep_alive = kind === "spawn" && profile.keep_alive,
     idle_ms = profile.idle_ms,
@@ -202,26 +215,22 @@ export function checkSpawn(
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
   options: { answersTask?: boolean } = {},
 ): CheckedSpawn {
+  // Read once: the caller may change its object while the call is under way.
+  const call = readCall(kind, input);
+  const { request_key: requestKey, digest } = call;
+  const repeatable = requestKey === undefined ? undefined : { requestKey, digest };
   const withProfile = (registered: RegisteredProfile) =>
-    prepareSpawn(kind, input, { profile: profile.withProfile(registered), operator }, options);
+    prepare(kind, call, { profile: profile.withProfile(registered), operator }, options);
   try {
-    const unregistered = prepareSpawn(kind, input, { profile, operator }, options);
-    const { promised, requestKey, digest } = unregistered;
+    const unregistered = prepare(kind, call, { profile, operator }, options);
     return {
-      repeatable: promised ? { requestKey, digest } : undefined,
+      repeatable,
       withProfile: (registered) => (registered.version === 0 ? unregistered : withProfile(registered)),
     };
   } catch (error) {
-    const repeatable = repeatableCall(kind, input);
     if (!repeatable && !isAboutModel(error)) throw error;
     return { repeatable, withProfile };
   }
-}
-
-/** Returns the identity of the call; undefined without a request key. Throws `invalid_input` for malformed input. */
-function repeatableCall(kind: keyof typeof KINDS, input: unknown): RepeatableCall | undefined {
-  const { request_key: requestKey, digest } = readCall(kind, input);
-  return requestKey === undefined ? undefined : { requestKey, digest };
 }
 
 /** Reads the arguments of a call, split into those in the digest (`args`) and those that a repetition may change. */
@@ -354,7 +363,8 @@ export interface TaskOptions {
 
 /** Returns whether `value` is an object with none of the options of a task. Most calls have none, and need no check of them. */
 function hasNoTaskOptions(value: unknown): boolean {
-  return typeof value === "object" && value !== null && TASK_OPTIONS.every((name) => !(name in value));
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return TASK_OPTIONS.every((name) => !(name in value));
 }
 
 /** Splits the input of a task from the options that may be in the same object. */

@@ -494,6 +494,23 @@ export default [
     tests: ["test/integration/producer/managing.test.ts"],
   },
   {
+    id: "spawn-input-read-again",
+    promise: "A call's input is read once, so that later changes of the caller's object change nothing.",
+    file: "src/producer/spawn-input.ts",
+    find: "    prepare(kind, call, { profile: profile.withProfile(registered), operator }, options);",
+    replace:
+      "    prepareSpawn(kind, input, { profile: profile.withProfile(registered), operator }, options);",
+    tests: ["test/integration/producer/profile.test.ts"],
+  },
+  {
+    id: "task-options-list",
+    promise: "Options of a task that are a list are refused.",
+    file: "src/producer/spawn-input.ts",
+    find: " || Array.isArray(value)) return false;",
+    replace: ") return false;",
+    tests: ["test/integration/producer/profile.test.ts"],
+  },
+  {
     id: "profiles-unbounded",
     promise: "A client remembers a bounded number of profiles.",
     file: "src/producer/client-resources.ts",

@@ -279,3 +279,24 @@ test("a client remembers the profiles of 10,000 parents, and forgets the oldest"
   for (let n = 0; n <= 10_000; n += 1) profiles.learn(parentOf(n), { profile_version: 1, content: "{}" });
   expect([0, 1, 10_000].map((n) => profiles.known(parentOf(n))?.version)).toEqual([undefined, 1, 1]);
 });
+
+test("a task under a registered profile is the one that its caller gave, however the caller's object changes then", async () => {
+  const prefix = uniquePrefix();
+  const parent = testParent(testClient({ prefix }));
+  await parent.register({ limits: { max_turns: 9 } });
+  const worker = scriptedWorker(redisUrl(), prefix, { tenant: "default", parentId: "planner-7" });
+  const input = { name: "a", prompt: "first", limits: { max_turns: 3 } };
+  const task = parent.task(input);
+  Object.assign(input, { name: "b", prompt: "second" });
+  input.limits.max_turns = 4;
+  expect(await task.started).toMatchObject({ agent_id: "a", limits: { max_turns: 3 } });
+  expect(await worker.run("a")).toEqual(["first"]);
+  await task;
+});
+
+test("options of a task that are a list are refused", async () => {
+  const options = [] as unknown as object;
+  await expect(testParent(testClient()).task("go", options)).rejects.toMatchObject(
+    refusal("invalid_input", /must be an object/),
+  );
+});

@@ -70,51 +70,49 @@ describe("readHead", () => {
   });
 });
 
+/** The time of the file when it was read, epoch seconds. */
+const READ_AT = 5;
+
+/** Writes a file whose time is `atS`, epoch seconds. */
+async function putAt(name: string, text: string, atS: number): Promise<void> {
+  await scene.put(name, text);
+  await utimes(join(scene.home, name), atS, atS);
+}
+
+/** Reads what is known of the file `kept`, then changes it. */
+async function changedSinceRead(change: () => Promise<unknown>): Promise<Partial<ReplaceOptions>> {
+  const path = join(scene.home, "kept");
+  await utimes(path, READ_AT, READ_AT);
+  const unchangedSince = await stat(path);
+  await change();
+  return { unchangedSince };
+}
+
 describe("a file that is replaced", () => {
   it.each<[string, () => Promise<Partial<ReplaceOptions>>, RegExp]>([
     ["once its run is stopped", async () => ({ signal: AbortSignal.abort() }), /^Cancelled/],
     [
       "when somebody changed it since it was read",
-      async () => {
-        const unchangedSince = await stat(join(scene.home, "kept"));
-        await scene.put("kept", "changed by another");
-        return { unchangedSince };
-      },
+      () => changedSinceRead(() => scene.put("kept", "changed by another")),
       /changed by someone else/,
     ],
     [
       "when somebody changed as many bytes as it has",
-      async () => {
-        const unchangedSince = await stat(join(scene.home, "kept"));
-        await scene.put("kept", "odd");
-        await utimes(join(scene.home, "kept"), 1, 1);
-        return { unchangedSince };
-      },
+      () => changedSinceRead(() => putAt("kept", "odd", 1)),
       /changed by someone else/,
     ],
     [
       "when somebody changed its length and set its time back",
-      async () => {
-        const path = join(scene.home, "kept");
-        await utimes(path, 5, 5);
-        const unchangedSince = await stat(path);
-        await scene.put("kept", "longer");
-        await utimes(path, 5, 5);
-        return { unchangedSince };
-      },
+      () => changedSinceRead(() => putAt("kept", "longer", READ_AT)),
       /changed by someone else/,
     ],
     [
       "when somebody put another file of its length and time there",
-      async () => {
-        const path = join(scene.home, "kept");
-        await utimes(path, 5, 5);
-        const unchangedSince = await stat(path);
-        await scene.put("other", "odd");
-        await utimes(join(scene.home, "other"), 5, 5);
-        await rename(join(scene.home, "other"), path);
-        return { unchangedSince };
-      },
+      () =>
+        changedSinceRead(async () => {
+          await putAt("other", "odd", READ_AT);
+          await rename(join(scene.home, "other"), join(scene.home, "kept"));
+        }),
       /changed by someone else/,
     ],
   ])("stays as it is %s, and no draft is left behind", async (_when, options, message) => {

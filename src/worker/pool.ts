@@ -13,6 +13,7 @@
 import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import { type Clock, within } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
+import { problemLog } from "../shared/problem-log.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { isNewerWake, Wake } from "../shared/protocol/worker.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection/connection.ts";
@@ -97,7 +98,8 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
   });
   const processes = processesOf(lent, options);
   const context = withIsolation(lent, reasons, processes);
-  const trouble = tellOnce(logger);
+  // While Redis is unavailable both connections of the queue fail repeatedly.
+  const trouble = problemLog(logger, "Wake queue trouble; trying again");
   const onError = (error: Error) => {
     trouble.tell(error.message);
     // Without the pause, BullMQ would ask a Redis that refuses to hand out a job again and again.
@@ -190,20 +192,6 @@ function troublesOf(
   if (held.length > 0) return held.map((why) => `no wakes are taken: ${why}`);
   if (!worker?.isRunning()) return ["no wakes are taken"];
   return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
-}
-
-/** Logs a problem once until it is over: while Redis is unavailable both connections of the queue fail repeatedly. */
-function tellOnce(logger: RunContext["logger"]): { tell(problem: string): void; over(): void } {
-  let told = "";
-  return {
-    tell(problem) {
-      if (problem !== told) logger.warn({ problem }, "Wake queue trouble; trying again");
-      told = problem;
-    },
-    over() {
-      told = "";
-    },
-  };
 }
 
 function openWorker(

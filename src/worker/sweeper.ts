@@ -5,6 +5,7 @@
 import type { Clock } from "../shared/clock.ts";
 import { isUnreadable, messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
+import { problemLog } from "../shared/problem-log.ts";
 import { type AgentRecord, IDLE_EXPIRY } from "../shared/protocol/agent.ts";
 import {
   type AgentAddress,
@@ -84,11 +85,10 @@ export function createSweeper(context: SweeperContext): Sweeper {
       if (stopping?.signal.aborted) return checked;
     }
   };
+  const failures = problemLog(logger, "Sweep failed; trying again");
   const sweep = async (signal: AbortSignal) => {
     while (!signal.aborted) {
-      await tick().catch((error: unknown) =>
-        logger.warn({ problem: messageOf(error) }, "Sweep failed; trying again"),
-      );
+      await tick().then(failures.over, (error: unknown) => failures.tell(messageOf(error)));
       await clock.sleep(TICK_MS * (0.75 + random() / 2), signal);
     }
   };

@@ -1,8 +1,10 @@
 /**
- * Guarantee: a Redis that is there and refuses costs time and nothing else. Without memory, as a read-only replica, without
- * the replicas it wants, without its scripts, cutting connections: the worker says why it is not ready, does not ask in a
+ * Guarantee: a Redis that is there and refuses costs time and nothing else: no answer is bought twice. Without memory, as a
+ * read-only replica, without the replicas it wants, unable to save, without its scripts, cutting connections: the worker says why it is not ready, does not ask in a
  * storm, and goes on by itself; producers are told at once.
  */
+import { mkdir, rmdir } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
@@ -68,12 +70,13 @@ async function endures({ parentId, begin, reason, end }: Refusal): Promise<void>
     what: "ready again",
   });
   const readyMs = performance.now() - healedMs;
-  const { calls } = await batch.succeedsOnce(60_000);
+  const { calls, again } = await batch.succeedsOnce(60_000);
   const attempts = await producer.stop();
   const lines = worker.stderr.length - linesBefore;
   process.stdout.write(
     `${parentId}: ${JSON.stringify({ noticedMs, readyMs, perSecond, lines, calls, doneMs: performance.now() - healedMs })}\n`,
   );
+  expect(again, "turns bought again").toBe(0);
   expect(lines, "lines in the log").toBeLessThan(200);
   for (const line of worker.stderr) expect(JSON.parse(line)).toHaveProperty("msg");
   await holdsForProducers(stage, `${parentId}-producer`, attempts);
@@ -107,6 +110,27 @@ test("a Redis that refuses every write is not asked in a storm", () =>
     reason: /^Redis refuses writes \(NOREPLICAS/,
     end: () => stage.observer.config("SET", "min-replicas-to-write", "0"),
   }));
+
+test("a Redis that cannot save its snapshot loses no answer, and is told from a missing one", async () => {
+  const { observer } = stage;
+  const directory = String(await observer.config("GET", "dir")).replace("dir,", "");
+  // A directory with the name of the snapshot: Redis can write no file there.
+  const snapshot = join(directory, "dump.rdb");
+  await endures({
+    parentId: "unsaved",
+    async begin() {
+      await mkdir(snapshot);
+      await observer.config("SET", "save", "3600 1");
+      await observer.bgsave();
+      await until(async () => /rdb_last_bgsave_status:err/.test(await observer.info("persistence")));
+    },
+    reason: /^Redis refuses writes \(MISCONF/,
+    async end() {
+      await rmdir(snapshot);
+      await observer.config("SET", "save", "");
+    },
+  });
+});
 
 test("scripts that are flushed again and again, and connections that are cut, hold nothing up", async () => {
   const { redis } = stage;

@@ -43,7 +43,13 @@ export function openTroubledStage({
 /** Runs in progress. */
 interface Batch {
   /** Waits for all replies; checks that each run succeeded once and that no committed turn was bought again. */
-  succeedsOnce(withinMs: number): Promise<{ calls: number }>;
+  succeedsOnce(withinMs: number): Promise<Bought>;
+}
+
+/** The model calls of a batch, and how many of them bought a turn again. */
+interface Bought {
+  calls: number;
+  again: number;
 }
 
 /** Starts runs of a new parent, waits until `atATime` of them have bought a turn, and checks that none is over. */
@@ -106,7 +112,7 @@ export async function startBatch(stage: ProxiedStage, parentId: string, atATime 
       expect(turns.size).toBe(AGENTS * TURNS);
       // An agent's log is deleted at its end, so its last turns may not have been sampled.
       expect(committedAt.size).toBeGreaterThanOrEqual(AGENTS * (TURNS - 2));
-      return { calls: calls.length };
+      return { calls: calls.length, again: calls.length - AGENTS * TURNS };
     },
   };
 }

@@ -12,7 +12,7 @@ export default [
     id: "sweep-failed-once-ends",
     promise: "A sweep that failed is followed by the next one.",
     file: "src/worker/sweeper.ts",
-    find: 'await tick().catch((error: unknown) =>\n        logger.warn({ problem: messageOf(error) }, "Sweep failed; trying again"),\n      );',
+    find: "await tick().then(failures.over, (error: unknown) => failures.tell(messageOf(error)));",
     replace: "await tick();",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },

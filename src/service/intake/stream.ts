@@ -11,6 +11,7 @@ import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { problemLog } from "../../shared/problem-log.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { INTAKE_DELIVERIES, type IntakeEntry, type IntakeStream } from "../../shared/redis/intake-stream.ts";
@@ -54,16 +55,14 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
   };
   const run = async () => {
     let claimedAtMs = Number.NEGATIVE_INFINITY;
-    let told = "";
+    const trouble = problemLog(logger, "Intake stream trouble; trying again");
     while (!stopped.signal.aborted) {
       try {
         claimedAtMs = await round(claimedAtMs);
-        told = "";
+        trouble.over();
       } catch (error) {
         if (stopped.signal.aborted) break;
-        if (told !== messageOf(error))
-          logger.warn({ problem: messageOf(error) }, "Intake stream trouble; trying again");
-        told = messageOf(error);
+        trouble.tell(messageOf(error));
         await clock.sleep(RETRY_MS, stopped.signal);
       }
     }

@@ -12,6 +12,7 @@ import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from
 import type { Clock } from "../clock.ts";
 import { messageOf, type SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
+import { problemLog } from "../problem-log.ts";
 import { INTAKE_MAX_BYTES } from "../protocol/intake.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
@@ -277,11 +278,8 @@ function openWorker(
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
     autorun: false,
   });
-  let reported = "";
-  worker.on("error", (error) => {
-    if (error.message !== reported)
-      logger.warn({ problem: error.message }, "Intake queue trouble; trying again");
-    reported = error.message;
-  });
+  const trouble = problemLog(logger, "Intake queue trouble; trying again");
+  worker.on("error", ({ message }) => trouble.tell(message));
+  worker.on("active", trouble.over);
   return worker;
 }

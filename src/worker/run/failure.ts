@@ -12,6 +12,7 @@
  * | a cap in USD binds the run, and this worker knows no price of its model | the run ends `model_error`, nothing is bought |
  * | the limiter says wait, the installation is paused | retry later; a long wait frees the slot |
  * | the model of this process was stopped | hand-back |
+ * | Redis refuses a write for a while (too few replicas, a full disk) | the write waits and is sent again (`write-retry.ts`) |
  * | the lease expired, or Redis lost a part of the log | hand-back unless another worker took the run: at once, and without progress with a growing delay |
  * | something broke here (a full disk, a bug) | hand-back with a growing delay; at last the run ends `worker_lost` |
  */

@@ -11,6 +11,7 @@ import type { Clock } from "../../shared/clock.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
+import type { WriteRetry } from "./write-retry.ts";
 
 /**
  * Reason why a lease ended. `expired`: it could not be renewed in time; Redis may know no other holder. `taken`: by Redis'
@@ -39,7 +40,14 @@ export interface LeaseGrant {
   earlierMs: number;
 }
 
-type LeaseContext = { store: Pick<AgentStore, "renew" | "timing">; clock: Clock };
+interface LeaseContext {
+  store: Pick<AgentStore, "renew" | "timing">;
+  clock: Clock;
+  /** Repeats renewals that Redis refuses for a while; default: none is repeated. */
+  retry?: WriteRetry;
+}
+
+const once: WriteRetry = (send) => send();
 
 /** See the module's header. */
 export class Lease {
@@ -99,12 +107,13 @@ export class Lease {
   /** Renews at once, e.g. because the run may have been destroyed. Never rejects. */
   async renew(): Promise<void> {
     if (this.#end) return;
-    const { clock, store } = this.#context;
-    const sentAtMs = clock.monotonicMs();
+    const { clock, store, retry = once } = this.#context;
+    let sentAtMs = clock.monotonicMs();
     this.#renewedAtMs = sentAtMs;
-    const answer = await store
-      .renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() })
-      .catch(() => undefined);
+    const answer = await retry(() => {
+      sentAtMs = clock.monotonicMs();
+      return store.renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() });
+    }).catch(() => undefined);
     if (this.#end || !answer) return;
     if (answer.status === "stale") return this.end("taken");
     const { leaseMs, leaseMarginMs } = store.timing;

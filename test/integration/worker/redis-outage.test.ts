@@ -44,6 +44,34 @@ test.for([
   expect(await installation.reply(another)).toMatchObject({ status: "succeeded" });
 });
 
+test.for([
+  ["shorter", SHORT_TIMING.leaseMs / 2],
+  ["longer", SHORT_TIMING.leaseMs * 2],
+] as const)(
+  "a Redis that refuses writes %s than a lease costs no run its answer",
+  async ([how, refusedMs]) => {
+    const server = await startPrivateRedis({ arguments: FSYNC_NEVER });
+    const installation = await openStage({ redis: server, scenario, latencyMs: 300, timing: SHORT_TIMING });
+    const { redis, offline } = installation;
+    const lines: string[] = [];
+    const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+    await installation.startWorker({ logger });
+    const agents = await Promise.all([1, 2, 3, 4, 5].map((i) => installation.task(`work ${i}`)));
+    await until(() => offline.ledger.length >= 5);
+    await redis.config("SET", "min-replicas-to-write", "1");
+    const sinceMs = performance.now();
+    await until(() => lines.some((line) => line.includes("Redis refuses writes")));
+    await until(() => performance.now() - sinceMs >= refusedMs);
+    await redis.config("SET", "min-replicas-to-write", "0");
+    const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
+    expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));
+    for (const agent of agents) expect(await installation.entries(agent)).toHaveLength(1);
+    expect(lines.filter((line) => line.includes("broke off"))).toEqual([]);
+    // After a lease another claim may come before the write that waits.
+    if (how === "shorter") expect(offline.ledger).toHaveLength(agents.length * 3);
+  },
+);
+
 test("a worker whose connections break in the handshake starts all the same", async () => {
   const server = await startPrivateRedis();
   const installation = await openStage({ redis: server, scenario });

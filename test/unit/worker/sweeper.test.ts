@@ -160,7 +160,7 @@ test("a tick looks at everything that is due, page by page", async () => {
   expect(done).toHaveLength(2 * BATCH + 1);
 });
 
-test("a sweep that failed is followed by the next one, a second later", async () => {
+test("a sweep that failed is followed by the next one, a second later; the same failure is told once", async () => {
   let looks = 0;
   const { sweeper, clock, warnings } = scene({
     due() {
@@ -171,7 +171,7 @@ test("a sweep that failed is followed by the next one, a second later", async ()
   sweeper.start();
   await settled();
   for (const ticks of [1, 2, 3]) {
-    expect([looks, warnings.length]).toEqual([ticks, ticks]);
+    expect([looks, warnings.length]).toEqual([ticks, 1]);
     clock.advance(1_000);
     await settled();
   }

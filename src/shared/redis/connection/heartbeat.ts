@@ -54,10 +54,12 @@ function startBeat(redis: RedisConnection, clock: Clock): Heartbeat {
     const over = () => {
       if (asked === question) asked = undefined;
     };
-    redis.ping().then(() => {
+    const answered = () => {
       answeredAtMs = clock.monotonicMs();
       over();
-    }, over);
+    };
+    // A refusal is an answer: a Redis that cannot write its snapshots refuses even this command.
+    redis.ping().then(answered, (error: unknown) => (isRefusal(error) ? answered() : over()));
   };
   const isOverdue = () => asked !== undefined && clock.monotonicMs() - asked.atMs >= PATIENCE_MS;
   const giveUp = () => {
@@ -90,4 +92,8 @@ function startBeat(redis: RedisConnection, clock: Clock): Heartbeat {
     },
     stop,
   };
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof Error && error.name === "ReplyError";
 }

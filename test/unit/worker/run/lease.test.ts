@@ -4,6 +4,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../../src/shared/protocol/limits.ts";
 import type { AgentStore } from "../../../../src/shared/redis/agent-store.ts";
 import { type HolderStatus, LeaseKeeper } from "../../../../src/worker/run/lease.ts";
+import type { WriteRetry } from "../../../../src/worker/run/write-retry.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 
 const { leaseMs, renewMs, leaseMarginMs } = TIMING;
@@ -370,4 +371,33 @@ test("a process that cannot wait stops what goes on under every lease, and still
     [true, true],
     [true, true],
   ]);
+});
+
+test("a renewal that Redis refused for a while counts from the moment at which it was sent last", async () => {
+  const clock = handClock();
+  const sentAt: number[] = [];
+  const renew: Renew = async () => {
+    sentAt.push(clock.monotonicMs());
+    return { status: "ok", ...NEWS };
+  };
+  const again: WriteRetry = async (send) => {
+    await send();
+    await clock.sleep(1_000);
+    return send();
+  };
+  const keeper = new LeaseKeeper({ clock, store: { renew, timing: TIMING }, retry: again });
+  const lease = keeper.hold({
+    address: addressOf("a"),
+    epoch: 7,
+    claimId: "claim",
+    claimedAtMs: 0,
+    earlierMs: 0,
+  });
+  void lease.renew();
+  await settled();
+  clock.advance(1_000);
+  await settled();
+  expect(sentAt.slice(0, 2)).toEqual([0, 1_000]);
+  clock.advance(USABLE_MS - 1);
+  expect(lease.isLive()).toBe(true);
 });

@@ -5,7 +5,7 @@ import { startHeartbeat } from "../../../../../src/shared/redis/connection/heart
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { handClock } from "../../../../helpers/hand-clock.ts";
 import { startProxy } from "../../../../helpers/proxy.ts";
-import { redisUrl } from "../../../../helpers/redis.ts";
+import { redisUrl, startPrivateRedis } from "../../../../helpers/redis.ts";
 import { until } from "../../../../helpers/until.ts";
 
 /** Calls back when what has arrived was read: between two of these looks lies one at all sockets. */
@@ -62,6 +62,20 @@ test("an answer that is only late keeps the connection, however long this proces
   await until(() => heartbeat.isAlive || proxy.counts.accepted > 1);
   expect(proxy.counts.accepted).toBe(1);
   expect(redis.stream.bytesRead).toBeGreaterThan(received);
+});
+
+test("a Redis that refuses even a PING is there: it answers", async () => {
+  const server = await startPrivateRedis();
+  const redis = openRedis(server.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await redis.acl("SETUSER", "default", "-ping");
+  await expect(redis.ping()).rejects.toThrow("NOPERM");
+  const clock = handClock();
+  const heartbeat = startHeartbeat(redis, clock);
+  closeAtEnd(() => heartbeat.stop());
+  await until(() => heartbeat.isAlive, { what: "the refusal" });
+  clock.advance(3_000);
+  await until(() => heartbeat.isAlive, { what: "the next refusal" });
 });
 
 test("nothing is left of a heartbeat that was stopped, or whose connection ended", async () => {

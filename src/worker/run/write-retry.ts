@@ -1,0 +1,72 @@
+/**
+ * Writes of a worker that Redis refuses for a while: too few replicas, a snapshot or an append-only file that cannot be
+ * written, a script that takes too long. Each is sent again until Redis takes it, as one is that a lost connection left
+ * unanswered: an answer that was paid for is not dropped, and not bought again, because a replica restarts.
+ *
+ * 1. While Redis refuses, one write is sent every {@link ASK_MS}, however many wait; when Redis takes it, all others follow.
+ * 2. A write rejects with Redis' refusal once the process can wait no longer, and with any other error at once.
+ * 3. The fence decides as always: a write that waited longer than its lease changes nothing if another worker has the run.
+ *    Renewals wait as well, so a lease that is still live goes on with its run.
+ */
+import type { Clock } from "../../shared/clock.ts";
+import { messageOf } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { AgentStore } from "../../shared/redis/agent-store.ts";
+
+/** Time between two tries, ms. */
+const ASK_MS = 100;
+/** Refusals that end by themselves or by an operator, and before which nothing was changed. */
+const PASSING = /^(?:BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY) /;
+
+interface RetryOptions {
+  clock: Clock;
+  logger: Logger;
+  /** Aborts when the process cannot wait any longer. */
+  abandoned: AbortSignal;
+}
+
+/** Sends a write, again and again while Redis refuses it for a while; see the module's header. */
+export type WriteRetry = <T>(send: () => Promise<T>) => Promise<T>;
+
+/** Returns `store` with writes of runs that wait while Redis refuses them. Its other calls reject at once. */
+export function withWriteRetry(store: AgentStore, retry: WriteRetry): AgentStore {
+  return {
+    ...store,
+    append: (address, input) => retry(() => store.append(address, input)),
+    ask: (address, input) => retry(() => store.ask(address, input)),
+    settle: (address, input) => retry(() => store.settle(address, input)),
+    release: (address, input) => retry(() => store.release(address, input)),
+    charge: (address, input) => retry(() => store.charge(address, input)),
+  };
+}
+
+/** Creates the retry of a process: all its writes wait together. */
+export function createWriteRetry({ clock, logger, abandoned }: RetryOptions): WriteRetry {
+  /** Resolves when the write that is sent again and again has ended; undefined while none is. */
+  let asking: Promise<void> | undefined;
+  return async (send) => {
+    let stopAsking: (() => void) | undefined;
+    try {
+      for (;;) {
+        try {
+          return await send();
+        } catch (error) {
+          const problem = messageOf(error);
+          if (!PASSING.test(problem) || abandoned.aborted) throw error;
+          if (!asking) {
+            logger.warn({ problem }, "Redis refuses writes; those of the runs here wait");
+            asking = new Promise((resolve) => {
+              stopAsking = resolve;
+            });
+          }
+        }
+        await (stopAsking ? clock.sleep(ASK_MS, abandoned) : asking);
+      }
+    } finally {
+      if (stopAsking) {
+        asking = undefined;
+        stopAsking();
+      }
+    }
+  };
+}

@@ -1344,4 +1344,12 @@ export default [
     replace: "return files;",
     tests: ["test/unit/producer/definitions/folders.test.ts"],
   },
+  {
+    id: "resume-limit-of-the-old",
+    promise: "Of the old agent's limit and that of the profile the lower one binds who goes on.",
+    file: "src/producer/transcript.ts",
+    find: "a === undefined || b === undefined ? (a ?? b)",
+    replace: "a === undefined || b !== undefined ? (a ?? b)",
+    tests: ["test/integration/producer/transcript.test.ts"],
+  },
 ];

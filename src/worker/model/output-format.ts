@@ -120,7 +120,6 @@ function isRecursive(schema: JsonObject): boolean {
     if (open.has(reference) || target === undefined) return true;
     open.add(reference);
     if (visit(target)) return true;
-    open.delete(reference);
     done.add(reference);
     return false;
   };

@@ -150,15 +150,17 @@ test("the same request key resumes once, an agent that lives is sent to instead"
 
 test("what was narrowed since binds the resumed agent as well", async () => {
   const parent = (await open()).parent();
-  const { agent_id } = await runTo(parent, "start", { tools: ["glob", "grep"] }, false);
+  const more = { tools: ["glob", "grep"], limits: { max_total_tokens: 90_000 } };
+  const { agent_id } = await runTo(parent, "start", more, false);
+  expect(await parent.resume(agent_id, "go on")).toMatchObject({ limits: { max_total_tokens: 90_000 } });
   await parent.register({
     tools: ["grep"],
-    limits: { max_turns: 3 },
+    limits: { max_turns: 3, max_total_tokens: 50_000 },
     permissions: { deny: ["grep(secret*)"] },
   });
   const resumed = await parent.resume(agent_id, "go on");
   expect(resumed).toMatchObject({
-    limits: { max_turns: 3 },
+    limits: { max_turns: 3, max_total_tokens: 50_000 },
     in_force: { tools: ["grep"], profile_version: 1, permissions: [{ deny: ["grep(secret*)"] }] },
   });
 });

@@ -1352,4 +1352,20 @@ export default [
     replace: "a === undefined || b !== undefined ? (a ?? b)",
     tests: ["test/integration/producer/transcript.test.ts"],
   },
+  {
+    id: "permission-in-other-letters",
+    promise: "An answer whose other words have other letters is a reason, and permits nothing.",
+    file: "src/shared/protocol/message.ts",
+    find: "^[\\s\"'`*]*(?:allow",
+    replace: "^\\W*(?:allow",
+    tests: ["test/unit/shared/protocol/message.question.test.ts"],
+  },
+  {
+    id: "permission-by-a-question",
+    promise: "An answer that asks back permits nothing.",
+    file: "src/shared/protocol/message.ts",
+    find: "okay)[\\s\"'`*.!,]*$",
+    replace: "okay)[\\s\"'`*.!,?]*$",
+    tests: ["test/unit/shared/protocol/message.question.test.ts"],
+  },
 ];

@@ -79,8 +79,11 @@ export type OpenQuestion = z.infer<typeof OpenQuestion>;
 
 /** Suffix of the id of a question about a permission; the name of its call precedes it. */
 const PERMISSION_MARK = "/permission";
-/** Matches answers that permit a call; any other answer is the reason why not. */
-const PERMITS = /^\W*(?:allow|allowed|yes|approve|approved|ok|okay)\W*$/i;
+/**
+ * Matches answers that permit a call; any other answer is the reason why not. Around the word only blanks, quotes and the end
+ * of a sentence: "ok?" asks back, and a word of another script may say the opposite.
+ */
+const PERMITS = /^[\s"'`*]*(?:allow|allowed|yes|approve|approved|ok|okay)[\s"'`*.!,]*$/i;
 const SHOWN_INPUT_CHARS = 8_000;
 
 /** Returns the question whether a call may begin. `call`: prefix of the call's log entries. */
@@ -88,11 +91,11 @@ export function permissionQuestion(call: string, tool: string, input: unknown, r
   const points = [...(JSON.stringify(input) ?? "null")];
   const cut = points.length - SHOWN_INPUT_CHARS;
   const shown = points.slice(0, SHOWN_INPUT_CHARS).join("") + (cut > 0 ? `[… ${cut} more characters]` : "");
-  const text = `May ${tool} run (${rule})?\n${shown}\nAnswer "allow"; anything else refuses it and is its reason.`;
+  const text = `May ${tool} run (${rule})?\n${shown}\nAnswer "allow" or "yes"; anything else refuses it and is its reason.`;
   return { question_id: call + PERMISSION_MARK, text };
 }
 
-/** Returns true if a question asks to permit a tool call: "allow" permits it, any other answer is the reason why not. */
+/** Returns true if a question asks to permit a tool call; an answer that does not permit it ({@link permits}) is the reason why not. */
 export function isPermissionQuestion({ question_id }: Pick<OpenQuestion, "question_id">): boolean {
   return question_id.endsWith(PERMISSION_MARK);
 }

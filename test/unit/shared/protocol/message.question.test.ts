@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { defaultAnswerTo, QuestionInput } from "../../../../src/shared/protocol/message.ts";
+import {
+  defaultAnswerTo,
+  permissionQuestion,
+  permits,
+  QuestionInput,
+} from "../../../../src/shared/protocol/message.ts";
 
 test("a question is words, at most 5,000 characters of them, and so is its default", () => {
   const longest = "𝒶".repeat(5_000);
@@ -20,4 +25,55 @@ test("a default cannot be taken for the parent's word", () => {
     /^No answer came in time.*: this$/,
   );
   expect(defaultAnswerTo(question)).toMatch(/^No answer came in time.* best judgement/);
+});
+
+test.each([
+  "allow",
+  "Allow.",
+  ' "allow"\n',
+  "`allow`",
+  "allowed",
+  "yes",
+  "Yes!",
+  "OK",
+  "okay, ",
+  "approve",
+  "approved",
+])("the answer %j permits a call", (answer) => {
+  expect(permits(answer)).toBe(true);
+});
+
+test.each([
+  ...[
+    "",
+    "no",
+    "y",
+    "allow?",
+    "ok?",
+    "?ok",
+    "(allow)",
+    "not allow",
+    "allow it",
+    "allow, but once",
+    "allow\nno",
+  ],
+  ...[
+    "絶対に OK しない",
+    "нельзя! не ok",
+    "не allow",
+    "allow não",
+    "不ok",
+    "ok👎",
+    "disallow",
+    "allow-not",
+    "0 allow",
+  ],
+])("the answer %j permits no call: it is the reason", (answer) => {
+  expect(permits(answer)).toBe(false);
+});
+
+test("a permission question names the words that permit", () => {
+  const { text } = permissionQuestion("1/a", "write_file", {}, "Write(**)");
+  expect(text).toContain('Answer "allow" or "yes"; anything else refuses it and is its reason.');
+  for (const [, named = ""] of text.matchAll(/"([a-z]+)"/g)) expect(permits(named)).toBe(true);
 });

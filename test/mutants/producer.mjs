@@ -1368,4 +1368,12 @@ export default [
     replace: "okay)[\\s\"'`*.!,?]*$",
     tests: ["test/unit/shared/protocol/message.question.test.ts"],
   },
+  {
+    id: "call-after-stop-waits",
+    promise: "A call of a stopped client is told so at once.",
+    file: "src/producer/redis-call.ts",
+    find: "      closed = true;\n",
+    replace: "",
+    tests: ["test/unit/producer/redis-call.test.ts"],
+  },
 ];

@@ -69,6 +69,7 @@ async function questions() {
   return { clock, connection, sent, ask };
 }
 
+const CLOSED = new Error("Connection is closed.");
 const never = () => new Promise<string>(() => {});
 
 test("a question that is not answered is asked again at half its time, over a new socket, and says that it is the second", async () => {
@@ -152,6 +153,20 @@ test("who waits for a connection that is closed hears so at once, though no time
   const waiting = connection.whenReady(CALL_BUDGET_MS);
   connection.close();
   expect(await waiting).toBe(false);
+});
+
+test("a call under way when its client stops, and one after it, are told so at once, though no time passes", async () => {
+  const { connection, ask, sent } = await questions();
+  const underWay = ask(() => new Promise((_, reject) => connection.redis.once("end", () => reject(CLOSED))));
+  await until(() => sent.length === 1);
+  connection.close();
+  const stopped = { code: "closed", message: "This client was stopped: make a new one." };
+  // A change that Redis may have seen stays of unknown outcome; a read has changed nothing.
+  await expect(underWay).rejects.toMatchObject({ code: "outcome_unknown" });
+  await expect(ask(never)).rejects.toMatchObject(stopped);
+  const read = createRedisCalls(connection).run((call) => call.read(never));
+  await expect(read).rejects.toMatchObject(stopped);
+  expect(sent).toHaveLength(1);
 });
 
 test("a question that finds no connection to go over is told as that, in words of ours", async () => {

@@ -28,7 +28,10 @@ interface RetryOptions {
 /** Sends a write, again and again while Redis refuses it for a while; see the module's header. */
 export type WriteRetry = <T>(send: () => Promise<T>) => Promise<T>;
 
-/** Returns `store` with writes of runs that wait while Redis refuses them. Its other calls reject at once. */
+/**
+ * Returns `store` with the calls of a run that wait while Redis refuses them: its writes, and its reads, before which an answer
+ * may still be uncommitted. The other calls reject at once.
+ */
 export function withWriteRetry(store: AgentStore, retry: WriteRetry): AgentStore {
   return {
     ...store,
@@ -37,6 +40,9 @@ export function withWriteRetry(store: AgentStore, retry: WriteRetry): AgentStore
     settle: (address, input) => retry(() => store.settle(address, input)),
     release: (address, input) => retry(() => store.release(address, input)),
     charge: (address, input) => retry(() => store.charge(address, input)),
+    inbox: (address) => retry(() => store.inbox(address)),
+    load: (address) => retry(() => store.load(address)),
+    attached: (address, names) => retry(() => store.attached(address, names)),
   };
 }
 

@@ -25,6 +25,7 @@ export function handClock(): HandClock {
       return new Promise((resolve) => {
         const done = () => {
           timer.cancel();
+          signal?.removeEventListener("abort", done);
           resolve();
         };
         const timer = timeout(ms, done);

@@ -379,7 +379,7 @@ export default [
     id: "refused-write-storm",
     promise: "One write asks for all.",
     file: "src/worker/run/write-retry.ts",
-    find: "await (stopAsking ? clock.sleep(ASK_MS, abandoned) : asking);",
+    find: "await (stopAsking ? clock.sleep(ASK_MS, abandoned) : within(clock, FOLLOW_MS, asking));",
     replace: "await clock.sleep(ASK_MS, abandoned);",
     tests: ["test/unit/worker/run/write-retry.test.ts"],
   },
@@ -478,5 +478,13 @@ export default [
     find: "      if (told.size >= MOST_KINDS) told.clear();\n",
     replace: "",
     tests: ["test/unit/shared/problem-log.test.ts"],
+  },
+  {
+    id: "refused-write-follows-another-node",
+    promise: "A write to a healthy node of a cluster does not wait for one that another node refuses.",
+    file: "src/worker/run/write-retry.ts",
+    find: "within(clock, FOLLOW_MS, asking)",
+    replace: "asking",
+    tests: ["test/unit/worker/run/write-retry.test.ts"],
   },
 ];

@@ -4,17 +4,20 @@
  * unanswered: an answer that was paid for is not dropped, and not bought again, because a replica restarts.
  *
  * 1. While Redis refuses, one write is sent every {@link ASK_MS}, however many wait; when Redis takes it, all others follow.
+ *    Each of these is also sent every {@link FOLLOW_MS}.
  * 2. A write rejects with Redis' refusal once the process can wait no longer, and with any other error at once.
  * 3. The fence decides as always: a write that waited longer than its lease changes nothing if another worker has the run.
  *    Renewals wait as well, so a lease that is still live goes on with its run.
  */
-import type { Clock } from "../../shared/clock.ts";
+import { type Clock, within } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
 
 /** Time between two tries, ms. */
 const ASK_MS = 100;
+/** Longest wait for the write that asks, ms: on a cluster another node may refuse it. */
+const FOLLOW_MS = 5_000;
 /** Refusals that end by themselves or by an operator, and before which nothing was changed. */
 const PASSING = /^(?:BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY) /;
 
@@ -66,7 +69,7 @@ export function createWriteRetry({ clock, logger, abandoned }: RetryOptions): Wr
             });
           }
         }
-        await (stopAsking ? clock.sleep(ASK_MS, abandoned) : asking);
+        await (stopAsking ? clock.sleep(ASK_MS, abandoned) : within(clock, FOLLOW_MS, asking));
       }
     } finally {
       if (stopAsking) {

@@ -77,6 +77,29 @@ test("one write asks for all that wait; all follow when it is taken, and the nex
   expect(await later).toBe("d");
 });
 
+test("a write to a node that refuses no more waits five seconds at most for one to another node", async () => {
+  const { retry, pass } = scene();
+  const nodes = { bad: true, good: false };
+  let written = "";
+  const write = (node: keyof typeof nodes) =>
+    retry(async () => {
+      if (nodes[node]) throw new Error("NOREPLICAS Not enough good replicas to write.");
+      written = node;
+    });
+  nodes.good = true;
+  const [asking, following] = [write("bad"), write("good")];
+  await settled();
+  nodes.good = false;
+  for (let ms = 0; ms < 5_000 - ASK_MS; ms += ASK_MS) await pass(ASK_MS);
+  expect(written).toBe("");
+  await pass(ASK_MS);
+  await following;
+  expect(written).toBe("good");
+  nodes.bad = false;
+  await pass(ASK_MS);
+  await asking;
+});
+
 test("when the write that asks fails in another way, the next one asks", async () => {
   const { redis, write, pass } = scene();
   const [first, second] = [write("a"), write("b")];

@@ -1091,4 +1091,28 @@ export default [
     tests: ["test/integration/service/auth.test.ts"],
     title: "the number of requests",
   },
+  {
+    id: "agui-error-without-a-reason",
+    promise: "AG-UI's error of a failed run says why.",
+    file: "src/service/api/routes/events.ts",
+    find: 'return event.status === "failed" ? { message',
+    replace: 'return event.status !== "failed" ? { message',
+    tests: ["test/integration/service/api.test.ts"],
+  },
+  {
+    id: "agui-failed-run-finished",
+    promise: "A failed run is AG-UI's error, not its end.",
+    file: "src/service/api/routes/events.ts",
+    find: 'isError(event) ? "RUN_ERROR" : (NAMES',
+    replace: 'isError(event) ? "RUN_FINISHED" : (NAMES',
+    tests: ["test/integration/service/api.test.ts"],
+  },
+  {
+    id: "agui-tool-without-a-name",
+    promise: "AG-UI's tool call names its tool.",
+    file: "src/service/api/routes/events.ts",
+    find: ", toolCallName: event.tool }",
+    replace: " }",
+    tests: ["test/integration/service/api.test.ts"],
+  },
 ];

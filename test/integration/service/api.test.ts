@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, type Stage } from "../../stage/stage.ts";
+import { openStage, type Stage, type StageOptions } from "../../stage/stage.ts";
 
 let stage: Stage;
 let api: TestApi;
@@ -173,6 +173,45 @@ test("progress is streamed under AG-UI's names, from a number on", async () => {
     if (event === "RUN_FINISHED") break;
   }
   expect(names).toEqual(["RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "RUN_FINISHED"]);
+});
+
+/** The events of one run over HTTP, to its end, without what every one of them has. */
+async function agUiEvents(scenario: StageOptions["scenario"]): Promise<Record<string, unknown>[]> {
+  const scripted = await openStage({ scenario });
+  await scripted.startWorker();
+  const door = await startApi({ client: scripted.client() });
+  const path = "/v1/parents/agui";
+  await door.ask("POST", `${path}/tasks?wait=30`, { body: { prompt: "Look" } });
+  const events: Record<string, unknown>[] = [];
+  for await (const { data } of readEvents(`${door.url}${path}/events?after=0`)) {
+    const { threadId, runId, timestamp, rawEvent, ...own } = data as Record<string, unknown>;
+    expect([threadId, runId]).toEqual(["task", "task.1"]);
+    expect(timestamp).toBeGreaterThan(Date.now() - 60_000);
+    expect(rawEvent).toMatchObject({ agent_id: "task" });
+    events.push(own);
+    if (/^RUN_(FINISHED|ERROR)$/.test(String(own.type))) return events;
+  }
+  throw new Error("the stream was closed");
+}
+
+const LOOK = { content: [{ type: "tool_use" as const, id: "t1", name: "glob", input: { pattern: "*" } }] };
+
+test("AG-UI's fields of a tool call and of a run's end name the tool, the step and nothing else", async () => {
+  expect(await agUiEvents({ turns: [LOOK, { content: [{ type: "text", text: "done" }] }] })).toEqual([
+    { type: "RUN_STARTED" },
+    { type: "STEP_STARTED", stepName: "turn 1" },
+    { type: "STEP_FINISHED", stepName: "turn 1" },
+    { type: "TOOL_CALL_START", toolCallId: "t1", toolCallName: "glob" },
+    { type: "TOOL_CALL_END", toolCallId: "t1" },
+    { type: "STEP_STARTED", stepName: "turn 2" },
+    { type: "STEP_FINISHED", stepName: "turn 2" },
+    { type: "RUN_FINISHED" },
+  ]);
+});
+
+test("a failed run ends with AG-UI's error, which says why", async () => {
+  const events = await agUiEvents({ turns: [{ error: { status: 400 } }] });
+  expect(events.at(-1)).toEqual({ type: "RUN_ERROR", message: "model_error", code: "model_error" });
 });
 
 async function unacked(path: string): Promise<unknown[]> {

@@ -1,6 +1,7 @@
 /** The command line: the list of verbs, the help for all of them, and the output of errors. */
 import { Command, CommanderError } from "commander";
 import { EXPECTED } from "../shared/config.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
 import {
   type DefineCommand,
   describeError,
@@ -128,9 +129,20 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
 /** Prefix of every error line. */
 const SPEAKER = "subagent-queue:";
 
-/** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
+/**
+ * Parses `args` (without program and script), runs the command, and resolves with its exit code, or with
+ * {@link EXIT.environment} if standard output lost results of a command that had succeeded; never rejects.
+ */
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
-  const { output, env } = context;
+  const code = await runCommand(args, context);
+  const problem = await context.output.lost();
+  if (!problem) return code;
+  const sentence = `Standard output cannot be written (${messageOf(problem)}), so results are lost; what the command did stays done: make room, or name another file.`;
+  const lost = printError(new SubagentError("setup_failed", sentence, {}, problem), context);
+  return code === EXIT.done ? lost : code;
+}
+
+async function runCommand(args: readonly string[], context: ProgramContext): Promise<number> {
   let code: number = EXIT.done;
   const program = createProgram(context);
   try {
@@ -141,12 +153,17 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     if (context.signal.aborted && error === context.signal.reason) return EXIT.interrupted;
-    const level = env.SUBAGENT_LOG_LEVEL?.trim();
-    const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
-    const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
-    output.note(first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain));
-    return exitCodeOf(error);
+    return printError(error, context);
   }
+}
+
+/** Prints the error's sentence on stderr and returns its exit code. */
+function printError(error: unknown, { output, env }: ProgramContext): number {
+  const level = env.SUBAGENT_LOG_LEVEL?.trim();
+  const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
+  const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
+  output.note(first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain));
+  return exitCodeOf(error);
 }
 
 /** Wraps a sentence to the terminal's width; a file or pipe gets one line. */

@@ -4,10 +4,20 @@
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -633,4 +643,21 @@ test("a reader that goes away early does no harm", async () => {
   const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
   expect(child.exitCode, stderr).toBe(0);
   expect(stderr).not.toContain("EPIPE");
+});
+
+test.skipIf(!existsSync("/dev/full"))("a result that a full disk loses is no success", async () => {
+  const { directory, env } = project();
+  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const full = openSync("/dev/full", "w");
+  closeAtEnd(() => closeSync(full));
+  for (const args of [["completion", "bash"], ["--help"]]) {
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd: directory,
+      env: { ...process.env, ...env },
+      stdio: ["ignore", full, "pipe"],
+    });
+    const [stderr] = await Promise.all([text(child.stderr as Readable), once(child, "close")]);
+    expect(child.exitCode, stderr).toBe(3);
+    expect(stderr).toMatch(/^subagent-queue: Standard output cannot be written \(ENOSPC.*: make room, .*\n$/);
+  }
 });

@@ -11,7 +11,7 @@ import {
   type ProgramContext,
 } from "./command.ts";
 import { pasteable } from "./shell-command.ts";
-import { plain, wrap } from "./terminal/text.ts";
+import { escaped, plain, wrap } from "./terminal/text.ts";
 
 /** A verb in the list; `seesAll`: all other verbs are loaded with it, with their flags. */
 interface ListedCommand {
@@ -148,7 +148,7 @@ async function runCommand(args: readonly string[], context: ProgramContext): Pro
   try {
     const called = nameCalled(args);
     if (called) await addVerb(program, called, context, (result) => (code = result));
-    await program.parseAsync([...args], { from: "user" });
+    await program.parseAsync(withoutLostHelp(program, args), { from: "user" });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
@@ -182,7 +182,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
       writeErr: (text) => output.note(text.trimEnd()),
       outputError: (text, write) =>
         write(
-          `${SPEAKER} ${text
+          `${SPEAKER} ${escaped(text)
             .trim()
             .replace(/^error: /, "")
             .replace("\n(Did", " (did")} (--help shows the usage)`,
@@ -199,13 +199,29 @@ function nameCalled(args: readonly string[]): string | undefined {
   return first === "help" ? second : first;
 }
 
+/**
+ * Returns `args` without a `help` whose verb does not exist, as in `help nope` or `keys help nope`: commander then refuses
+ * the verb by its name, and does not print the whole help.
+ */
+function withoutLostHelp(program: Command, args: readonly string[]): string[] {
+  const at = args.indexOf("help");
+  const named = at < 0 ? undefined : args[at + 1];
+  const above = args.slice(0, Math.max(0, at)).reduce<Command | undefined>(verbOf, program);
+  const isLost = named?.startsWith("-") === false && above?.commands.length && !verbOf(above, named);
+  return isLost ? args.toSpliced(at, 1) : [...args];
+}
+
+function verbOf(command: Command | undefined, name: string): Command | undefined {
+  return command?.commands.find((each) => each.name() === name);
+}
+
 async function addVerb(
   program: Command,
   name: string,
   context: ProgramContext,
   done: (code: number) => void,
 ): Promise<void> {
-  const command = program.commands.find((each) => each.name() === name);
+  const command = verbOf(program, name);
   const known = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command || !known) return;
   if (known.seesAll) {

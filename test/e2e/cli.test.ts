@@ -596,19 +596,54 @@ test("--help as a process shows examples and exits with 0", async () => {
   expect(ended.stderr).toEqual([]);
 });
 
-test.each(["", "start", "run", "worker", "offline-model"])(
-  "%s --help shows examples and exits with 0",
-  async (verb) => {
-    const { directory, env } = project();
-    const { code, stdout, stderr } = await runHere([...(verb ? [verb] : []), "--help"], {
-      cwd: directory,
-      env,
-    });
-    expect(code).toBe(0);
-    expect(stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
-    expect(stderr).toEqual([]);
-  },
-);
+test("every verb and every subcommand has --help with examples, and exits with 0", async () => {
+  const { directory, env } = project();
+  const namesIn = (help: string) => {
+    const [, list = ""] = /\nCommands:\n([\s\S]*?)\n\n/.exec(help) ?? [];
+    return [...list.matchAll(/^ {2}([a-z-]+)/gm)].flatMap(([, name = ""]) => (name === "help" ? [] : [name]));
+  };
+  const examine = async (...names: string[]): Promise<number> => {
+    const { code, stdout, stderr } = await runHere([...names, "--help"], { cwd: directory, env });
+    const help = stdout.join("\n");
+    expect({ code, stderr }, names.join(" ")).toEqual({ code: 0, stderr: [] });
+    expect(help, names.join(" ")).toMatch(/Usage: subagent-queue[\s\S]*\nExamples?[:,].*\n {2}\S/);
+    let count = 1;
+    for (const name of namesIn(help)) count += await examine(...names, name);
+    return count;
+  };
+  expect(await examine()).toBeGreaterThan(38);
+});
+
+test.each([
+  [["help", "nope"], "unknown command 'nope'"],
+  [["help", "wroker"], "unknown command 'wroker' (did you mean worker?)"],
+  [["keys", "help", "nope"], "unknown command 'nope'"],
+])("%j names the verb that does not exist, and does not print the whole help", async (args, said) => {
+  const { code, stdout, stderr } = await here(args, project());
+  expect({ code, stdout, stderr }).toEqual({
+    ...{ code: 2, stdout: [] },
+    stderr: [`subagent-queue: ${said} (--help shows the usage)`],
+  });
+});
+
+test("help of a verb or a subcommand is its help, and an agent may be called help", async () => {
+  const place = project();
+  const usage = async (...args: string[]) => (await here(args, place)).stdout[0];
+  expect(await usage("help", "keys")).toBe("Usage: subagent-queue keys [options] [command]");
+  expect(await usage("keys", "help", "create")).toBe("Usage: subagent-queue keys create [options] <name>");
+  expect((await here(["send", "help", "hello"], place)).stderr.join("")).toMatch(/REDIS_URL is not set/);
+});
+
+test.each([
+  [["x\u001b]0;t\u0007"]],
+  [["ps", "--x\u001b]0;t\u0007"]],
+  [["run", "a", "--effort", "x\u001b]0;t\u0007"]],
+  [["offline-model", "--port", "x\u001b]0;t\u0007"]],
+])("%j is refused with the word as it was written, and nothing that a terminal obeys", async (args) => {
+  const { code, stderr } = await here(args, project());
+  expect(code).toBe(2);
+  expect(stderr).toEqual([expect.stringContaining("x\\u001b]0;t\\u0007")]);
+});
 
 test("help names every environment variable", async () => {
   const { directory, env } = project();

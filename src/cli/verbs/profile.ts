@@ -19,6 +19,18 @@ Examples:
 ${wrap(`A profile may name ${Object.keys(ProfileInput.shape).join(", ")}.`, HELP_COLUMNS).join("\n")}
 A spawn that asks for more is refused. Live agents keep the profile they began with.`;
 
+const SET_HELP = `
+Examples:
+  subagent-queue profile set profile.json --parent planner-7
+  echo '{"tools":["Read","Grep"],"limits":{"max_turns":10}}' | subagent-queue profile set -
+
+subagent-queue profile --help names the fields of a profile.`;
+
+const SHOW_HELP = `
+Examples:
+  subagent-queue profile show --parent planner-7
+  subagent-queue profile show --json | jq .profile`;
+
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   const act = (flags: ActingFlags, work: (acting: ParentSession) => Promise<void>) =>
@@ -26,22 +38,23 @@ export const verb: DefineCommand = (command, open, done) => {
       await work(acting);
       return EXIT.done;
     }).then(done);
-  actingOptions(
-    command.command("set <file>").description("register the JSON of a file; - is standard input"),
-  ).action((file: string, flags: ActingFlags) =>
-    act(flags, async ({ parent, context }) => {
-      const set = await parent.register(await readProfile(file, context));
-      const words = `version ${set.version}${set.changed ? "" : ", as before"}`;
-      context.output.result(flags.json ? toJsonLine(set) : words);
-    }),
-  );
-  actingOptions(command.command("show").description("show the registered profile and its version")).action(
-    (flags: ActingFlags) =>
+  actingOptions(command.command("set <file>").description("register the JSON of a file; - is standard input"))
+    .addHelpText("after", SET_HELP)
+    .action((file: string, flags: ActingFlags) =>
+      act(flags, async ({ parent, context }) => {
+        const set = await parent.register(await readProfile(file, context));
+        const words = `version ${set.version}${set.changed ? "" : ", as before"}`;
+        context.output.result(flags.json ? toJsonLine(set) : words);
+      }),
+    );
+  actingOptions(command.command("show").description("show the registered profile and its version"))
+    .addHelpText("after", SHOW_HELP)
+    .action((flags: ActingFlags) =>
       act(flags, async ({ parent, context: { output } }) => {
         const view = await parent.profile();
         output.result(flags.json ? toJsonLine(view) : inWords(view));
       }),
-  );
+    );
   command.addHelpText("after", HELP);
 };
 

@@ -540,7 +540,11 @@ test.each([
   ["an unknown flag", ["start", "--onec"], /unknown option '--onec'/],
   ["an unknown verb", ["strat"], /unknown command 'strat'/],
   ["a port out of range", ["offline-model", "--port", "70000"], /from 0 to 65535/],
-  ["a scenario that is not there", ["offline-model", "--scenario", "/nowhere"], /cannot be played: ENOENT/],
+  [
+    "a scenario that is not there",
+    ["offline-model", "--scenario", "/nowhere"],
+    /cannot be played: there is no such file; name a file with a scenario\.$/,
+  ],
 ])("%s is refused with exit code 2 and one sentence", async (_what, args, sentence) => {
   const { directory, env } = project();
   const { code, stdout, stderr } = await runHere(args, { cwd: directory, env });
@@ -623,6 +627,17 @@ test.each([
   expect({ code, stdout, stderr }).toEqual({
     ...{ code: 2, stdout: [] },
     stderr: [`subagent-queue: ${said} (--help shows the usage)`],
+  });
+});
+
+test("a profile that is not there is refused in words", async () => {
+  const place = project();
+  const { code, stderr } = await here(["profile", "set", "nofile.json"], place, { REDIS_URL: redisUrl() });
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: [
+      'subagent-queue: The profile "nofile.json" cannot be used: there is no such file; name a file with a JSON object.',
+    ],
   });
 });
 

@@ -226,6 +226,22 @@ export default [
     title: "names the verb that does not exist",
   },
   {
+    id: "cli-input-replaced-characters",
+    promise: "An input that is not UTF-8 is refused, and not sent with replaced characters.",
+    file: "src/cli/local/input.ts",
+    find: "read.length <= MESSAGE_MAX_BYTES && !isUtf8(read)",
+    replace: "read.length > MESSAGE_MAX_BYTES && !isUtf8(read)",
+    tests: ["test/unit/cli/local/input.test.ts"],
+  },
+  {
+    id: "cli-file-replaced-characters",
+    promise: "A file that is not UTF-8 is refused.",
+    file: "src/cli/local/text-file.ts",
+    find: "if (!isUtf8(bytes)) throw",
+    replace: "if (bytes.length < 0) throw",
+    tests: ["test/unit/cli/local/output-schema.test.ts"],
+  },
+  {
     id: "cli-silence-since-its-begin",
     promise: "A Redis that answers all the time is not said to be silent.",
     file: "src/cli/local/redis.ts",

@@ -1,15 +1,16 @@
 /** `profile`: registers or shows the settings that all agents of a parent inherit, whatever interface spawns them. */
-import { readFile } from "node:fs/promises";
 import { ProfileInput } from "../../producer/input.ts";
 import type { ProfileView } from "../../producer/registered-profile.ts";
-import { messageOf, SubagentError } from "../../shared/errors.ts";
-import { jsonIn } from "../../shared/protocol/text.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { jsonIn, quoted } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
-import { type DefineCommand, EXIT } from "../command.ts";
-import { readTexts, type TextSource } from "../local/input.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
+import { readTexts } from "../local/input.ts";
+import { readTextFile } from "../local/text-file.ts";
 import { plain, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP_COLUMNS = 80;
+const SHOWN_PATH_CHARS = 200;
 const HELP = `
 Examples:
   subagent-queue profile set profile.json --parent planner-7
@@ -64,17 +65,14 @@ function inWords({ version, registered_at, profile }: ProfileView): string {
 }
 
 /** Reads a profile. Throws `invalid_input` if the file cannot be read or has no JSON object; the parent checks its fields. */
-async function readProfile(file: string, source: TextSource): Promise<object> {
-  const [text = ""] =
-    file === "-" ? await readTexts(["-"], source) : [await readFile(file, "utf8").catch(refuse)];
-  const profile: unknown = jsonIn(text);
+async function readProfile(file: string, context: CommandContext): Promise<object> {
+  const refused = `The profile ${quoted(file, SHOWN_PATH_CHARS)} cannot be used`;
+  const form = { refused, wants: "a JSON object", maxMegabytes: 1 };
+  const text = file === "-" ? (await readTexts(["-"], context))[0] : await readTextFile(file, context, form);
+  const profile: unknown = jsonIn(text ?? "");
   if (typeof profile === "object" && profile !== null && !Array.isArray(profile)) return profile;
   throw new SubagentError(
     "invalid_input",
     'The profile is no JSON object: write one, such as {"limits":{}}.',
   );
-}
-
-function refuse(error: unknown): never {
-  throw new SubagentError("invalid_input", `The profile cannot be read: ${messageOf(error)}.`);
 }

@@ -32,10 +32,16 @@ export interface ActingFlags {
 /** Help text of the argument `<agent_id>`. */
 export const AGENT_ID = "the agent's id, as spawn and list print it";
 
-/** Adds the flags that every such verb has. */
-export function actingOptions(command: Command): Command {
+/** Help text of --parent of a verb that, without it, also reads the parents of run and start; its help says which. */
+export const SEEN_PARENT = "one parent; default: see below";
+
+/** Adds the flags that every such verb has; `whose`: the help text of --parent. */
+export function actingOptions(
+  command: Command,
+  whose = "the parent to act as, default SUBAGENT_PARENT or cli",
+): Command {
   return command
-    .option("--parent <id>", "the parent to act as, default SUBAGENT_PARENT or cli")
+    .option("--parent <id>", whose)
     .option("--json", "results as JSON on standard output, and nothing else there", false);
 }
 

@@ -1,5 +1,5 @@
 /** The context of every command, passed as values: no command reads `process` itself. */
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Clock } from "../shared/clock.ts";
 import { type Config, type ConfigProblem, type Environment, loadConfig } from "../shared/config.ts";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
@@ -71,7 +71,7 @@ export function usd(text: string): number {
 export function agentOptions(command: Command): Command {
   return command
     .option("--model <id>", "model, instead of the configured one")
-    .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
+    .addOption(new Option("--effort <level>", "how thorough the model is to be").choices(Effort.options))
     .option(
       "--task-budget <count>",
       "tokens that the model is told it has for a run",
@@ -79,13 +79,6 @@ export function agentOptions(command: Command): Command {
     )
     .option("--tools <names>", "exactly these tools, separated by commas")
     .option("--schema <file>", "JSON Schema that every answer must fit, in a JSON file");
-}
-
-/** Parses a level of effort. */
-function effortLevel(text: string): Effort {
-  const { data } = Effort.safeParse(text);
-  if (data) return data;
-  throw new InvalidArgumentError(`Write one of ${Effort.options.join(", ")}.`);
 }
 
 /** Returns a parser for a whole number from `min` to `max`. */

@@ -1,6 +1,7 @@
 /** The command line: the list of verbs, the help for all of them, and the output of errors. */
 import { Command, CommanderError } from "commander";
 import { EXPECTED } from "../shared/config.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
 import {
   type DefineCommand,
   describeError,
@@ -10,7 +11,7 @@ import {
   type ProgramContext,
 } from "./command.ts";
 import { pasteable } from "./shell-command.ts";
-import { plain, wrap } from "./terminal/text.ts";
+import { escaped, plain, wrap } from "./terminal/text.ts";
 
 /** A verb in the list; `seesAll`: all other verbs are loaded with it, with their flags. */
 interface ListedCommand {
@@ -128,25 +129,41 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
 /** Prefix of every error line. */
 const SPEAKER = "subagent-queue:";
 
-/** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
+/**
+ * Parses `args` (without program and script), runs the command, and resolves with its exit code, or with
+ * {@link EXIT.environment} if standard output lost results of a command that had succeeded; never rejects.
+ */
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
-  const { output, env } = context;
+  const code = await runCommand(args, context);
+  const problem = await context.output.lost();
+  if (!problem) return code;
+  const sentence = `Standard output cannot be written (${messageOf(problem)}), so results are lost; what the command did stays done: make room, or name another file.`;
+  const lost = printError(new SubagentError("setup_failed", sentence, {}, problem), context);
+  return code === EXIT.done ? lost : code;
+}
+
+async function runCommand(args: readonly string[], context: ProgramContext): Promise<number> {
   let code: number = EXIT.done;
   const program = createProgram(context);
   try {
     const called = nameCalled(args);
     if (called) await addVerb(program, called, context, (result) => (code = result));
-    await program.parseAsync([...args], { from: "user" });
+    await program.parseAsync(withoutLostHelp(program, args), { from: "user" });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     if (context.signal.aborted && error === context.signal.reason) return EXIT.interrupted;
-    const level = env.SUBAGENT_LOG_LEVEL?.trim();
-    const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
-    const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
-    output.note(first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain));
-    return exitCodeOf(error);
+    return printError(error, context);
   }
+}
+
+/** Prints the error's sentence on stderr and returns its exit code. */
+function printError(error: unknown, { output, env }: ProgramContext): number {
+  const level = env.SUBAGENT_LOG_LEVEL?.trim();
+  const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
+  const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
+  output.note(first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain));
+  return exitCodeOf(error);
 }
 
 /** Wraps a sentence to the terminal's width; a file or pipe gets one line. */
@@ -165,7 +182,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
       writeErr: (text) => output.note(text.trimEnd()),
       outputError: (text, write) =>
         write(
-          `${SPEAKER} ${text
+          `${SPEAKER} ${escaped(text)
             .trim()
             .replace(/^error: /, "")
             .replace("\n(Did", " (did")} (--help shows the usage)`,
@@ -182,13 +199,29 @@ function nameCalled(args: readonly string[]): string | undefined {
   return first === "help" ? second : first;
 }
 
+/**
+ * Returns `args` without a `help` whose verb does not exist, as in `help nope` or `keys help nope`: commander then refuses
+ * the verb by its name, and does not print the whole help.
+ */
+function withoutLostHelp(program: Command, args: readonly string[]): string[] {
+  const at = args.indexOf("help");
+  const named = at < 0 ? undefined : args[at + 1];
+  const above = args.slice(0, Math.max(0, at)).reduce<Command | undefined>(verbOf, program);
+  const isLost = named?.startsWith("-") === false && above?.commands.length && !verbOf(above, named);
+  return isLost ? args.toSpliced(at, 1) : [...args];
+}
+
+function verbOf(command: Command | undefined, name: string): Command | undefined {
+  return command?.commands.find((each) => each.name() === name);
+}
+
 async function addVerb(
   program: Command,
   name: string,
   context: ProgramContext,
   done: (code: number) => void,
 ): Promise<void> {
-  const command = program.commands.find((each) => each.name() === name);
+  const command = verbOf(program, name);
   const known = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command || !known) return;
   if (known.seesAll) {

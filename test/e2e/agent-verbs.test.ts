@@ -289,7 +289,7 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
 test.each([[["watch"]], [["watch", "--json"]]])("%s ends when its reader is gone", async (args) => {
   const gone: OutputStream = {
     on: () => {},
-    write: (_text, done) => void done?.(new Error("write EPIPE")),
+    write: (_text, done) => void done?.(Object.assign(new Error("write EPIPE"), { code: "EPIPE" })),
   };
   expect(await place().say(args, {}, { stdout: gone })).toMatchObject({ code: 0 });
 });
@@ -446,7 +446,8 @@ test("ps, show and logs tell what run did; list and usage see it too", async () 
   expect(shown.reply).toMatch(/TODO comment/);
   expect(shown.messages).toEqual(["How many TODO comments are there?"]);
   const told = (await ask(["logs", agent])).stdout;
-  expect(told.at(-1)).toMatch(/^\d\d:\d\d:\d\d {2}how_many_todo_comments_are_there {2}ended: succeeded/);
+  const own = `${parents[0].parent_id}/${agent}`;
+  expect(told.at(-1)).toMatch(new RegExp(`^\\d\\d:\\d\\d:\\d\\d {2}${own} {2}ended: succeeded`));
   expect(json((await say(["usage", "--json"])).stdout)).toMatchObject({ replies: 1, turns: 2 });
   const unknown = await say(["show", "nobody"]);
   expect(unknown.code).toBe(2);

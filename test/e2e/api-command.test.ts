@@ -77,7 +77,9 @@ test("what cannot be done is refused in one sentence", async () => {
   });
   expect(scope).toMatchObject({
     code: 2,
-    said: expect.stringMatching(/--scope cannot be used: write one of read, spawn, admin\.$/),
+    said: expect.stringMatching(
+      /'--scope <scope>' argument 'root' is invalid\. Allowed choices are read, spawn, admin\./,
+    ),
   });
   expect(unknown).toMatchObject({
     code: 2,

@@ -4,10 +4,20 @@
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -530,7 +540,11 @@ test.each([
   ["an unknown flag", ["start", "--onec"], /unknown option '--onec'/],
   ["an unknown verb", ["strat"], /unknown command 'strat'/],
   ["a port out of range", ["offline-model", "--port", "70000"], /from 0 to 65535/],
-  ["a scenario that is not there", ["offline-model", "--scenario", "/nowhere"], /cannot be played: ENOENT/],
+  [
+    "a scenario that is not there",
+    ["offline-model", "--scenario", "/nowhere"],
+    /cannot be played: there is no such file; name a file with a scenario\.$/,
+  ],
 ])("%s is refused with exit code 2 and one sentence", async (_what, args, sentence) => {
   const { directory, env } = project();
   const { code, stdout, stderr } = await runHere(args, { cwd: directory, env });
@@ -586,19 +600,65 @@ test("--help as a process shows examples and exits with 0", async () => {
   expect(ended.stderr).toEqual([]);
 });
 
-test.each(["", "start", "run", "worker", "offline-model"])(
-  "%s --help shows examples and exits with 0",
-  async (verb) => {
-    const { directory, env } = project();
-    const { code, stdout, stderr } = await runHere([...(verb ? [verb] : []), "--help"], {
-      cwd: directory,
-      env,
-    });
-    expect(code).toBe(0);
-    expect(stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
-    expect(stderr).toEqual([]);
-  },
-);
+test("every verb and every subcommand has --help with examples, and exits with 0", async () => {
+  const { directory, env } = project();
+  const namesIn = (help: string) => {
+    const [, list = ""] = /\nCommands:\n([\s\S]*?)\n\n/.exec(help) ?? [];
+    return [...list.matchAll(/^ {2}([a-z-]+)/gm)].flatMap(([, name = ""]) => (name === "help" ? [] : [name]));
+  };
+  const examine = async (...names: string[]): Promise<number> => {
+    const { code, stdout, stderr } = await runHere([...names, "--help"], { cwd: directory, env });
+    const help = stdout.join("\n");
+    expect({ code, stderr }, names.join(" ")).toEqual({ code: 0, stderr: [] });
+    expect(help, names.join(" ")).toMatch(/Usage: subagent-queue[\s\S]*\nExamples?[:,].*\n {2}\S/);
+    let count = 1;
+    for (const name of namesIn(help)) count += await examine(...names, name);
+    return count;
+  };
+  expect(await examine()).toBeGreaterThan(38);
+});
+
+test.each([
+  [["help", "nope"], "unknown command 'nope'"],
+  [["help", "wroker"], "unknown command 'wroker' (did you mean worker?)"],
+  [["keys", "help", "nope"], "unknown command 'nope'"],
+])("%j names the verb that does not exist, and does not print the whole help", async (args, said) => {
+  const { code, stdout, stderr } = await here(args, project());
+  expect({ code, stdout, stderr }).toEqual({
+    ...{ code: 2, stdout: [] },
+    stderr: [`subagent-queue: ${said} (--help shows the usage)`],
+  });
+});
+
+test("a profile that is not there is refused in words", async () => {
+  const place = project();
+  const { code, stderr } = await here(["profile", "set", "nofile.json"], place, { REDIS_URL: redisUrl() });
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: [
+      'subagent-queue: The profile "nofile.json" cannot be used: there is no such file; name a file with a JSON object.',
+    ],
+  });
+});
+
+test("help of a verb or a subcommand is its help, and an agent may be called help", async () => {
+  const place = project();
+  const usage = async (...args: string[]) => (await here(args, place)).stdout[0];
+  expect(await usage("help", "keys")).toBe("Usage: subagent-queue keys [options] [command]");
+  expect(await usage("keys", "help", "create")).toBe("Usage: subagent-queue keys create [options] <name>");
+  expect((await here(["send", "help", "hello"], place)).stderr.join("")).toMatch(/REDIS_URL is not set/);
+});
+
+test.each([
+  [["x\u001b]0;t\u0007"]],
+  [["ps", "--x\u001b]0;t\u0007"]],
+  [["run", "a", "--effort", "x\u001b]0;t\u0007"]],
+  [["offline-model", "--port", "x\u001b]0;t\u0007"]],
+])("%j is refused with the word as it was written, and nothing that a terminal obeys", async (args) => {
+  const { code, stderr } = await here(args, project());
+  expect(code).toBe(2);
+  expect(stderr).toEqual([expect.stringContaining("x\\u001b]0;t\\u0007")]);
+});
 
 test("help names every environment variable", async () => {
   const { directory, env } = project();
@@ -633,4 +693,21 @@ test("a reader that goes away early does no harm", async () => {
   const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
   expect(child.exitCode, stderr).toBe(0);
   expect(stderr).not.toContain("EPIPE");
+});
+
+test.skipIf(!existsSync("/dev/full"))("a result that a full disk loses is no success", async () => {
+  const { directory, env } = project();
+  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const full = openSync("/dev/full", "w");
+  closeAtEnd(() => closeSync(full));
+  for (const args of [["completion", "bash"], ["--help"]]) {
+    const child = spawn(process.execPath, [main, ...args], {
+      cwd: directory,
+      env: { ...process.env, ...env },
+      stdio: ["ignore", full, "pipe"],
+    });
+    const [stderr] = await Promise.all([text(child.stderr as Readable), once(child, "close")]);
+    expect(child.exitCode, stderr).toBe(3);
+    expect(stderr).toMatch(/^subagent-queue: Standard output cannot be written \(ENOSPC.*: make room, .*\n$/);
+  }
 });

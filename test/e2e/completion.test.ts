@@ -30,6 +30,37 @@ test("bash completes verbs, their flags, and words that an argument may be", asy
   expect(await offered("run", "R")).toEqual([]);
 });
 
+test("bash completes the words and flags of a subcommand, and the values that a flag may have", async () => {
+  expect(await offered("keys", "")).toEqual(["create", "rotate", "revoke", "list"]);
+  expect(await offered("keys", "cr")).toEqual(["create"]);
+  expect(await offered("keys", "create")).toEqual(["create"]);
+  expect(await offered("keys", "create", "--s")).toEqual(["--scope"]);
+  expect(await offered("keys", "create", "billing", "--scope", "")).toEqual(["read", "spawn", "admin"]);
+  expect(await offered("profile", "set", "--p")).toEqual(["--parent"]);
+  expect(await offered("doctor", "")).toEqual(["replay"]);
+  expect(await offered("doctor", "--fi")).toEqual(["--fix"]);
+  expect(await offered("run", "hi", "--effort", "x")).toEqual(["xhigh"]);
+  expect(await offered("run", "hi", "--effort", "low", "--effo")).toEqual(["--effort"]);
+});
+
+test("the scripts for zsh and fish know subcommands and values, too", async () => {
+  const say = async (shell: string) =>
+    (await runHere(["completion", shell], { cwd: process.cwd(), env: {} })).stdout.join("\n");
+  const zsh = await say("zsh");
+  expect(zsh).toMatch(
+    /^ {4}"keys create"\|"keys create "\*\) .*'--scope\[[^\]]+\]:value:\(read spawn admin\)'/m,
+  );
+  expect(zsh).toMatch(/^ {4}"keys"\|"keys "\*\) .*'\*:word:\(create rotate revoke list\)';;$/m);
+  const fish = await say("fish");
+  const keys = "__fish_seen_subcommand_from keys; and";
+  expect(fish).toContain(
+    `-f -n '${keys} not __fish_seen_subcommand_from create rotate revoke list' -a create -d`,
+  );
+  expect(fish).toContain(
+    `'${keys} __fish_seen_subcommand_from create' -l scope -r -f -a 'read spawn admin' -d`,
+  );
+});
+
 test("every verb of the help stands in every script, and another shell is refused", async () => {
   const say = (...args: string[]) => runHere(args, { cwd: process.cwd(), env: {} });
   const help = (await say("--help")).stdout.join("\n");

@@ -6,6 +6,8 @@ import { createOutput, type OutputStream } from "../../src/cli/terminal/output.t
 import { ACK_RETRY_MS, verb } from "../../src/cli/verbs/replies.ts";
 import { type Clock, systemClock } from "../../src/shared/clock.ts";
 import { beginning, latch } from "../helpers/latch.ts";
+import { runHere } from "../helpers/program.ts";
+import { placeOn } from "../helpers/program-on-stage.ts";
 import { until } from "../helpers/until.ts";
 import { type Agent, openStage, type ProxiedStage, type Stage } from "../stage/stage.ts";
 
@@ -143,6 +145,29 @@ test("what no reader got is not taken out", async () => {
   const { ask, left } = await scene(0);
   expect(await ask("--ack")).toBe(EXIT.done);
   expect(await left()).toBe(2);
+});
+
+test("what standard output had no room for is not taken out, and the command says that it is lost", async () => {
+  const stage = await openStage();
+  const agent = await stage.spawn();
+  await stage.destroy(agent);
+  const full: OutputStream = {
+    on: () => {},
+    write(text, done) {
+      const refused = Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+      done?.(text === "" ? null : refused);
+    },
+  };
+  for (const flags of [[], ["--json"], ["--follow"]]) {
+    const said = await runHere(["replies", "--ack", ...flags], { ...placeOn(stage), stdout: full });
+    expect(said).toMatchObject({
+      code: EXIT.environment,
+      stderr: [
+        expect.stringMatching(/^subagent-queue: Standard output cannot be written \(ENOSPC: no space/),
+      ],
+    });
+    expect(await stage.entries(agent)).toHaveLength(1);
+  }
 });
 
 test("--follow takes each entry out once it was printed, and ends at the first that no reader gets", async () => {

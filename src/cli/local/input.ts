@@ -1,4 +1,5 @@
 /** Texts for sub-agents: from the command line, or from standard input if the argument is `-`. */
+import { isUtf8 } from "node:buffer";
 import { SubagentError } from "../../shared/errors.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "../../shared/protocol/message.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
@@ -12,14 +13,21 @@ export interface TextSource {
   readonly signal: AbortSignal;
 }
 
-/** Returns the texts, with `-` replaced by standard input. Throws `invalid_input` if more than one is `-`. */
+/** Returns the texts, with `-` replaced by standard input. Throws `invalid_input` if more than one is `-`, or it is not UTF-8. */
 export async function readTexts(texts: readonly string[], source: TextSource): Promise<readonly string[]> {
   if (!texts.includes(STDIN)) return texts;
   if (texts.filter((text) => text === STDIN).length > 1) {
     throw new SubagentError("invalid_input", "Only one prompt can come from standard input: give - once.");
   }
   const read = await readUpTo(source, MESSAGE_MAX_BYTES + 1);
-  return texts.map((text) => (text === STDIN ? read : text));
+  // A longer text is cut, perhaps amid a character; it is refused for its length.
+  if (read.length <= MESSAGE_MAX_BYTES && !isUtf8(read)) {
+    throw new SubagentError(
+      "invalid_input",
+      "Standard input is not UTF-8: convert it, for example with iconv -t UTF-8.",
+    );
+  }
+  return texts.map((text) => (text === STDIN ? read.toString("utf8") : text));
 }
 
 /** Reads and checks one text; `what` names it in the error, e.g. `The message`. Throws `invalid_input`. */
@@ -38,7 +46,7 @@ export function requireText(text: string, what: string): void {
 }
 
 /** Reads input to its end, or until it has at least `bytes`, because more is refused anyway. */
-export async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<string> {
+export async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   let forget = () => {};
@@ -58,5 +66,5 @@ export async function readUpTo({ input, signal }: TextSource, bytes: number): Pr
   } finally {
     forget();
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }

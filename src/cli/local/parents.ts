@@ -25,7 +25,7 @@ export interface ParentSnapshot {
 }
 
 /** The readers of a verb. */
-export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store">;
+export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store" | "pause">;
 
 const BATCH = 20;
 
@@ -130,10 +130,15 @@ export async function findAgent(
     return record && { address, record };
   });
   if (found) return found;
+  throw unknownTo(parents, `sub-agent ${quoted(agentId)}`);
+}
+
+/** Returns the error for what none of the searched `parents` knows, such as `sub-agent "a"`. */
+export function unknownTo(parents: readonly ParentAddress[], what: string): SubagentError {
   const names = parents
     .map(({ parentId }) => parentId)
     .slice(0, 3)
     .join(", ");
-  const sentence = `No sub-agent ${quoted(agentId)} is known to ${names}: subagent-queue ps shows the parents, --parent names one.`;
-  throw new SubagentError("unknown_agent", sentence);
+  const sentence = `No ${what} is known to ${names}: subagent-queue ps shows the parents, --parent names one.`;
+  return new SubagentError("unknown_agent", sentence);
 }

@@ -19,6 +19,11 @@ export function formatUsd(usd: number): string {
   return usd < 0.99995 ? `$${Math.max(usd, 0.0001).toFixed(4)}` : `$${dollars.format(usd)}`;
 }
 
+/** Formats the value or threshold of an alert: USD to the millionth, a count whole; a run reaches 0.8 turns with its first. */
+export function formatReached(kind: string, reached: number): string {
+  return kind === "cost_usd" ? String(Number(reached.toFixed(6))) : formatCount(Math.ceil(reached));
+}
+
 /** Formats a finished duration: `0.4 s`, `12.3 s`, `2 min 5 s`. */
 export function formatDuration(ms: number): string {
   if (ms < 59_950) return `${(ms / 1_000).toFixed(1)} s`;

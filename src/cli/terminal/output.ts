@@ -5,7 +5,7 @@
  *
  * 1. The block is the last thing on the terminal: all other lines appear above it.
  * 2. The block is redrawn in one write and only when a line changed; it is rewritten in place, never cleared first.
- * 3. If the reader closes a pipe, the writing ends, not the program.
+ * 3. If a stream fails, the writing ends, not the program: `delivered` and `lost` tell of it.
  */
 import type { Environment } from "../../shared/config.ts";
 import { cells, plainLine } from "./text.ts";
@@ -41,8 +41,10 @@ export interface Output {
   result(...lines: string[]): void;
   /** Prints lines to stderr. */
   note(...lines: string[]): void;
-  /** Resolves when all results so far were passed on: to true, or to false if the reader is gone. */
+  /** Resolves when all results so far were passed on: to true, or to false if one was not, because the reader is gone or stdout fails. */
   delivered(): Promise<boolean>;
+  /** Resolves as `delivered` does: to the error that lost results, or to undefined. A reader that is gone (EPIPE) wants no more: no error. */
+  lost(): Promise<Error | undefined>;
   /** Replaces the live block; no lines remove it. Does nothing if stderr cannot redraw. */
   block(lines: readonly string[]): void;
 }
@@ -57,8 +59,8 @@ export function createOutput(
   const isLive = stderr.isTTY === true && env.TERM !== "dumb";
   const sameTerminal = isLive && stdout.isTTY === true;
   const size = () => sizeOf(stderr);
-  const writers = [stdout, stderr].map(writerTo);
-  const [writeResult, writeNote] = [writers[0] ?? ignore, writers[1] ?? ignore];
+  const results = writerTo(stdout);
+  const [writeResult, writeNote] = [results.write, writerTo(stderr).write];
   let shown: readonly string[] = [];
 
   /** Moves the cursor to the start of the block; counts its lines anew, because the terminal may be narrower now. */
@@ -86,10 +88,8 @@ export function createOutput(
     style: createStyle(wantsColour(env, stderr.isTTY === true)),
     result: (...lines) => above(writeResult, textOf(lines), sameTerminal),
     note: (...lines) => above(writeNote, textOf(lines.map(spoken)), isLive),
-    delivered: () =>
-      new Promise((resolve) => {
-        stdout.write("", (error) => resolve(!error));
-      }),
+    delivered: async () => (await results.flush()) === undefined,
+    lost: async () => lossOf(await results.flush()),
     block(lines) {
       if (!isLive || (lines.length === shown.length && lines.every((line, n) => line === shown[n]))) return;
       const start = toStart();
@@ -103,13 +103,35 @@ function sizeOf({ columns, rows }: OutputStream): Output["size"] {
   return { columns: columns || FALLBACK_COLUMNS, rows: rows || FALLBACK_ROWS };
 }
 
-function writerTo(stream: OutputStream): (text: string) => void {
-  let isOpen = true;
-  stream.on("error", () => {
-    isOpen = false;
-  });
-  return (text) => {
-    if (isOpen) stream.write(text);
+function lossOf(problem: Error | undefined): Error | undefined {
+  return problem && "code" in problem && problem.code === "EPIPE" ? undefined : problem;
+}
+
+interface Writer {
+  /** Writes `text`, unless the stream has failed before. */
+  write(text: string): void;
+  /** Resolves when all texts so far were passed on, or to the first error of the stream. */
+  flush(): Promise<Error | undefined>;
+}
+
+function writerTo(stream: OutputStream): Writer {
+  let problem: Error | undefined;
+  const note = (error?: Error | null) => {
+    problem ??= error ?? undefined;
+  };
+  stream.on("error", note);
+  return {
+    write: (text) => {
+      if (!problem) stream.write(text, note);
+    },
+    // Node's standard streams take an empty text also after an error, so the first error counts.
+    flush: () =>
+      new Promise((resolve) => {
+        stream.write("", (error) => {
+          note(error);
+          resolve(problem);
+        });
+      }),
   };
 }
 
@@ -124,8 +146,6 @@ function textOf(lines: readonly string[]): string {
 function widthOf(line: string): number {
   return cells(line.replace(COLOUR_CODE, ""));
 }
-
-function ignore(): void {}
 
 // Colour and weight for terminals. Pure. Each terminal theme defines the sixteen colours. Green, yellow and cyan are pale
 // in many light themes, so only glyphs have them; words get bold, dim or red.

@@ -10,7 +10,7 @@
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { ProgressEvent, Reply } from "../../shared/protocol/reply.ts";
-import { formatAge, formatCount, formatUsd } from "./numbers.ts";
+import { formatAge, formatCount, formatReached, formatUsd } from "./numbers.ts";
 import type { Output } from "./output.ts";
 import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-rows.ts";
 import { plainLine, wrap } from "./text.ts";
@@ -201,7 +201,7 @@ export function lineAbout(event: ProgressEvent): string | undefined {
     case "waiting_for_tools":
       return `waits for a worker with ${plainLine(event.tools.join(", "))}`;
     case "alert":
-      return `alert: ${event.alert.kind} reached ${event.alert.value}`;
+      return `alert: ${event.alert.kind} reached ${formatReached(event.alert.kind, event.alert.value)}`;
     case "turn_started":
     case "text_delta":
     case "tool_finished":

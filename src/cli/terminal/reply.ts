@@ -1,6 +1,6 @@
 /** A reply as text for people: agent, status, summary, and usage. Pure. */
 import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
-import { formatCount, formatDuration, formatPlural, formatUsd } from "./numbers.ts";
+import { formatCount, formatDuration, formatPlural, formatReached, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
 import { STATUS_GLYPHS } from "./progress-rows.ts";
 import { cells, cutTo, plain, plainLine, wrap } from "./text.ts";
@@ -73,9 +73,10 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
       : []),
     ...body(plain(answerOf(reply)).trim()),
     ...(reply.error ? body(plainLine(reply.error)).map((line) => style("red", line)) : []),
-    ...reply.alerts.map((alert) =>
-      style("bold", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
-    ),
+    ...reply.alerts.map(({ kind, value, threshold }) => {
+      const [reached, at] = [formatReached(kind, value), formatReached(kind, threshold)];
+      return style("bold", `${INDENT}alert: ${kind} reached ${reached} (threshold ${at})`);
+    }),
     ...(reply.unknown_tools
       ? body(`without ${reply.unknown_tools.map(plainLine).join(", ")}: its worker has no such tool`).map(
           (line) => style("yellow", line),

@@ -13,6 +13,11 @@ export function plain(text: string): string {
   return text.replace(/\r\n?/g, "\n").replace(ESCAPES, "").replace(CONTROLS, "").replace(/\t/g, "    ");
 }
 
+/** Makes text of the command line safe for a terminal and keeps it recognizable: `\\u001b` for an escape character. */
+export function escaped(text: string): string {
+  return text.replace(CONTROLS, inHexadecimal);
+}
+
 /** Does the same as {@link plain}, and returns one line. */
 export function plainLine(text: string): string {
   return plain(text).replace(/\s+/g, " ").trim();
@@ -68,8 +73,9 @@ const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Returns one line of JSON, safe for a terminal: control and direction characters are escaped. */
 export function toJsonLine(value: unknown): string {
-  return JSON.stringify(value).replace(
-    UNSAFE,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return JSON.stringify(value).replace(UNSAFE, inHexadecimal);
+}
+
+function inHexadecimal(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

@@ -1,4 +1,4 @@
-/** `completion`: prints a shell script that completes the verbs and their flags. It needs no Redis. */
+/** `completion`: prints a shell script that completes verbs, their subcommands, flags and values. It needs no Redis. */
 import { Argument, type Command } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
 import { type DefineCommand, EXIT } from "../command.ts";
@@ -10,12 +10,21 @@ Examples:
   subagent-queue completion zsh > "\${fpath[1]}/_subagent-queue"
   subagent-queue completion fish > ~/.config/fish/completions/subagent-queue.fish`;
 
-/** A verb with the words that a shell completes. */
+/** A verb or subcommand with the words that a shell completes. */
 interface Word {
   name: string;
   says: string;
-  flags: readonly { name: string; says: string; takesValue: boolean }[];
+  flags: readonly Flag[];
   /** Allowed words of its argument; empty: anything, including files. */
+  choices: readonly string[];
+  subcommands: readonly Word[];
+}
+
+/** `choices`: the allowed values; empty: anything, including files. */
+interface Flag {
+  name: string;
+  says: string;
+  takesValue: boolean;
   choices: readonly string[];
 }
 
@@ -38,25 +47,46 @@ const SHELLS: Readonly<Record<string, (words: readonly Word[]) => string>> = {
   fish: renderFish,
 };
 
-/** Returns all verbs of `program` with the flags that it has now, without those that have no long form. */
+/** Returns all verbs of `program`, and `help`. */
 function wordsOf(program: Command): Word[] {
-  const words = program.commands.map((each): Word => {
-    const flags = each.options.flatMap(({ long, description, required, optional }) =>
-      long ? [{ name: long, says: description, takesValue: required || optional }] : [],
-    );
-    const help = { name: "--help", says: "show the usage", takesValue: false };
-    const choices = each.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
-    return { name: each.name(), says: each.description(), flags: [...flags, help], choices };
-  });
+  const words = program.commands.map(wordOf);
   const names = words.map(({ name }) => name);
-  return [...words, { name: "help", says: "show the usage of a verb", flags: [], choices: names }];
+  return [
+    ...words,
+    { name: "help", says: "show the usage of a verb", flags: [], choices: names, subcommands: [] },
+  ];
+}
+
+/** Returns a verb with the flags that it has now, without those that have no long form. */
+function wordOf(command: Command): Word {
+  const flags = command.options.flatMap(({ long, description, required, optional, argChoices = [] }) =>
+    long ? [{ name: long, says: description, takesValue: required || optional, choices: argChoices }] : [],
+  );
+  const help = { name: "--help", says: "show the usage", takesValue: false, choices: [] };
+  return {
+    name: command.name(),
+    says: command.description(),
+    flags: [...flags, help],
+    choices: command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices),
+    subcommands: command.commands.map(wordOf),
+  };
+}
+
+/** Returns the lines of a `case` on the words before the current one, each followed by a space; they set `flags` and `choices`. */
+function bashCases(word: Word, above = ""): string[] {
+  const called = `${above}${word.name} `;
+  const values = word.flags.filter(({ choices }) => choices.length > 0);
+  const long = word.flags.map(({ name }) => name).join(" ");
+  const words = [...word.choices, ...word.subcommands.map(({ name }) => name)].join(" ");
+  return [
+    ...word.subcommands.flatMap((each) => bashCases(each, called)),
+    ...values.map(({ name, choices }) => `    "${called}"*"${name} ") choices="${choices.join(" ")}";;`),
+    `    "${called}"*) flags="${long}"; choices="${words}";;`,
+  ];
 }
 
 function renderBash(words: readonly Word[]): string {
-  const cases = words.map(({ name, flags, choices }) => {
-    const long = flags.map((flag) => flag.name).join(" ");
-    return `    ${name}) flags="${long}"; choices="${choices.join(" ")}";;`;
-  });
+  const cases = words.flatMap((word) => bashCases(word));
   return `# bash completion for subagent-queue
 _subagent_queue() {
   local word="\${COMP_WORDS[COMP_CWORD]}" flags="" choices=""
@@ -65,7 +95,7 @@ _subagent_queue() {
     COMPREPLY=($(compgen -W "${words.map(({ name }) => name).join(" ")} --help --version" -- "$word"))
     return
   fi
-  case "\${COMP_WORDS[1]}" in
+  case "\${COMP_WORDS[*]:1:COMP_CWORD-1} " in
 ${cases.join("\n")}
   esac
   case "$word" in
@@ -76,18 +106,28 @@ ${cases.join("\n")}
 complete -o default -F _subagent_queue subagent-queue`;
 }
 
-function renderZsh(words: readonly Word[]): string {
-  const quoted = (text: string) => text.replaceAll("'", "'\\''");
-  const inBrackets = (text: string) => quoted(text.replace(/[\][\\]/g, "\\$&").replaceAll(":", "\\:"));
-  const verbs = words.map(({ name, says }) => `    '${name}:${quoted(says.replaceAll(":", "\\:"))}'`);
-  const cases = words.map(({ name, flags, choices }) => {
-    const long = flags.map((flag) => {
-      const value = flag.takesValue ? ":value:" : "";
-      return `'${flag.name}[${inBrackets(flag.says)}]${value}'`;
-    });
-    const rest = choices.length > 0 ? `'*::word:(${choices.join(" ")})'` : "'*::file:_files'";
-    return `    ${name}) _arguments ${[...long, rest].join(" ")};;`;
+const quotedForZsh = (text: string) => text.replaceAll("'", "'\\''");
+const inBrackets = (text: string) => quotedForZsh(text.replace(/[\][\\]/g, "\\$&").replaceAll(":", "\\:"));
+
+/** Returns the lines of a `case` on `<verb>` or `<verb> <subcommand>`. */
+function zshCases(word: Word, above = ""): string[] {
+  const called = above + word.name;
+  const long = word.flags.map(({ name, says, takesValue, choices }) => {
+    const values = choices.length > 0 ? `(${choices.join(" ")})` : "";
+    return `'${name}[${inBrackets(says)}]${takesValue ? `:value:${values}` : ""}'`;
   });
+  const words = [...word.choices, ...word.subcommands.map(({ name }) => name)];
+  const rest = words.length > 0 ? `'*:word:(${words.join(" ")})'` : "'*:file:_files'";
+  return [
+    ...word.subcommands.flatMap((each) => zshCases(each, `${called} `)),
+    `    "${called}"|"${called} "*) _arguments ${[...long, rest].join(" ")};;`,
+  ];
+}
+
+function renderZsh(words: readonly Word[]): string {
+  const verbs = words.map(({ name, says }) => `    '${name}:${quotedForZsh(says.replaceAll(":", "\\:"))}'`);
+  const cases = words.flatMap((word) => zshCases(word));
+  const withSubcommands = words.filter(({ subcommands }) => subcommands.length > 0).map(({ name }) => name);
   return `#compdef subagent-queue
 _subagent_queue() {
   local -a verbs=(
@@ -101,27 +141,46 @@ ${verbs.join("\n")}
   shift words
   (( CURRENT-- ))
   case "$called" in
+    ${withSubcommands.join("|")})
+      if (( CURRENT > 2 )); then
+        called="$called $words[2]"
+        shift words
+        (( CURRENT-- ))
+      fi;;
+  esac
+  case "$called" in
 ${cases.join("\n")}
   esac
 }
 compdef _subagent_queue subagent-queue`;
 }
 
+const quotedForFish = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+
+/** Returns the lines for the words after a verb; `above`: the condition that its own verb was written before. */
+function fishLines(word: Word, above = ""): string[] {
+  const seen = `${above}__fish_seen_subcommand_from ${word.name}`;
+  const after = `complete -c subagent-queue -n '${seen}'`;
+  const names = word.subcommands.map(({ name }) => name).join(" ");
+  return [
+    ...word.flags.map(({ name, says, takesValue, choices }) => {
+      const values = choices.length > 0 ? ` -f -a ${quotedForFish(choices.join(" "))}` : "";
+      return `${after} -l ${name.slice(2)}${takesValue ? ` -r${values}` : ""} -d ${quotedForFish(says)}`;
+    }),
+    ...(word.choices.length > 0 ? [`${after} -f -a ${quotedForFish(word.choices.join(" "))}`] : []),
+    ...word.subcommands.flatMap((each) => [
+      `complete -c subagent-queue -f -n '${seen}; and not __fish_seen_subcommand_from ${names}' -a ${each.name} -d ${quotedForFish(each.says)}`,
+      ...fishLines(each, `${seen}; and `),
+    ]),
+  ];
+}
+
 function renderFish(words: readonly Word[]): string {
-  const quoted = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
-  const line = (rest: string) => `complete -c subagent-queue ${rest}`;
   return [
     "# fish completion for subagent-queue",
-    ...words.flatMap(({ name, says, flags, choices }) => {
-      const after = `-n '__fish_seen_subcommand_from ${name}'`;
-      return [
-        line(`-f -n __fish_use_subcommand -a ${name} -d ${quoted(says)}`),
-        ...flags.map((flag) => {
-          const value = flag.takesValue ? " -r" : "";
-          return line(`${after} -l ${flag.name.slice(2)}${value} -d ${quoted(flag.says)}`);
-        }),
-        ...(choices.length > 0 ? [line(`-f ${after} -a ${quoted(choices.join(" "))}`)] : []),
-      ];
-    }),
+    ...words.flatMap((word) => [
+      `complete -c subagent-queue -f -n __fish_use_subcommand -a ${word.name} -d ${quotedForFish(word.says)}`,
+      ...fishLines(word),
+    ]),
   ].join("\n");
 }

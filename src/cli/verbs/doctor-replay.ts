@@ -6,13 +6,21 @@ import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { type Decision, replay } from "../../worker/loop/replay.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT } from "../command.ts";
-import { firstOf, KEPT_MS, type Reading, readInstallation, resolveParents } from "../local/parents.ts";
+import {
+  firstOf,
+  KEPT_MS,
+  type Reading,
+  readInstallation,
+  resolveParents,
+  unknownTo,
+} from "../local/parents.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
   subagent-queue doctor replay sa-0123456789abcdef01234567.1 --parent planner-7
 
+subagent-queue replies --json prints the reply_id of each run that is not acked yet.
 What an agent does next follows from its log alone. The transcript of an agent that
 has ended is kept until the ack of its end, or as its profile says.
 
@@ -32,14 +40,20 @@ export function addReplay(
   command
     .command("replay <reply_id>")
     .description("repeat the decisions of a run from its transcript and show differences")
-    .option("--parent <id>", "whose agent it was, default SUBAGENT_PARENT or cli")
+    .option(
+      "--parent <id>",
+      "whose agent it was; default: SUBAGENT_PARENT or cli, and the parents of run and start",
+    )
     .addHelpText("after", HELP)
     .action((replyId: string, _flags: unknown, self: Command) =>
       act(replyId, self.optsWithGlobals<ReplayFlags>()),
     );
 }
 
-/** Runs the command. Throws `invalid_input` for an invalid id, `unknown_transcript` if no transcript is kept. */
+/**
+ * Runs the command. Throws `invalid_input` for an invalid id, `unknown_agent` if no parent knows the run's agent,
+ * `unknown_transcript` if no transcript is kept.
+ */
 export async function replayReply(
   context: CommandContext,
   replyId: string,
@@ -50,7 +64,7 @@ export async function replayReply(
   if (!Uid.safeParse(uid).success || !/^\d{1,15}$/.test(number))
     throw new SubagentError(
       "invalid_input",
-      "Write the reply_id of a run as replies prints it, such as sa-….1.",
+      "Write the reply_id of a run as replies --json prints it, such as sa-….1.",
     );
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const { tenant, parentId } = config;
@@ -60,7 +74,8 @@ export async function replayReply(
     const found = await firstOf(parents, (parent) =>
       replayAt(reading, agentOf(parent, uid ?? ""), Number(number)),
     );
-    if (found) return found;
+    if (!found) throw unknownTo(parents, `run ${replyId}`);
+    if (found.decisions) return found.decisions;
     throw new SubagentError(
       "unknown_transcript",
       `No transcript of the run ${replyId} is kept: the ack of its agent's end deletes it, unless the profile sets transcript_ms.`,
@@ -72,17 +87,19 @@ export async function replayReply(
   return different > 0 ? EXIT.failed : EXIT.done;
 }
 
+/** Resolves to undefined if the agent is not known there; without `decisions` if its transcript is not kept. */
 async function replayAt(
   { store }: Reading,
   address: Parameters<Reading["store"]["record"]>[0],
   run: number,
-): Promise<Decision[] | undefined> {
+): Promise<{ decisions?: Decision[] } | undefined> {
   const record = await store.record(address);
+  if (!record) return undefined;
   const log = await store.conversation(address);
-  if (!record || log.size === 0) return undefined;
+  if (log.size === 0) return {};
   const { spec, reply } = record;
   const isItsEnd = reply?.kind === "reply" && reply.reply_id === replyIdOf(address.uid, run);
-  return replay({ run, spec, log, ended: isItsEnd ? reply.stop_reason : undefined });
+  return { decisions: replay({ run, spec, log, ended: isItsEnd ? reply.stop_reason : undefined }) };
 }
 
 function lineOf({ message, logged, decided, agrees, assumed }: Decision): string {

@@ -1,4 +1,5 @@
 /** `keys`: an operator creates, lists, rotates and revokes the API keys of programs. */
+import { Option } from "commander";
 import type { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
@@ -33,6 +34,28 @@ of it: keep it for those who run the installation. The tenant of a request is it
 key's. Once a key is revoked, its streams end within 15 s, and a request that has
 waited 15 s or longer is refused.`;
 
+const CREATE_HELP = `
+Examples:
+  subagent-queue keys create "billing service"
+  subagent-queue keys create dashboard --scope read --tenant acme
+
+The key stands alone on standard output. It is not shown again.
+read looks at agents and replies; spawn also changes them; admin also registers
+profiles and sees the whole installation, all tenants of it.`;
+
+const ROTATE_HELP = `
+Examples:
+  subagent-queue keys rotate 1f0c…       the key id is that of keys list`;
+
+const REVOKE_HELP = `
+Examples:
+  subagent-queue keys revoke 1f0c…       the key id is that of keys list`;
+
+const LIST_HELP = `
+Examples:
+  subagent-queue keys list
+  subagent-queue keys list --json | jq -r '.keys[] | select(.revoked_at == null) | .key_id'`;
+
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   const add = (
@@ -49,17 +72,19 @@ export const verb: DefineCommand = (command, open, done) => {
       );
   add("create <name>", "make a key and show it, once", (keys, name, flags) => create(keys, name, flags))
     .option("--tenant <tenant>", "whose agents it is for, default SUBAGENT_TENANT")
-    .option("--scope <scope>", "read, spawn or admin", "spawn");
+    .addOption(new Option("--scope <scope>", "rights of the key").choices(Scope.options).default("spawn"))
+    .addHelpText("after", CREATE_HELP);
   add("rotate <key_id>", "make a second key of the same name", async (keys, id) => ({
     made: await keys.rotate(id),
-  }));
+  })).addHelpText("after", ROTATE_HELP);
   add("revoke <key_id>", "revoke a key, at once and for good", async (keys, id) => ({
     key: await keys.revoke(id),
-  }));
+  })).addHelpText("after", REVOKE_HELP);
   command
     .command("list")
     .description("show all keys, never their secrets")
     .option("--json", "the result as JSON", false)
+    .addHelpText("after", LIST_HELP)
     .action(async (flags: KeysFlags) => done(await list(open("warn"), flags)));
   command.addHelpText("after", HELP);
 };

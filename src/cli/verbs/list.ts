@@ -1,6 +1,6 @@
-/** `list`: shows the live agents of a parent. */
+/** `list`: shows the live agents of a parent, and those of run and start. */
 import type { AgentView } from "../../shared/protocol/agent.ts";
-import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { formatAge, formatCount, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
@@ -10,11 +10,19 @@ import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
 const HELP = `
 Examples:
   subagent-queue list
-  subagent-queue list --parent planner-7 --json | jq -r '.sub_agents[].agent_id'`;
+  subagent-queue list --parent planner-7 --json | jq -r '.sub_agents[].agent_id'
+
+Without --parent: the agents of the configured parent and of every parent that the
+verbs run and start created. The other verbs find those with --parent.`;
+
+/** An agent with its parent: two parents may have agents with the same id. */
+export interface ListedAgent extends AgentView {
+  parent_id: string;
+}
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
-  actingOptions(command)
+  actingOptions(command, SEEN_PARENT)
     .addHelpText("after", HELP)
     .action(async (flags: ActingFlags) => done(await list(open("warn"), flags)));
 };
@@ -22,43 +30,61 @@ export const verb: DefineCommand = (command, open, done) => {
 /** Runs the command. It does not extend the life of an idle agent. */
 function list(context: CommandContext, flags: ActingFlags): Promise<number> {
   return actAsParent(context, "list", flags, async ({ parent, others }) => {
-    const lists = await Promise.all([parent, ...others].map((each) => each.list()));
+    const lists = await Promise.all(
+      [parent, ...others].map(async (each) =>
+        (await each.list()).map((agent): ListedAgent => ({ parent_id: each.parentId, ...agent })),
+      ),
+    );
     const agents = lists.flat();
+    const own = parent.parentId;
     const { output, clock } = context;
     const { resultColumns, resultStyle } = output;
     if (flags.json) output.result(toJsonLine({ sub_agents: agents }));
     else if (agents.length > 0)
       output.result(
-        ...renderAgents(agents, clock.now(), resultColumns, resultStyle),
-        ...renderQuestions(agents, resultColumns, resultStyle),
+        ...renderAgents(agents, { own, nowMs: clock.now(), columns: resultColumns, style: resultStyle }),
+        ...renderQuestions(agents, { own, columns: resultColumns, style: resultStyle }),
       );
-    else output.note(`${parent.parentId} has no live agents.`);
+    else output.note(`${own} has no live agents.`);
     return EXIT.done;
   });
 }
 
+/** Display settings of the list. `own`: the configured parent; the others are named. `columns` undefined: no width limit. */
+export interface ListView {
+  own: string;
+  columns: number | undefined;
+  style: Style;
+}
+
 /** Returns the open questions of the agents, one line each. */
-export function renderQuestions(
-  agents: readonly AgentView[],
-  columns: number | undefined,
-  style: Style,
-): string[] {
+export function renderQuestions(agents: readonly ListedAgent[], { own, columns, style }: ListView): string[] {
   const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1;
-  return agents.flatMap(({ agent_id, questions = [] }) =>
-    questions.map(({ text }) => style("yellow", cutTo(`${agent_id} asks: ${plainLine(text)}`, room))),
-  );
+  return agents.flatMap(({ parent_id, agent_id, questions = [] }) => {
+    const who = parent_id === own ? agent_id : `${parent_id}/${agent_id}`;
+    return questions.map(({ text }) => style("yellow", cutTo(`${who} asks: ${plainLine(text)}`, room)));
+  });
 }
 
 const NAME_MIN_CELLS = 8;
+const PARENT: Column<ListedAgent> = {
+  title: "parent",
+  leaves: 0,
+  least: 16,
+  text: ({ parent_id }) => parent_id,
+};
 
-/** Returns the table of agents. On a narrow terminal the name is cut or left out, then columns one by one. */
+/**
+ * Returns the table of agents, with their parents unless all are of `own`. On a narrow terminal the name is cut or left
+ * out, then columns one by one.
+ */
 export function renderAgents(
-  agents: readonly AgentView[],
-  nowMs: number,
-  columns: number | undefined,
-  style: Style,
+  agents: readonly ListedAgent[],
+  { own, nowMs, columns, style }: ListView & { nowMs: number },
 ): string[] {
-  const table: Column<AgentView>[] = [
+  const isOfOthers = agents.some(({ parent_id }) => parent_id !== own);
+  const table: Column<ListedAgent>[] = [
+    ...(isOfOthers ? [PARENT] : []),
     { title: "agent id", leaves: 0, text: ({ agent_id }) => agent_id },
     { title: "status", leaves: 0, text: ({ status }) => status },
     { title: "run", align: "right", leaves: 3, text: ({ run }) => String(run) },
@@ -82,6 +108,6 @@ export function renderAgents(
       text: ({ created_at }) => formatAge(nowMs - Date.parse(created_at)),
     },
   ];
-  const last = { title: "name", text: ({ name }: AgentView) => plainLine(name), minCells: NAME_MIN_CELLS };
+  const last = { title: "name", text: ({ name }: ListedAgent) => plainLine(name), minCells: NAME_MIN_CELLS };
   return renderTable(agents, table, { columns, style, last });
 }

@@ -2,7 +2,7 @@
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
-import { parentIdOf } from "../as-parent.ts";
+import { parentIdOf, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import {
   findAgent,
@@ -24,7 +24,8 @@ Examples:
   subagent-queue logs --json | jq -c 'select(.type == "ended")'
 
 Without --parent: the configured parent and every parent that the verbs run and
-start created. Events are kept for a day.`;
+start created; those are named before their agents, and with --json every line has
+its parent_id. Events are kept for a day.`;
 
 const CHECK_EVERY_MS = 1_000;
 /** Interval of the search for new parents, because an installation has many; a new one is printed with all its events. */
@@ -38,7 +39,7 @@ export const verb: DefineCommand = (command, open, done) => {
   command
     .argument("[agent_id]", "one agent; default: all of them")
     .option("-f, --follow", "keep printing new events, until Ctrl-C", false)
-    .option("--parent <id>", "one parent; default: see below")
+    .option("--parent <id>", SEEN_PARENT)
     .option("--json", "one JSON line per event", false)
     .addHelpText("after", HELP)
     .action(async (agentId: string | undefined, flags: LogsFlags) =>
@@ -59,10 +60,11 @@ interface LogsFlags {
 async function logs(context: CommandContext, agentId: string | undefined, flags: LogsFlags): Promise<number> {
   const { clock, signal, output } = context;
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
+  const own = named ?? context.config.parentId;
   return withReading(context, "logs", async (read) => {
     const follower = new Follower(context, named);
     const printNew = async () =>
-      print(output, await read((reading) => follower.newLines(reading)), agentId, flags.json);
+      print(output, await read((reading) => follower.newLines(reading)), { agentId, own, json: flags.json });
     if ((await printNew()) === 0) {
       // With --follow the agent may be spawned later.
       if (agentId !== undefined && !flags.follow) await requireKnown(context, read, named, agentId);
@@ -93,15 +95,25 @@ async function requireKnown(
   await read(async (reading) => findAgent(reading, await resolveParents(reading, query), agentId));
 }
 
+/** An event line with its parent: two parents may have agents with the same id. */
+interface ParentLine extends EventLine {
+  parentId: string;
+}
+
+/** Selects and names what is printed: the events of one agent or of all, and by name the parents other than `own`. */
+interface Selection {
+  agentId: string | undefined;
+  own: string;
+}
+
 /** Prints the events of the lines; returns the number of printed lines. */
 function print(
   output: Output,
-  lines: readonly EventLine[],
-  agentId: string | undefined,
-  json: boolean,
+  lines: readonly ParentLine[],
+  { json, ...selection }: Selection & { json: boolean },
 ): number {
   const { resultStyle: style, resultColumns: columns } = output;
-  const shown = lines.flatMap((line) => (json ? jsonOf(line, agentId) : linesOf(line, agentId, style)));
+  const shown = lines.flatMap((line) => (json ? jsonOf(line, selection) : linesOf(line, selection, style)));
   if (shown.length > 0)
     output.result(...(columns === undefined ? shown : shown.map((line) => cutTo(line, columns - 1))));
   return shown.length;
@@ -124,7 +136,7 @@ class Follower {
   }
 
   /** Returns the new lines since the last call, oldest first. */
-  async newLines(reading: Reading): Promise<EventLine[]> {
+  async newLines(reading: Reading): Promise<ParentLine[]> {
     const parents = await this.#parents(reading);
     const lines = await inBatches(parents, BATCH, (parent) => this.#newLinesOf(reading, parent));
     return lines.flat().sort((a, b) => a.at.localeCompare(b.at));
@@ -146,28 +158,29 @@ class Follower {
     return this.#family.parents;
   }
 
-  async #newLinesOf({ redis, keys }: Reading, parent: ParentAddress): Promise<EventLine[]> {
+  async #newLinesOf({ redis, keys }: Reading, parent: ParentAddress): Promise<ParentLine[]> {
     const offsets = this.#offsets;
-    const found: EventLine[] = [];
+    const found: ParentLine[] = [];
     for (;;) {
       const after = this.#after.get(parent.parentId) ?? "0";
       const page = await readEvents(redis, keys, parent, { after, count: PAGE_LINES, offsets });
-      found.push(...page.lines);
+      found.push(...page.lines.map((line) => ({ ...line, parentId: parent.parentId })));
       if (page.last !== undefined) this.#after.set(parent.parentId, page.last);
       if (!page.isFull) return found;
     }
   }
 }
 
-function jsonOf({ at, events }: EventLine, agentId: string | undefined): string[] {
+function jsonOf({ at, events, parentId: parent_id }: ParentLine, { agentId }: Selection): string[] {
   const about = events.filter((event) => agentId === undefined || event.agent_id === agentId);
-  return about.map((event) => toJsonLine({ at, ...event }));
+  return about.map((event) => toJsonLine({ at, parent_id, ...event }));
 }
 
-/** Returns lines like `12:03:04  data_collector  turn 2, grep`. */
-function linesOf(line: EventLine, agentId: string | undefined, style: Style): string[] {
+/** Returns lines like `12:03:04  data_collector  turn 2, grep`, or with `cli-7/data_collector` of another parent. */
+function linesOf(line: ParentLine, { agentId, own }: Selection, style: Style): string[] {
+  const parent = line.parentId === own ? "" : `${line.parentId}/`;
   return toldIn(line, agentId).map(
-    ({ time, agent, said }) => `${style("dim", time)}  ${plainLine(agent)}  ${said}`,
+    ({ time, agent, said }) => `${style("dim", time)}  ${plainLine(parent + agent)}  ${said}`,
   );
 }
 

@@ -1,10 +1,11 @@
 /** `offline-model`: serves the offline model to other processes and hosts. */
-import { readFile } from "node:fs/promises";
 import { parseScenario, type Scenario } from "../../offline/scenario.ts";
 import { createOfflineModel, OfflineModelError } from "../../offline/server.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
+import { readTextFile } from "../local/text-file.ts";
 import { OFFLINE_WARNING } from "../terminal/banner.ts";
 
 const HELP = `
@@ -12,6 +13,8 @@ Examples:
   subagent-queue offline-model
   ANTHROPIC_BASE_URL=http://127.0.0.1:8789 subagent-queue start --once
   subagent-queue offline-model --scenario slow.json --latency-ms 200 --ledger served.jsonl`;
+
+const SHOWN_PATH_CHARS = 200;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -45,7 +48,7 @@ interface OfflineModelFlags {
 /** Runs the command until a signal stops it. Throws `invalid_input` for the scenario, `setup_failed` for the server. */
 async function offlineModel(context: CommandContext, flags: OfflineModelFlags): Promise<number> {
   const { host, port, latencyMs, parallel } = flags;
-  const scenario = flags.scenario === undefined ? undefined : await readScenario(flags.scenario);
+  const scenario = flags.scenario === undefined ? undefined : await readScenario(flags.scenario, context);
   const server = createOfflineModel({ host, port, latencyMs, parallel, scenario, ledgerPath: flags.ledger });
   try {
     await server.start();
@@ -60,17 +63,14 @@ async function offlineModel(context: CommandContext, flags: OfflineModelFlags): 
   }
 }
 
-async function readScenario(path: string): Promise<Scenario> {
-  const what = `The scenario ${JSON.stringify(path)}`;
-  let json: unknown;
+async function readScenario(path: string, context: CommandContext): Promise<Scenario> {
+  const what = `The scenario ${quoted(path, SHOWN_PATH_CHARS)}`;
+  const form = { refused: `${what} cannot be played`, wants: "a scenario", maxMegabytes: 100 };
+  const text = await readTextFile(path, context, form);
   try {
-    json = JSON.parse(await readFile(path, "utf8"));
+    return parseScenario(JSON.parse(text), what);
   } catch (error) {
-    throw new SubagentError("invalid_input", `${what} cannot be played: ${messageOf(error)}.`);
-  }
-  try {
-    return parseScenario(json, what);
-  } catch (error) {
-    throw new SubagentError("invalid_input", messageOf(error));
+    const problem = error instanceof SyntaxError ? `${form.refused}: ${messageOf(error)}.` : messageOf(error);
+    throw new SubagentError("invalid_input", problem);
   }
 }

@@ -3,6 +3,7 @@ import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
+import { notePause } from "../local/pause.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
@@ -40,10 +41,11 @@ interface PsFlags {
 async function ps(context: CommandContext, { since, json }: PsFlags): Promise<number> {
   const { output, clock } = context;
   const nowMs = clock.now();
-  const snapshots = await readInstallation(context, "ps", (reading) =>
-    readParentSnapshots(reading, nowMs - since, nowMs),
+  const [snapshots, paused] = await readInstallation(context, "ps", (reading) =>
+    Promise.all([readParentSnapshots(reading, nowMs - since, nowMs), reading.pause.state()]),
   );
-  if (json) output.result(toJsonLine({ parents: snapshots.map(asJson) }));
+  notePause(context, paused);
+  if (json) output.result(toJsonLine({ parents: snapshots.map(asJson), paused: paused ?? null }));
   else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatAge(since)}.`);
   else output.result(...renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle));
   return EXIT.done;

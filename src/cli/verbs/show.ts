@@ -8,7 +8,14 @@ import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
 import { isClipped, jsonIn } from "../../shared/protocol/text.ts";
 import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
 import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
-import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
+import {
+  type ActingFlags,
+  AGENT_ID,
+  actAsParent,
+  actingOptions,
+  parentIdOf,
+  SEEN_PARENT,
+} from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/parents.ts";
 import { formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
@@ -29,7 +36,7 @@ the beginning of the prompt and all else, as long as the agent's record.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
-  actingOptions(command)
+  actingOptions(command, SEEN_PARENT)
     .argument("<agent_id>", AGENT_ID)
     .option(
       "--transcript",

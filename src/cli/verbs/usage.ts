@@ -5,7 +5,7 @@ import { addUsage } from "../../shared/protocol/content.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
-import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
 import { formatAge, formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
@@ -15,11 +15,15 @@ const HELP = `
 Examples:
   subagent-queue usage
   subagent-queue usage --since 7d
-  subagent-queue usage --since 2026-11-01 --json`;
+  subagent-queue usage --since 2026-11-01 --json
+
+Without --parent: the sum of the configured parent and of every parent that the
+verbs run and start created; with --json, other_parents is the number of those.
+The budgets are those of the configured parent and its tenant.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
-  actingOptions(command)
+  actingOptions(command, SEEN_PARENT)
     .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default: the last 90 days")
     .addHelpText("after", HELP)
     .action(async (flags: UsageFlags) => done(await usage(open("warn"), flags)));
@@ -45,9 +49,10 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
     const { parentId } = parent;
     const budgets = await spentOfBudgets(context, parent);
     const day = since?.toISOString().slice(0, 10);
-    if (flags.json)
-      output.result(toJsonLine({ parent_id: parentId, since: day ?? null, ...totals, budgets }));
-    else {
+    if (flags.json) {
+      const whose = { parent_id: parentId, other_parents: others.length };
+      output.result(toJsonLine({ ...whose, since: day ?? null, ...totals, budgets }));
+    } else {
       const own = others.length > 0 ? ` and ${formatPlural(others.length, "parent")} of run and start` : "";
       output.result(...renderUsage(parentId + own, day, totals), ...budgets.map(renderBudget));
     }
@@ -91,12 +96,17 @@ export function sinceOf(text: string, nowMs: number): Date {
   const [, days] = DAYS_BACK.exec(text) ?? [];
   const date =
     days === undefined ? new Date(ISO_DATE.test(text) ? text : "") : new Date(nowMs - Number(days) * DAY_MS);
-  // Date turns `2026-02-30` into a day in March, so the result must begin with the given day.
-  const isReal = !Number.isNaN(date.getTime()) && (text.length !== 10 || date.toISOString().startsWith(text));
+  const isReal = !Number.isNaN(date.getTime()) && (days !== undefined || isRealDay(text.slice(0, 10)));
   if (isReal && date.getTime() >= 0) return date;
   const shown = quoted(text);
   const sentence = `--since ${shown} cannot be used: write a day (2026-11-01), a time (2026-11-01T12:00:00Z) or days back (7d).`;
   throw new SubagentError("invalid_input", sentence);
+}
+
+/** Returns false for a day like `2026-02-30`, which Date turns into one in March. */
+function isRealDay(day: string): boolean {
+  const date = new Date(day);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day);
 }
 
 function added(sum: UsageTotals, more: UsageTotals): UsageTotals {

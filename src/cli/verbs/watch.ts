@@ -3,7 +3,13 @@ import { createParent, type Parent } from "../../producer/parent.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentView, EndedReason } from "../../shared/protocol/agent.ts";
 import type { ReplyStatus } from "../../shared/protocol/reply.ts";
-import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
+import {
+  type ActingFlags,
+  actAsParent,
+  actingOptions,
+  type ParentSession,
+  SEEN_PARENT,
+} from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import type { WatchListener } from "../local/agent-watch.ts";
 import { type FoundParent, watchParents } from "../local/parents-watch.ts";
@@ -26,7 +32,7 @@ its parent_id.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
-  actingOptions(command)
+  actingOptions(command, SEEN_PARENT)
     .addHelpText("after", HELP)
     .action(async (flags: ActingFlags) => done(await watch(open("warn"), flags)));
 };

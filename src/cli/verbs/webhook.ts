@@ -15,6 +15,21 @@ Examples:
 Replies, questions and messages are pushed by the processes of "api", signed
 after Standard Webhooks; a 2xx answer acks them.`;
 
+const SET_HELP = `
+Examples:
+  subagent-queue webhook set https://example.com/hook --parent planner-7
+
+The secret that signs stands alone on standard output. It is not shown again.`;
+
+const SHOW_HELP = `
+Examples:
+  subagent-queue webhook show --parent planner-7
+  subagent-queue webhook show --json | jq -r .status`;
+
+const REMOVE_HELP = `
+Examples:
+  subagent-queue webhook remove --parent planner-7`;
+
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   const act = (flags: ActingFlags, work: (acting: ParentSession) => Promise<void>) =>
@@ -22,8 +37,9 @@ export const verb: DefineCommand = (command, open, done) => {
       await work(acting);
       return EXIT.done;
     }).then(done);
-  actingOptions(command.command("set <url>").description("push to this address, with a new secret")).action(
-    (url: string, flags: ActingFlags) =>
+  actingOptions(command.command("set <url>").description("push to this address, with a new secret"))
+    .addHelpText("after", SET_HELP)
+    .action((url: string, flags: ActingFlags) =>
       act(flags, async ({ parent, context: { output } }) => {
         const set = await parent.webhook.set({ url });
         output.result(flags.json ? toJsonLine(set) : set.secret);
@@ -32,20 +48,23 @@ export const verb: DefineCommand = (command, open, done) => {
         const problem = unreachable(url);
         if (problem !== undefined) output.note(problem);
       }),
-  );
-  actingOptions(command.command("show").description("show the address, and how the last pushes went")).action(
-    (flags: ActingFlags) =>
+    );
+  actingOptions(command.command("show").description("show the address, and how the last pushes went"))
+    .addHelpText("after", SHOW_HELP)
+    .action((flags: ActingFlags) =>
       act(flags, async ({ parent, context: { output } }) => {
         const view = await parent.webhook.get();
         output.result(flags.json ? toJsonLine(view) : inWords(view));
       }),
-  );
-  actingOptions(command.command("remove").description("stop pushing")).action((flags: ActingFlags) =>
-    act(flags, async ({ parent, context: { output } }) => {
-      await parent.webhook.remove();
-      output.result(flags.json ? toJsonLine({ removed: true }) : "removed");
-    }),
-  );
+    );
+  actingOptions(command.command("remove").description("stop pushing"))
+    .addHelpText("after", REMOVE_HELP)
+    .action((flags: ActingFlags) =>
+      act(flags, async ({ parent, context: { output } }) => {
+        await parent.webhook.remove();
+        output.result(flags.json ? toJsonLine({ removed: true }) : "removed");
+      }),
+    );
   command.addHelpText("after", HELP);
 };
 

@@ -13,7 +13,7 @@ const MEGABYTE = 1024 * 1024;
 const NOBODY = 65_534;
 
 /** Writes `text` to a file of a new directory; returns both. */
-function place(text: string, file = "schema.json") {
+function place(text: string | Buffer, file = "schema.json") {
   const cwd = mkdtempSync(join(tmpdir(), "schema-"));
   closeAtEnd(() => rmSync(cwd, { recursive: true, force: true }));
   mkdirSync(join(cwd, "folder"));
@@ -43,6 +43,12 @@ test.each([
   ["a directory", "{}", "folder", /it is a directory; name a file with a JSON Schema\.$/],
   ["an empty name", "{}", "", /it is a directory; name a file/],
   ["an empty file", "", "schema.json", /it is not JSON; write a JSON Schema, such as \{/],
+  [
+    "UTF-16",
+    Buffer.from("\uFEFF{}", "utf16le"),
+    "schema.json",
+    /it is not UTF-8; convert it, .* iconv -t UTF-8\.$/,
+  ],
   ["text", "{type: object}", "schema.json", /it is not JSON; write a JSON Schema, such as \{/],
   ["a list", "[{}]", "schema.json", /it holds no JSON object; write a JSON Schema/],
   ["null", "null", "schema.json", /it holds no JSON object; write a JSON Schema/],

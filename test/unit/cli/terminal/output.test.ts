@@ -124,3 +124,26 @@ test("results that nobody takes any more are said not to be delivered", async ()
   const closed = createOutput(stream(new Error("EPIPE")), stream(), {});
   expect(await closed.delivered()).toBe(false);
 });
+
+/** A stream that refuses its first text, and takes all that follows, as Node's standard streams do. */
+function failingOnce(code: string): OutputStream {
+  let hasFailed = false;
+  return {
+    on: () => {},
+    write(_text, done) {
+      done?.(hasFailed ? null : Object.assign(new Error(`${code}: refused, write`), { code }));
+      hasFailed = true;
+    },
+  };
+}
+
+test("a stream that has refused a result has lost it for good; a reader that is gone has lost nothing that it wants", async () => {
+  const full = createOutput(failingOnce("ENOSPC"), recorder(false), {});
+  full.result("the only copy");
+  expect(await full.delivered()).toBe(false);
+  expect(await full.delivered()).toBe(false);
+  expect(await full.lost()).toMatchObject({ code: "ENOSPC" });
+  const closed = createOutput(failingOnce("EPIPE"), recorder(false), {});
+  closed.result("unread");
+  expect([await closed.delivered(), await closed.lost()]).toEqual([false, undefined]);
+});

@@ -56,6 +56,20 @@ test("a cap, an error, an alert and a shortened text are said", () => {
   expect(lines.at(-2)).toMatch(/no tools · text shortened$/);
 });
 
+test("an alert has readable numbers: USD without the noise of a product, and counts whole", () => {
+  const alerts = [
+    { kind: "cost_usd" as const, threshold: 0.003 * 0.8, value: 0.003155 },
+    { kind: "turns" as const, threshold: 0.8, value: 1 },
+    { kind: "tokens" as const, threshold: 12_345.6, value: 20_000 },
+  ];
+  const lines = renderReply(sampleReply({ alerts }), { columns: 80, style });
+  expect(lines.filter((line) => line.includes("alert"))).toEqual([
+    "  alert: cost_usd reached 0.003155 (threshold 0.0024)",
+    "  alert: turns reached 1 (threshold 1)",
+    "  alert: tokens reached 20,000 (threshold 12,346)",
+  ]);
+});
+
 test("a long text is wrapped on a terminal and left alone in a pipe", () => {
   const summary = "word ".repeat(60).trim();
   const wrapped = renderReply(sampleReply({ summary }), { columns: 40, style });

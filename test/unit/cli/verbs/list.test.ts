@@ -4,13 +4,15 @@ import { cells } from "../../../../src/cli/terminal/text.ts";
 import { renderAgents, renderQuestions } from "../../../../src/cli/verbs/list.ts";
 import { sampleAgent } from "../sample-agent.ts";
 
+const own = "cli";
+const style = createStyle(false);
 const agents = [
-  sampleAgent(),
-  sampleAgent({ agent_id: "b", name: "B \u001b[31m漢", status: "running", run: 12 }),
+  { parent_id: own, ...sampleAgent() },
+  { parent_id: own, ...sampleAgent({ agent_id: "b", name: "B \u001b[31m漢", status: "running", run: 12 }) },
 ];
 
 test("the table has one aligned line an agent, and nothing that a terminal obeys", () => {
-  expect(renderAgents(agents, 65_000, undefined, createStyle(false))).toEqual([
+  expect(renderAgents(agents, { own, nowMs: 65_000, columns: undefined, style })).toEqual([
     "agent id        status   run  turn  tokens  cost    age  name",
     "data_collector  idle       0  0/20       0    $0  1m05s  Data Collector",
     "b               running   12  0/20       0    $0  1m05s  B 漢",
@@ -23,18 +25,31 @@ test("below it stands what is asked, one line a question", () => {
     { question_id: "1/a", text: "Which\n\u001b[31mcolour?", answer_by },
     { question_id: "1/b", text: "How much?", answer_by },
   ];
-  const asking = [...agents, sampleAgent({ status: "waiting", questions })];
-  const at = (columns?: number) => renderQuestions(asking, columns, createStyle(false));
+  const asking = [...agents, { parent_id: own, ...sampleAgent({ status: "waiting", questions }) }];
+  const at = (columns?: number) => renderQuestions(asking, { own, columns, style });
   expect(at()).toEqual(["data_collector asks: Which colour?", "data_collector asks: How much?"]);
   expect(at(28)[0]).toBe("data_collector asks: Which…");
 });
 
 test("on a narrow terminal the name is cut, then columns leave; no line is wider and no number or id is cut", () => {
-  const at = (columns: number) => renderAgents(agents, 0, columns, createStyle(false));
+  const at = (columns: number) => renderAgents(agents, { own, nowMs: 0, columns, style });
   for (const columns of [30, 40, 50, 60]) {
     for (const line of at(columns)) expect(cells(line)).toBeLessThan(columns);
   }
   expect(at(68)[1]).toBe("data_collector  idle       0  0/20       0    $0   0s  Data Collec…");
   expect(at(40)[1]).toBe("data_collector  idle       0  0/20   0s");
   expect(at(10)[1]).toBe("data_collector  idle");
+});
+
+test("an agent of another parent is named with it, in the table and where it asks", () => {
+  const questions = [{ question_id: "1/a", text: "Which?", answer_by: "2026-11-21T00:00:00.000Z" }];
+  const other = { parent_id: "cli-7", ...sampleAgent({ status: "waiting", questions }) };
+  const view = { own, nowMs: 0, columns: undefined, style };
+  expect(renderAgents([...agents, other], view).map((line) => line.slice(0, 22))).toEqual([
+    "parent  agent id      ",
+    "cli     data_collector",
+    "cli     b             ",
+    "cli-7   data_collector",
+  ]);
+  expect(renderQuestions([other], view)).toEqual(["cli-7/data_collector asks: Which?"]);
 });

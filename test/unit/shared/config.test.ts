@@ -210,6 +210,7 @@ test.each([
     ["redis://", "http://x", "unix:///", "127.0.0.1:6379", "redis", "redis://h/db", "redis+cluster://"],
   ],
   ["ANTHROPIC_BASE_URL", ["api.anthropic.com", "https://"]],
+  ["SUBAGENT_EGRESS_RANGES", ["10/8", "010.0.0.0/8", "10", "1/0"]],
 ] as const)("%s refuses %j", (name, values) => {
   for (const value of values) {
     const { problems } = refusalOf({ [name]: value });

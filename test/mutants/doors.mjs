@@ -42,6 +42,35 @@ export default [
     title: "come later",
   },
   {
+    id: "door-body-of-other-bytes",
+    promise:
+      "A body with bytes that are not UTF-8 is refused: no agent is asked something else than was sent.",
+    file: "src/service/api/body.ts",
+    find: "if (!isUtf8(bytes))",
+    replace: "if (bytes === undefined)",
+    tests: BODY,
+    title: "what is not UTF-8",
+  },
+  {
+    id: "door-good-key-called-unknown",
+    promise: "A good key in another form than Bearer is not called unknown.",
+    file: "src/service/api/auth.ts",
+    find: 'if (token === undefined) throw new SubagentError("unauthorized", NO_BEARER);',
+    replace: 'if (token === undefined) return "";',
+    tests: AUTH,
+    title: "in another form",
+  },
+  {
+    id: "door-silence-looks-like-a-reply",
+    promise:
+      "Before a run's first text its reply is refused: a text in its place would look like the answer.",
+    file: "src/service/api/routes/agents.ts",
+    find: "(run > 0 && reply ? NO_SUMMARY : undefined)",
+    replace: "NO_SUMMARY",
+    tests: ["test/integration/service/api.test.ts"],
+    title: "said nothing yet",
+  },
+  {
     id: "door-waited-behind-revoked-key",
     promise: "What a request has waited for is not shown to a key that was revoked meanwhile, and stays.",
     file: "src/service/api/auth.ts",

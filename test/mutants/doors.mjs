@@ -117,6 +117,23 @@ export default [
     title: "accepts and says nothing",
   },
   {
+    id: "mcp-stdio-list-unanswered",
+    promise: "What is no message is answered over stdio as well; no client waits for its answer for ever.",
+    file: "src/service/mcp/stdio.ts",
+    find: "if (isUnreadable(error)) transport",
+    replace: "if (error === undefined) transport",
+    tests: ["test/integration/service/mcp.test.ts"],
+    title: "over stdio a list",
+  },
+  {
+    id: "setting-in-words-of-the-library",
+    promise: "A server of MCP without command and url is refused with the fields that it needs.",
+    file: "src/shared/problem-text.ts",
+    find: "missing.every((field) => field !== undefined)",
+    replace: "missing.includes(MISSING)",
+    tests: ["test/unit/shared/problem-text.test.ts"],
+  },
+  {
     id: "door-waited-behind-revoked-key",
     promise: "What a request has waited for is not shown to a key that was revoked meanwhile, and stays.",
     file: "src/service/api/auth.ts",

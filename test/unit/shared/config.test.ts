@@ -249,7 +249,9 @@ test("prices come from a file or from the variable itself, and a wrong entry is 
     { cwd: "/srv", readText: (path) => (path === "/srv/prices.json" ? text : "") },
   );
   expect(fromFile.prices).toEqual(JSON.parse(text));
-  expect(refusalOf({ SUBAGENT_PRICES: '{"m":{"input":-1}}' }).message).toContain("m.input");
+  expect(refusalOf({ SUBAGENT_PRICES: '{"m":{"input":-1}}' }).message).toContain(
+    "m.input: must be at least 0",
+  );
   expect(refusalOf({ SUBAGENT_PRICES: "{oops" }).message).toContain("JSON");
 });
 

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
+import { wordingOf } from "../shared/problem-text.ts";
 import { withoutNulls } from "../shared/protocol/content.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
 import { ParentId, RequestKey, TenantId } from "../shared/protocol/ids.ts";
@@ -20,7 +21,7 @@ import {
   TOO_MUCH_ATTACHED,
 } from "../shared/protocol/message.ts";
 import { PermissionRules, ToolNames } from "../shared/protocol/permissions.ts";
-import { clip, quoted } from "../shared/protocol/text.ts";
+import { clip } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 
 /**
@@ -31,9 +32,9 @@ export function nullsLeftOut<S extends z.ZodType>(schema: S) {
   return z.preprocess(withoutNulls, schema);
 }
 
-/** Maximum number of wrong fields in a refusal, and of unknown names in one issue. */
+/** Maximum number of wrong fields in a refusal. */
 const MOST_ISSUES = 20;
-/** Maximum characters of a shown name. */
+/** Maximum characters of a shown field. */
 const MOST_NAME_CHARS = 100;
 
 /**
@@ -74,42 +75,6 @@ function isPlainObject(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
-}
-
-const EXPECTED: Readonly<Record<string, string>> = {
-  array: "a list",
-  boolean: "true or false",
-  int: "a whole number",
-  number: "a number",
-  object: "an object",
-  record: "an object",
-  string: "text",
-};
-
-/** Returns the problem as a sentence that says what to write; undefined: zod uses the schema's own message. */
-function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
-  switch (issue.code) {
-    case "invalid_type":
-      if (issue.input === undefined) return "is missing";
-      return `must be ${EXPECTED[issue.expected] ?? issue.expected}`;
-    case "too_small":
-      return `must be ${issue.inclusive ? "at least" : "above"} ${issue.minimum}${unitOf(issue.origin)}`;
-    case "too_big":
-      return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin)}`;
-    case "invalid_value":
-      return `must be one of ${issue.values.map(String).join(", ")}`;
-    case "unrecognized_keys": {
-      const named = issue.keys.slice(0, MOST_ISSUES).map((key) => quoted(key, MOST_NAME_CHARS));
-      return `does not know ${named.join(", ")}`;
-    }
-    default:
-      return undefined;
-  }
-}
-
-function unitOf(origin: string): string {
-  if (origin === "string") return " characters long";
-  return origin === "array" ? " entries long" : "";
 }
 
 /** Returns a digest of a JSON value that does not depend on the order of keys; undefined fields count as absent. */

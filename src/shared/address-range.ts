@@ -3,7 +3,7 @@
  * name that changes its address between two lookups gains nothing. For webhooks and for the commands of sub-agents.
  */
 import { lookup } from "node:dns";
-import type { LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /** Returns true if an address, given as text, may be reached. */
@@ -12,14 +12,20 @@ export type MayReach = (address: string) => boolean;
 /** Public part of IPv6; the rest may embed other addresses (`::127.0.0.1`). */
 const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
 
-/** Returns true for an IP address, false for a name. */
+/** Length of a range's prefix, bits. */
+const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/;
+
+/**
+ * Returns true for an IP address, false for a name. IPv4 has four decimal parts: `ipaddr.js` also reads `10` as 0.0.0.10 and
+ * `010.0.0.1` as 8.0.0.1.
+ */
 export function isAddress(text: string): boolean {
-  return ipaddr.isValid(text);
+  return isIP(text) !== 0 && ipaddr.isValid(text);
 }
 
 /** Returns true for an address of the public internet. An IPv4 address mapped into IPv6 is judged as the IPv4 address. */
 export function isPublic(address: string): boolean {
-  if (!ipaddr.isValid(address)) return false;
+  if (!isAddress(address)) return false;
   const found = ipaddr.process(address);
   if (found.range() !== "unicast") return false;
   return found.kind() === "ipv4" || found.match(GLOBAL_UNICAST);
@@ -31,18 +37,22 @@ export function parseRanges(text: string): MayReach | undefined {
     .split(",")
     .map((part) => part.trim())
     .filter((part) => part !== "");
-  const ranges = parts.map((part) => {
-    if (ipaddr.isValidCIDR(part)) return ipaddr.parseCIDR(part);
-    return ipaddr.isValid(part) ? ipaddr.parseCIDR(`${part}/${part.includes(":") ? 128 : 32}`) : undefined;
-  });
+  const ranges = parts.map(parseRange);
   const known = ranges.filter((range) => range !== undefined);
   if (known.length < ranges.length) return undefined;
   return (address) => {
-    const found = ipaddr.isValid(address) ? ipaddr.process(address) : undefined;
+    const found = isAddress(address) ? ipaddr.process(address) : undefined;
     return known.some(
       (range) => found !== undefined && found.kind() === range[0].kind() && found.match(range),
     );
   };
+}
+
+function parseRange(text: string) {
+  const [address = "", length = address.includes(":") ? "128" : "32", ...others] = text.split("/");
+  const isWellFormed = isAddress(address) && PREFIX_LENGTH.test(length) && others.length === 0;
+  const range = `${address}/${length}`;
+  return isWellFormed && ipaddr.isValidCIDR(range) ? ipaddr.parseCIDR(range) : undefined;
 }
 
 /**

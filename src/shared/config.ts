@@ -6,6 +6,7 @@ import { parseRanges } from "./address-range.ts";
 import { messageOf, SubagentError } from "./errors.ts";
 import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
+import { problemText, wordingOf } from "./problem-text.ts";
 import { ParentId, Prefix, TenantId } from "./protocol/ids.ts";
 import {
   type Budgets,
@@ -203,10 +204,8 @@ function readPrices(
   try {
     const readText = sources.readText ?? ((path: string) => readFileSync(path, "utf8"));
     const json = text.startsWith("{") ? text : readText(resolve(sources.cwd ?? ".", text));
-    const parsed = PriceOverrides.safeParse(JSON.parse(json));
-    if (parsed.success) return { prices: parsed.data };
-    const issue = parsed.error.issues[0];
-    return { problem: `${issue?.path.join(".")}: ${issue?.message}` };
+    const parsed = PriceOverrides.safeParse(JSON.parse(json), { error: wordingOf });
+    return parsed.success ? { prices: parsed.data } : { problem: problemText(parsed.error) };
   } catch (error) {
     return { problem: messageOf(error) };
   }

@@ -1,5 +1,6 @@
 /** Parses the list of a worker's MCP servers, in the format that MCP clients share: `{"mcpServers": {name: …}}`. Pure. */
 import { z } from "zod";
+import { problemText, wordingOf } from "./problem-text.ts";
 
 /** Maximum number of MCP servers per worker. */
 const MAX_SERVERS = 32;
@@ -62,11 +63,10 @@ export function readMcpServers(
     });
   try {
     const value: unknown = JSON.parse(json, (_, part) => (typeof part === "string" ? filled(part) : part));
-    const parsed = ServersFile.safeParse(value);
+    const parsed = ServersFile.safeParse(value, { error: wordingOf });
     if (missing.size > 0) return { problem: `it names ${[...missing].join(", ")}, which is not set` };
     if (parsed.success) return { servers: parsed.data.mcpServers };
-    const issue = parsed.error.issues[0];
-    return { problem: `${issue?.path.join(".") || "it"}: ${issue?.message}` };
+    return { problem: problemText(parsed.error) };
   } catch {
     return { problem: "it is not JSON" };
   }

@@ -5,6 +5,7 @@ import { CLOCK_FORM, type Clock, hasMethods, isClock } from "../shared/clock.ts"
 import { isLogger, LOGGER_FORM, type Logger } from "../shared/logger.ts";
 import { McpServers, type McpServersInput } from "../shared/mcp-server.ts";
 import { FLAG, isText, type OptionForms, optionProblems, PREFIX, refuseProblems } from "../shared/options.ts";
+import { problemText, wordingOf } from "../shared/problem-text.ts";
 import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
 import { PriceOverrides } from "../shared/protocol/usage.ts";
@@ -159,6 +160,6 @@ export function checkWorkerOptions(options: WorkerOptions): void {
 }
 
 function mcpProblems(servers: unknown): string[] {
-  const { error } = McpServers.safeParse(isObject(servers) ? servers : {});
-  return error ? [`mcpServers: ${error.issues[0]?.message}`] : [];
+  const { error } = McpServers.safeParse(isObject(servers) ? servers : {}, { error: wordingOf });
+  return error ? [`mcpServers: ${problemText(error, "they")}`] : [];
 }

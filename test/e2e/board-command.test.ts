@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { closeRedis, openRedis } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
 import { runHere, startHere } from "../helpers/program.ts";
-import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 
@@ -32,6 +33,24 @@ test("board waits for a Redis that is not there yet, healthy all the while", asy
   const health = await fetch(new URL("/healthz", ready.split(" ")[2]));
   expect(await health.json()).toEqual({ status: "ok", redis: "away" });
   expect((await running.kill("SIGTERM")).code).toBe(0);
+});
+
+test("board is refused by a Redis that answers with another password, or asks for one: it never says ready", async () => {
+  const locked = await startPrivateRedis();
+  const admin = openRedis(locked.url, "worker");
+  closeAtEnd(() => closeRedis(admin));
+  await admin.config("SET", "requirepass", "canary-1");
+  for (const [url, word] of [
+    [locked.url.replace("//", "//:canary-2@"), "WRONGPASS"],
+    [locked.url, "NOAUTH"],
+  ] as const) {
+    const { code, stdout, stderr } = await runHere(["board", "--port", "0"], place(url));
+    expect({ code, stdout }).toEqual({ code: 3, stdout: [] });
+    expect(stderr.at(-1)).toMatch(
+      new RegExp(`^subagent-queue: Redis refuses this connection \\(.*${word}.*\\): correct its address\\.$`),
+    );
+    expect(stderr.join()).not.toContain("canary");
+  }
 });
 
 test("board without REDIS_URL, and on a port that is taken, is refused in one sentence", async () => {

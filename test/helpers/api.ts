@@ -9,7 +9,7 @@ export interface TestApi {
 }
 
 export interface AskOptions {
-  /** Sent as JSON; a string is sent unchanged. */
+  /** Sent as JSON; a string, and bytes, are sent unchanged. */
   body?: unknown;
   headers?: Record<string, string>;
   /** Sent as `Authorization: Bearer`. */
@@ -45,12 +45,16 @@ export async function ask(
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
       ...headers,
     },
-    ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    ...(body !== undefined && { body: isSentUnchanged(body) ? body : JSON.stringify(body) }),
     ...(signal && { signal }),
   });
   const text = await response.text();
   const isJson = /json/.test(response.headers.get("content-type") ?? "");
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+}
+
+function isSentUnchanged(body: unknown): body is string | Uint8Array<ArrayBuffer> {
+  return typeof body === "string" || body instanceof Uint8Array;
 }
 
 /** One server-sent event. */

@@ -63,6 +63,10 @@ test("with the documented rights of a Redis user everything works, and Redis ref
     body: JSON.stringify({ prompt: "hello" }),
   });
   expect(await asked.json()).toMatchObject({ status: "succeeded" });
+  const board = start("board", "--port", "0");
+  const [, queues] = /(http:\S+)/.exec(await board.waitForLine(/^ready: /)) ?? [];
+  for (const path of ["queues", "redis/stats", "queues/wakes/workers", "queues/wakes/metrics"])
+    await until(async () => (await fetch(`${queues}/api/${path}`)).status === 200, { what: path });
   await admin.xadd(keysUnder("saq").intake, "*", "parent_id", "p", "prompt", "hello");
   await until(async () => (await say("replies", "--parent", "p", "--ack", "--json")).stdout.length > 0);
   const lines = ["run hello", "schedule morning --every 1h --prompt hello", "ps", "list", "usage", "logs"];

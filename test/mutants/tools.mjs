@@ -997,6 +997,24 @@ export default [
     tests: ["test/integration/tools/egress.test.ts"],
   },
   {
+    id: "address-short-or-octal",
+    promise:
+      "A range of addresses opens the network that its text shows: short and octal addresses are refused.",
+    file: "src/shared/address-range.ts",
+    find: "return isIP(text) !== 0 && ipaddr.isValid(text);",
+    replace: "return ipaddr.isValid(text);",
+    tests: ["test/unit/shared/address-range.test.ts"],
+  },
+  {
+    id: "egress-host-short-address",
+    promise: "A short or octal address on the list of hosts is refused, not taken for a name.",
+    file: "src/worker/tools/sandbox/egress.ts",
+    find: " && !ENDS_IN_NUMBER.test(bare)",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/egress.test.ts"],
+    title: "reads lists of hosts",
+  },
+  {
     id: "egress-private-address",
     promise: "A private address is dialled only where its range is named.",
     file: "src/worker/tools/sandbox/egress.ts",

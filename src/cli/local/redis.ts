@@ -10,12 +10,15 @@ import { clip } from "../../shared/protocol/text.ts";
 import { connectionProblem, NO_CLUSTER } from "../../shared/redis/connection/cluster.ts";
 import {
   closeRedis,
+  GIVE_RIGHTS,
+  mayLackTls,
   onConnection,
   openRedis,
   type RedisClient,
   refuseClusterNode,
+  WITHOUT_TLS,
 } from "../../shared/redis/connection/connection.ts";
-import { GIVE_RIGHTS, isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
+import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
@@ -89,7 +92,10 @@ export function redisError(redisUrl: string, reason: unknown): SubagentError {
     return new SubagentError("protocol_violation", sentence, {}, reason);
   }
   const why = reasonOf(reason);
-  return new SubagentError("redis_unavailable", sentenceAbout(url, why), {}, reason);
+  const sentence = mayLackTls(redisUrl, connectionProblem(reason))
+    ? `No Redis with TLS at ${url} (${why}): ${WITHOUT_TLS}; else start it, or correct REDIS_URL.`
+    : sentenceAbout(url, why);
+  return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 
 /** Messages of Node about a certificate that it does not accept. */
@@ -230,9 +236,11 @@ export function withInstallation<T>(
 
 /** Returns the error for a silent Redis. Nothing refused the connection, so the sentence only states the measured time. */
 function silenceOf(redisUrl: string): SubagentError {
+  const causes = "Redis, the network or this machine is busy, or REDIS_URL names another server";
+  const more = mayLackTls(redisUrl) ? `; ${WITHOUT_TLS}` : "";
   return new SubagentError(
     "redis_unavailable",
-    `Redis at ${withoutPassword(redisUrl)} has not answered within ${SILENT_MS / 1_000} s and did not refuse the connection: Redis, the network or this machine is busy, or REDIS_URL names another server.`,
+    `Redis at ${withoutPassword(redisUrl)} has not answered within ${SILENT_MS / 1_000} s and did not refuse the connection: ${causes}${more}.`,
   );
 }
 

@@ -30,7 +30,10 @@ interface BoardFlags extends Required<Pick<BoardOptions, "host" | "port">> {
   hostName: string[];
 }
 
-/** Runs the command until a signal stops it. Throws `invalid_config` without REDIS_URL, `setup_failed` for the port. */
+/**
+ * Runs the command until a signal stops it. Throws `invalid_config` without REDIS_URL and where Redis refuses it,
+ * `setup_failed` for the port.
+ */
 async function board(context: CommandContext, flags: BoardFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
   const { prefix } = config;

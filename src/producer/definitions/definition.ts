@@ -3,6 +3,7 @@
  * case or snake case (`disallowedTools`, `disallowed_tools`); the body is the system prompt.
  */
 import { z } from "zod";
+import { wordingOf } from "../../shared/problem-text.ts";
 import type { AgentDefinition } from "../../shared/protocol/definition.ts";
 import { Effort, TaskBudget } from "../../shared/protocol/limits.ts";
 import { OutputSchema } from "../../shared/protocol/output.ts";
@@ -52,6 +53,8 @@ const Fields = z.looseObject({
   hooks: namesIn(Names).optional(),
   output_schema: OutputSchema.optional(),
 });
+/** Beginning of the problem of a file with commands as hooks; it is refused, because a guard would be missing without them. */
+const NO_COMMANDS = "hooks that are commands do not run here, name hooks of the worker instead; ";
 const KNOWN: ReadonlySet<string> = new Set(Object.keys(Fields.shape));
 
 /** Reads the text of a file. `stem`: the file's name without its extension, the default name of the definition. */
@@ -72,25 +75,19 @@ export function readDefinition(text: string, stem: string): ReadDefinition {
   }
   const given = Object.entries(matter.fields).filter(([, value]) => value !== null);
   const fields = { name: stem, ...Object.fromEntries(given.map(([key, value]) => [snakeCase(key), value])) };
-  const read = Fields.safeParse(fields);
+  const read = Fields.safeParse(fields, { error: wordingOf });
   if (!read.success) {
     const issue = read.error.issues[0];
     const key = String(issue?.path[0] ?? "");
     const line = matter.lineOf(spelled.get(key) ?? key);
+    const field = [spelled.get(key) ?? key, ...(issue?.path.slice(1) ?? [])].map(String).join(".");
     return {
       ok: false,
       tokens,
-      problem: { line, message: `${spelled.get(key) ?? key}: ${wordingOf(key, fields)}${issue?.message}` },
+      problem: { line, message: `${field}: ${key === "hooks" ? NO_COMMANDS : ""}${issue?.message}` },
     };
   }
   return { ok: true, tokens, definition: definitionOf(read.data, matter.body) };
-}
-
-/** Returns the beginning of the problem. A file with commands as hooks is refused: without them a guard would be missing. */
-function wordingOf(key: string, fields: Record<string, unknown>): string {
-  if (fields[key] === undefined) return "is missing; ";
-  if (key === "hooks") return "hooks that are commands do not run here, name hooks of the worker instead; ";
-  return "";
 }
 
 function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefinition {

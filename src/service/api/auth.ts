@@ -91,6 +91,8 @@ const CHECKED_AGAIN_MS = 15_000;
 const BELIEVED_MS = 1_000;
 const OFFERED_TO_BROWSERS = 'Bearer, Basic realm="subagent-queue"';
 const UNKNOWN_KEY = "This key is unknown or revoked: make one with `subagent-queue keys create`.";
+const NO_BEARER =
+  "This Authorization header has no key in the form that this address reads: send it as `Authorization: Bearer saq_…`, or as `X-Api-Key: saq_…`.";
 
 /** Creates a guard over the installation's keys. */
 export function createAuth(options: AuthOptions): Auth {
@@ -177,7 +179,8 @@ function requireScope({ scope: has }: Principal, scope: Scope): void {
 
 /**
  * Returns the token of `Authorization: Bearer …` or `X-Api-Key`. For a page in a browser, which cannot send these headers, it
- * returns the password of basic authentication. Undefined without any.
+ * returns the password of basic authentication. Undefined without any; throws `unauthorized` for an Authorization header of
+ * another form.
  */
 function tokenOf(
   { method, headers: { authorization, "x-api-key": apiKey } }: Request,
@@ -192,7 +195,9 @@ function tokenOf(
         .replace(/^[^:]*:/, "");
     // `Bearer` alone, e.g. of a script whose variable is empty, counts as no key.
     if (/^Bearer *$/i.test(authorization)) return undefined;
-    return /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
+    const token = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
+    if (token === undefined) throw new SubagentError("unauthorized", NO_BEARER);
+    return token;
   }
   return typeof apiKey === "string" && apiKey !== "" ? apiKey : undefined;
 }

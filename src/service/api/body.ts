@@ -5,6 +5,7 @@
  * 1. This process holds at most {@link MOST_HELD_BYTES} of bodies for one tenant, each from its announcement to the end of its
  *    answer. Each tenant has its own limit.
  */
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import express, { type Request, type RequestHandler, type Response } from "express";
 import { SubagentError } from "../../shared/errors.ts";
@@ -38,6 +39,8 @@ export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
       recounts.get(request)?.(bytes.length);
       // `requireSmall` reads the bytes as UTF-8.
       if (encoding !== "utf-8") throw refused("is not UTF-8");
+      // The parser would put U+FFFD in place of each other byte.
+      if (!isUtf8(bytes)) throw refused("is not UTF-8: encode its text so");
       requireSmall(bytes);
     },
   });

@@ -24,8 +24,10 @@ export function openRouter(client: Client, routes: readonly Route[]): Router {
     response.type("application/json").send(documents().document);
   });
   router.use(livePageRouter());
-  router.get("/docs", (_request, response) => {
-    response.type("html").send(documents().page);
+  router.get("/docs", ({ path }, response) => {
+    // The page names its document relative to its own address, so that both may lie behind a proxy's prefix.
+    if (path.endsWith("/")) response.redirect("../docs");
+    else response.type("html").send(documents().page);
   });
   return router;
 }

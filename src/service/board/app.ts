@@ -18,21 +18,22 @@ export const BOARD_PATH = "/admin/queues";
 /** A data route without an answer after this time answers 503. */
 const ANSWER_MS = 5_000;
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
-const REDIS_AWAY = "Redis does not answer; the board shows the queue again when it does.";
+/** Sentence about a Redis that does not answer. */
+export const REDIS_AWAY = "Redis does not answer; the board shows the queue again when it does.";
 
 /** Parts of the application. */
 export interface BoardAppOptions {
   /** Bull Board's own router. */
   board: Express;
   hosts: AllowedHosts;
-  /** Whether Redis answered recently. */
-  isReady(): boolean;
+  /** Returns a sentence about a Redis that cannot be used; undefined if it answered recently. */
+  trouble(): string | undefined;
   clock: Clock;
   logger?: Logger;
 }
 
 /** Creates the application; it does not listen. */
-export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAppOptions): Express {
+export function createBoardApp({ board, hosts, trouble, clock, logger }: BoardAppOptions): Express {
   const app = express();
   app.disable("x-powered-by");
   app.use(securityHeaders());
@@ -44,20 +45,25 @@ export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAp
     sendProblem(response, 405, "This board is read-only: it shows the queue and changes nothing.");
   });
   app.get("/healthz", (_request, response) => {
-    response.set("Cache-Control", "no-store").json({ status: "ok", redis: isReady() ? "ready" : "away" });
+    const redis = trouble() === undefined ? "ready" : "away";
+    response.set("Cache-Control", "no-store").json({ status: "ok", redis });
   });
   app.get("/readyz", (_request, response) => {
-    const isThere = isReady();
-    const body = { ready: isThere, redis: isThere ? "ready" : "away", reasons: isThere ? [] : [REDIS_AWAY] };
+    const reason = trouble();
+    const body =
+      reason === undefined
+        ? { ready: true, redis: "ready", reasons: [] }
+        : { ready: false, redis: "away", reasons: [reason] };
     response
-      .status(isThere ? 200 : 503)
+      .status(body.ready ? 200 : 503)
       .set("Cache-Control", "no-store")
       .json(body);
   });
   app.get("/", (_request, response) => response.redirect(BOARD_PATH));
   app.use(`${BOARD_PATH}/api`, (_request, response, next) => {
     response.set("Cache-Control", "no-store");
-    if (!isReady()) return sendProblem(response, 503, REDIS_AWAY);
+    const reason = trouble();
+    if (reason !== undefined) return sendProblem(response, 503, reason);
     const late = clock.timeout(ANSWER_MS, () => sendProblem(response, 503, REDIS_AWAY));
     response.once("close", () => late.cancel());
     next();

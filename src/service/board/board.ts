@@ -4,7 +4,8 @@
  * Owns: one HTTP server and one connection to Redis. Its neighbour `app.ts` answers the requests.
  *
  * 1. It only reads. No request can change a queue, and the board itself writes nothing.
- * 2. It starts without Redis and shows the queue as soon as Redis is available.
+ * 2. It starts without Redis and shows the queue as soon as Redis is available. It does not start on a Redis that answers
+ *    but refuses its password.
  * 3. `stop` resolves when every connection, in and out, is closed.
  *
  * It has no login, so it listens on loopback by default.
@@ -12,12 +13,18 @@
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { createHttpServer, type HttpServer } from "../../shared/http-server.ts";
 import type { Logger } from "../../shared/logger.ts";
-import { closeRedis, openRedis } from "../../shared/redis/connection/connection.ts";
+import {
+  closeRedis,
+  openRedis,
+  type RedisClient,
+  refusalOf,
+  whenTried,
+} from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import { parseRedisUrl } from "../../shared/redis-url.ts";
-import { allowedHosts, BOARD_PATH, createBoardApp, isLoopback } from "./app.ts";
+import { allowedHosts, BOARD_PATH, createBoardApp, isLoopback, REDIS_AWAY } from "./app.ts";
 import { createBullBoardRouter } from "./bull-board.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
@@ -47,7 +54,10 @@ export interface BoardOptions {
 export interface Board {
   /** Its URL for a browser, e.g. `http://127.0.0.1:41234/admin/queues`; the port is known after `start`. */
   readonly url: string;
-  /** Listens; does not wait for Redis. Idempotent. Rejects with `setup_failed` if the address cannot be used. */
+  /**
+   * Listens; waits up to 2 s for a first answer of Redis. Idempotent. Rejects with `setup_failed` if the address cannot be used,
+   * and with `invalid_config` if Redis refuses the password or database.
+   */
   start(): Promise<void>;
   /** Closes everything it opened. Idempotent. */
   stop(): Promise<void>;
@@ -106,12 +116,19 @@ async function openServer(
 ): Promise<{ server: HttpServer; close(): Promise<void> }> {
   const { redisUrl, prefix, host = DEFAULT_HOST, hostNames, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
+  const refusal = lastRefusal(redis);
+  try {
+    await whenTried(redis, clock);
+  } catch (error) {
+    closeRedis(redis);
+    throw error;
+  }
   const heartbeat = startHeartbeat(redis, clock);
   const queue = await openWakeQueueForReading(redis, openInstallation(redis, { prefix }).keys);
   const app = createBoardApp({
     board: createBullBoardRouter(queue, BOARD_PATH),
     hosts: allowedHosts(host, hostNames),
-    isReady: () => heartbeat.isAlive,
+    trouble: () => (heartbeat.isAlive ? undefined : (refusal() ?? REDIS_AWAY)),
     clock,
     logger,
   });
@@ -132,4 +149,16 @@ async function openServer(
       await queue.close();
     },
   };
+}
+
+/** Watches a connection; returns a function that returns why Redis refuses it, as a sentence; undefined since it is accepted. */
+function lastRefusal(redis: RedisClient): () => string | undefined {
+  let sentence: string | undefined;
+  redis.on("error", (error: Error) => {
+    sentence = refusalOf(error)?.message;
+  });
+  redis.on("ready", () => {
+    sentence = undefined;
+  });
+  return () => sentence;
 }

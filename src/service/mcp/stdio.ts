@@ -1,13 +1,21 @@
 /** The MCP server over standard input and output, for one client that starts this process. */
-import type { RequestId } from "@modelcontextprotocol/server";
+import type { JSONRPCMessage, RequestId } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
+import { isUnreadable, messageOf } from "../../shared/errors.ts";
 import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { createMcpServer } from "./server.ts";
 
 /** Maximum bytes of an incomplete message: the same as for a request over HTTP. */
 const MOST_WAITING_BYTES = 8 * 1_024 * 1_024;
+/** Answer to a line of JSON that is no message, such as a list of messages; over HTTP it is the same. */
+const NO_MESSAGE: JSONRPCMessage = {
+  jsonrpc: "2.0",
+  // The SDK's type of an answer knows no null.
+  id: null as never,
+  error: { code: -32_600, message: "Send one JSON-RPC message a line, as an object." },
+};
 
 /** A connection; `closed` resolves when it has ended: by `close`, by its client, or because a message was too long. */
 export interface McpStdio {
@@ -19,8 +27,10 @@ export interface McpStdio {
 export function serveMcpStdio(parent: Parent, clock: Clock, given: Logger): McpStdio {
   const logger = guardedLogger(given);
   let problem: string | undefined;
-  const onerror = ({ message }: Error) => {
+  const onerror = (error: Error) => {
+    const message = messageOf(error);
     logger.debug({ problem: message }, "MCP connection trouble");
+    if (isUnreadable(error)) transport.send(NO_MESSAGE).catch(() => {});
     // A fatal error closes the connection synchronously; an unreadable line does not close it.
     problem = message;
     queueMicrotask(() => {

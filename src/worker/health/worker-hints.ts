@@ -11,9 +11,13 @@
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
-import { closeRedis, type RedisClient, whenAccepted } from "../../shared/redis/connection/connection.ts";
+import {
+  closeRedis,
+  GIVE_RIGHTS,
+  type RedisClient,
+  whenAccepted,
+} from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
-import { GIVE_RIGHTS } from "../../shared/redis/connection/server-check.ts";
 import type { LeaseKeeper } from "../run/lease.ts";
 
 const DISCONNECTED_CHECK_MS = 500;

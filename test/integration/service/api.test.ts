@@ -107,6 +107,21 @@ describe("an agent", () => {
     expect((await api.ask("GET", `${path}/agents`)).body).toEqual({ sub_agents: [] });
   });
 
+  test("that has said nothing yet has no reply to read, and is told from one that had nothing to say", async () => {
+    const idle = await openStage();
+    const door = await startApi({ client: idle.client() });
+    const agent = "/v1/parents/early/agents/helper";
+    const read = () => door.ask("GET", `${agent}/reply`);
+    await door.ask("POST", "/v1/parents/early/agents", { body: { name: "helper" } });
+    expect(await read()).toMatchObject({ status: 404, body: { code: "not_found", details: { run: 0 } } });
+    expect((await read()).body.detail).toContain("helper has not run");
+    await door.ask("POST", `${agent}/messages`, { body: { text: "Say hello" } });
+    expect(await read()).toMatchObject({ status: 404, body: { code: "not_found", details: { run: 1 } } });
+    expect((await read()).body.detail).toContain("nothing in run 1 yet");
+    await door.ask("DELETE", agent);
+    expect(await read()).toMatchObject({ status: 200, body: { run: 1, text: "(no summary)" } });
+  });
+
   test("of another parent looks as if it did not exist", async () => {
     const [mine, theirs] = [newParent(), newParent()];
     await api.ask("POST", `${theirs.path}/agents`, { body: { name: "secret" } });

@@ -76,6 +76,18 @@ describe("a key", () => {
     expect(stored).not.toContain(secret.split("_")[2]);
   });
 
+  test("that is sent in another form is not called unknown: the refusal says how to send it", async () => {
+    const secret = await token("read");
+    const basic = `Basic ${Buffer.from(`x:${secret}`).toString("base64")}`;
+    for (const authorization of [secret, basic, `Token ${secret}`, `Bearer ${secret} ${secret}`]) {
+      const { status, body } = await api.ask("GET", AGENTS, { headers: { authorization } });
+      expect({ status, code: body.code }, authorization).toEqual({ status: 401, code: "unauthorized" });
+      expect(body.detail, authorization).toContain("send it as `Authorization: Bearer saq_…`");
+      expect(body.detail, authorization).not.toContain("unknown");
+    }
+    expect((await api.ask("GET", AGENTS, { token: "saq_x" })).body.detail).toContain("unknown or revoked");
+  });
+
   test("says whose agents a request is about; those of others look as if they did not exist", async () => {
     const [mine, theirs] = [await token("spawn", "mine"), await token("spawn", "theirs")];
     await api.ask("POST", AGENTS, { token: theirs, body: { name: "secret" } });

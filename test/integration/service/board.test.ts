@@ -248,6 +248,26 @@ describe("its life", () => {
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
   });
 
+  test("a Redis that asks for another password later is not said to be silent", async () => {
+    const server = await startPrivateRedis();
+    const address = await startBoard({ redisUrl: server.url });
+    await until(async () => (await ask(`${address}/api/queues`)).status === 200);
+    const admin = openRedis(server.url, "worker");
+    closeAtEnd(() => closeRedis(admin));
+    await admin.config("SET", "requirepass", "canary");
+    await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    const refused = await until(async () => {
+      const { body } = await ask(new URL("/readyz", address).href);
+      return body.includes("NOAUTH") && JSON.parse(body);
+    });
+    expect(refused.reasons).toEqual([
+      expect.stringMatching(/^Redis refuses this connection .*correct its address\.$/),
+    ]);
+    expect(JSON.parse((await ask(`${address}/api/queues`)).body).detail).toBe(refused.reasons[0]);
+    await admin.config("SET", "requirepass", "");
+    await until(async () => (await ask(`${address}/api/queues`)).status === 200);
+  });
+
   test("a Redis that swallows everything is answered for in time, and late answers do no harm", async () => {
     const proxy = await startProxy((await startPrivateRedis()).port);
     const hasty = {

@@ -44,6 +44,10 @@ test.for(DOORS)(
     }
     const type = { "content-type": "application/json; charset=utf-16" };
     expect((await send(path, "{}", type)).text).toMatch(/not UTF-8/);
+    const latin1 = Buffer.from('{"name": "a", "prompt": "caf\u00e9"}', "latin1");
+    const answer = await send(path, latin1);
+    expect(answer.status).toBe(400);
+    expect(answer.text).toMatch(/not UTF-8: encode its text so/);
   },
 );
 

@@ -1,4 +1,6 @@
 /** Any MCP client is a parent: over HTTP and stdio, by both revisions of the protocol; a sub-agent is an MCP task. */
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, test } from "vitest";
@@ -74,6 +76,27 @@ test("an ordinary client over stdio does the same, and nothing but the protocol 
   await client.connect(new StdioClientTransport({ command: process.execPath, args, env }));
   const result = await client.callTool({ name: "agent", arguments: { prompt: "say hello" } });
   expect(result).toMatchObject({ structuredContent: { agent_id: "agent", status: "succeeded" } });
+});
+
+test("over stdio a list of messages, and JSON that is none, are answered as over HTTP, and the connection goes on", async () => {
+  const stage = await openStage();
+  const own = { REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix, SUBAGENT_MODEL: "offline-1" };
+  const env = { PATH: process.env.PATH ?? "", ...own };
+  const server = spawn(process.execPath, [await bundled("src/cli/main.ts"), "mcp"], { env });
+  closeAtEnd(() => void server.kill());
+  const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
+  const list = { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} };
+  for (const [sent, answer] of [
+    [
+      [list, list],
+      { id: null, error: { code: -32_600, message: expect.stringContaining("one JSON-RPC message a line") } },
+    ],
+    [{ name: "task" }, { id: null, error: { code: -32_600 } }],
+    [list, { id: 1, result: { tools: expect.any(Array) } }],
+  ]) {
+    server.stdin.write(`${JSON.stringify(sent)}\n`);
+    expect(JSON.parse((await lines.next()).value)).toMatchObject({ jsonrpc: "2.0", ...answer });
+  }
 });
 
 test("a task is answered by any process, from the moment it was handed out to long after its end", async () => {

@@ -138,6 +138,18 @@ test("is a page for people that loads nothing from elsewhere and runs no script"
     expect(body).toContain(`id="${id}"`);
 });
 
+test("is found from its page, whether the page's address ends in a slash or not", async () => {
+  for (const address of ["/docs", "/docs/"]) {
+    const page = await fetch(api.url + address);
+    const [, link = ""] = /href="([^"]*openapi\.json)"/.exec(await page.text()) ?? [];
+    const { status, body } = await ask(new URL(link, page.url).href, "GET");
+    expect({ address, status, title: body.info?.title }).toMatchObject({
+      status: 200,
+      title: document.info.title,
+    });
+  }
+});
+
 test("names every refusal of a stream as JSON, too", async () => {
   const events = readEvents(`${api.url}/v1/parents/${"x".repeat(65)}/events`);
   await expect(events.next()).rejects.toThrow(/^400 .*invalid_input/);

@@ -81,7 +81,7 @@ describe("the log says", () => {
   test("what broke behind the board", async () => {
     const { errors, logger } = log();
     const board = express().use((_request, _response, next) => next(new TypeError(INTERNALS)));
-    const app = createBoardApp({ board, hosts: "any", isReady: () => true, clock: systemClock, logger });
+    const app = createBoardApp({ board, hosts: "any", trouble: () => undefined, clock: systemClock, logger });
     const url = await listenUntilEnd(createServer(app));
     const { status, body } = await ask(new URL("/admin/queues", url).href, "GET");
     expect([status, body.detail]).toEqual([500, "This request cannot be answered."]);

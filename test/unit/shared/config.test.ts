@@ -210,6 +210,7 @@ test.each([
     ["redis://", "http://x", "unix:///", "127.0.0.1:6379", "redis", "redis://h/db", "redis+cluster://"],
   ],
   ["ANTHROPIC_BASE_URL", ["api.anthropic.com", "https://"]],
+  ["SUBAGENT_EGRESS_RANGES", ["10/8", "010.0.0.0/8", "10", "1/0"]],
 ] as const)("%s refuses %j", (name, values) => {
   for (const value of values) {
     const { problems } = refusalOf({ [name]: value });
@@ -248,7 +249,9 @@ test("prices come from a file or from the variable itself, and a wrong entry is 
     { cwd: "/srv", readText: (path) => (path === "/srv/prices.json" ? text : "") },
   );
   expect(fromFile.prices).toEqual(JSON.parse(text));
-  expect(refusalOf({ SUBAGENT_PRICES: '{"m":{"input":-1}}' }).message).toContain("m.input");
+  expect(refusalOf({ SUBAGENT_PRICES: '{"m":{"input":-1}}' }).message).toContain(
+    "m.input: must be at least 0",
+  );
   expect(refusalOf({ SUBAGENT_PRICES: "{oops" }).message).toContain("JSON");
 });
 

@@ -55,7 +55,11 @@ test.for([
     { ...good, tools: [{}] },
     ["tools must be a list of tools, each made with defineTool"],
   ],
-  ["an MCP server without a command", { ...good, mcpServers: { a: {} } }, ["mcpServers: "]],
+  [
+    "an MCP server without a command",
+    { ...good, mcpServers: { a: {} } },
+    ["mcpServers: a: needs command or url"],
+  ],
   [
     "words of no meaning",
     { ...good, trace: "some", strict: "yes" },

@@ -142,7 +142,7 @@ export const agentRoutes: readonly Route[] = [
     path: `${AGENT}/reply`,
     id: "readFullText",
     tag,
-    says: "The full text of an agent's last run, even if the summary was cut.",
+    says: "The full text of an agent's last run, even if the summary was cut; while it runs, its last text so far. 404 `not_found` before its first text.",
     scope: "read",
     answers: { 200: { says: "The text.", schema: FullText } },
     handle: async (call) => ({ status: 200, body: await fullTextOf(call) }),
@@ -253,8 +253,19 @@ async function fullTextOf(call: RouteCall): Promise<{ agent_id: string; run: num
     const { address, agentId } = await findAgent({ ...each, client, parent }, call.param("agent"));
     const record = await each.read(() => client.store.record(address));
     if (!record) throw new SubagentError("unknown_agent", "This parent has no such sub-agent any more.");
-    const { run, progress } = record;
+    const { run, progress, reply } = record;
     const whole = await each.read(() => client.store.fullText(address, replyIdOf(address.uid, run)));
-    return { agent_id: agentId, run, text: whole ?? progress?.summary ?? NO_SUMMARY };
+    const text = whole ?? progress?.summary ?? (run > 0 && reply ? NO_SUMMARY : undefined);
+    if (text === undefined) throw noTextYet(agentId, run);
+    return { agent_id: agentId, run, text };
   });
+}
+
+/** Returns the refusal for an agent whose run has said nothing yet; a text in its place would look like its answer. */
+function noTextYet(agentId: string, run: number): SubagentError {
+  const sentence =
+    run === 0
+      ? `${agentId} has not run, so it has no reply: send it a message first.`
+      : `${agentId} has said nothing in run ${run} yet: ask again later, or wait for its reply.`;
+  return new SubagentError("not_found", sentence, { agent_id: agentId, run });
 }

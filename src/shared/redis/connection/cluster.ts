@@ -12,7 +12,7 @@ import { Cluster, type ClusterOptions, Command, type Redis, type RedisOptions } 
 import type { Clock } from "../../clock.ts";
 import { SubagentError } from "../../errors.ts";
 import type { ClusterNode } from "../../redis-url.ts";
-import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
+import { keepOffConsole, limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
 
 /** Time between two reads of the cluster's slot table. */
 const CHECK_MS = 5_000;
@@ -56,6 +56,7 @@ class SteadyCluster extends Cluster {
       // Only ioredis listens to a node that it has just made.
       this.#announcers.set(node, node.rawListeners("end") as EndListener[]);
       limitHandshake(node, clock);
+      keepOffConsole(node, this);
     });
     this.on("-node", (node: Redis) => this.#announcers.delete(node));
     this.on("close", () => {

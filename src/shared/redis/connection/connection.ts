@@ -22,7 +22,13 @@ import {
   openCluster,
   openClusterSubscriber,
 } from "./cluster.ts";
-import { dropConnection, ServerConnection, UNNEEDED_PASSWORD, WRONG_DATABASE } from "./server-connection.ts";
+import {
+  dropConnection,
+  NO_READY_CHECK,
+  ServerConnection,
+  UNNEEDED_PASSWORD,
+  WRONG_DATABASE,
+} from "./server-connection.ts";
 
 /** A connection of ours: to one server, or to all nodes of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -32,6 +38,12 @@ export type RedisConnection = Redis;
 export type RedisRole = "producer" | "worker" | "asker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
+/** Advice to the operator whose Redis user lacks rights. */
+export const GIVE_RIGHTS = "give it the rights that docs/operations.md names";
+/** Advice where {@link mayLackTls}. */
+export const WITHOUT_TLS = "if that Redis has no TLS, write redis:// in place of rediss://";
+/** Problems of a TLS handshake with a server that speaks none. */
+const NO_HANDSHAKE = /ETIMEDOUT|ECONNRESET|before secure TLS connection|wrong version number/;
 /** A closed connection whose other side does not answer is destroyed after this long. */
 const FAREWELL_MS = 100;
 
@@ -60,13 +72,20 @@ export function openRedis(
     const problem = connectionProblem(error);
     if (problem === reported) return;
     reported = problem;
-    logger?.warn({ role, problem }, "Redis connection failed; trying again");
+    const advice = mayLackTls(url, problem) ? WITHOUT_TLS : undefined;
+    logger?.warn({ role, problem, ...(advice && { advice }) }, "Redis connection failed; trying again");
   });
   redis.on("ready", () => {
     reported = "";
   });
   redis.once(UNNEEDED_PASSWORD, () => {
     logger?.warn({ role }, "Redis asks for no password, though its address has one: is it open to everyone?");
+  });
+  redis.once(NO_READY_CHECK, () => {
+    logger?.warn(
+      { role },
+      `Redis refuses its user INFO, so one that loads its data looks ready: ${GIVE_RIGHTS}`,
+    );
   });
   return redis;
 }
@@ -88,6 +107,14 @@ function open(url: string, role: RedisRole, clock: Clock): RedisClient {
   return nodes ? openClusterSubscriber(nodes, ofRole, clock) : new ServerConnection(clock, ofRole);
 }
 
+/**
+ * Returns whether a server without TLS may be why an address with TLS has this problem; without `problem`: why it is silent. Such a
+ * server mostly waits for the rest of a command that it does not understand.
+ */
+export function mayLackTls(url: string, problem = "ETIMEDOUT"): boolean {
+  return url.startsWith("rediss") && NO_HANDSHAKE.test(problem);
+}
+
 function secureContextOf({ ca, cert, key }: TlsFiles): SecureContext {
   const read = (path: string | undefined) => (path === undefined ? undefined : readFileSync(path, "utf8"));
   try {
@@ -97,6 +124,9 @@ function secureContextOf({ ca, cert, key }: TlsFiles): SecureContext {
     throw new SubagentError("invalid_config", sentence, {}, error);
   }
 }
+
+/** Maximum time of the first attempt to connect in which a caller waits for a refusal. */
+const TRIED_MS = 2_000;
 
 const REFUSAL = new RegExp(
   `\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|${NO_CLUSTER}|${WRONG_DATABASE.source}`,
@@ -117,8 +147,8 @@ export function whenAccepted(redis: RedisClient): Promise<void> {
     const accepted = () => end();
     const closed = () => end(new SubagentError("closed", "The connection to Redis was closed."));
     const failed = (error: Error) => {
-      const problem = connectionProblem(error);
-      if (REFUSAL.test(problem)) end(refused(problem, error));
+      const refusal = refusalOf(error);
+      if (refusal) end(refusal);
     };
     redis.on("ready", accepted).on("error", failed).on("end", closed);
     if (redis.status === "ready") accepted();
@@ -126,7 +156,27 @@ export function whenAccepted(redis: RedisClient): Promise<void> {
   });
 }
 
-function refused(problem: string, error: Error): SubagentError {
+/**
+ * Resolves when the first attempt to connect is over, also if it failed, and after {@link TRIED_MS} at the latest. Rejects as
+ * {@link whenAccepted} does.
+ */
+export async function whenTried(redis: RedisClient, clock: Clock): Promise<void> {
+  let timer: { cancel(): void } | undefined;
+  const over = new Promise<void>((resolve) => {
+    redis.once("close", () => resolve());
+    timer = clock.timeout(TRIED_MS, resolve);
+  });
+  try {
+    await Promise.race([whenAccepted(redis), over]);
+  } finally {
+    timer?.cancel();
+  }
+}
+
+/** Returns `invalid_config` for an error by which Redis refuses a password or database, or that it is no cluster; else undefined. */
+export function refusalOf(error: Error): SubagentError | undefined {
+  const problem = connectionProblem(error);
+  if (!REFUSAL.test(problem)) return undefined;
   const sentence = `Redis refuses this connection (${problem}): correct its address.`;
   return new SubagentError("invalid_config", sentence, {}, error);
 }

@@ -107,9 +107,6 @@ export function isOutOfMemory(error: unknown): boolean {
 /** Advice to the operator of a Redis without free memory. */
 export const MAKE_ROOM = "raise its maxmemory, or ack replies that no parent reads";
 
-/** Advice to the operator whose Redis user lacks rights. */
-export const GIVE_RIGHTS = "give it the rights that docs/operations.md names";
-
 /** Parses the lines of INFO. */
 function parseInfo(text: string): ReadonlyMap<string, string> {
   const pairs = text.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));

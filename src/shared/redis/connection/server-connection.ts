@@ -9,7 +9,7 @@
  * 5. Commands of one turn of the event loop leave in one write; pipelines and transactions write by themselves.
  * 6. All this also holds for duplicates, which BullMQ makes for itself.
  * 7. Nothing is written to the console, where a worker's log has lines of JSON: a password that the server does not ask for
- *    is the event {@link UNNEEDED_PASSWORD}.
+ *    is the event {@link UNNEEDED_PASSWORD}, a user without INFO {@link NO_READY_CHECK}. Nodes of a cluster tell the same.
  */
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
@@ -29,6 +29,8 @@ export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 
 /** Event of a server that needs no password and accepts anyone as this user; the connection works. */
 export const UNNEEDED_PASSWORD = "unneededPassword";
+/** Event of a server whose user may not run INFO: it counts as ready, even while it still loads its data. */
+export const NO_READY_CHECK = "noReadyCheck";
 const NEEDS_NO_PASSWORD = /no password is set|without any password configured for the default user/;
 
 /** See the module's header. */
@@ -57,7 +59,7 @@ export class ServerConnection extends Redis {
     this.#clock = clock;
     this.#endHandshake = limitHandshake(this, clock);
     this.on("end", () => rejectUnanswered(this));
-    tellUnneededPassword(this);
+    keepOffConsole(this);
     this.on("error", (error: Error) => {
       if (WRONG_DATABASE.test(error.message)) dropConnection(this);
     });
@@ -80,17 +82,28 @@ export class ServerConnection extends Redis {
   }
 }
 
-type Said = (error?: Error | null) => void;
+type Said = (error?: Error | null, answer?: string) => void;
 
-/** Replaces ioredis' own handler of such an answer, which only writes to the console. */
-function tellUnneededPassword(redis: Redis): void {
+/** Replaces ioredis' own handlers of two answers, which only write to the console; `told` emits the events instead. */
+export function keepOffConsole(redis: Redis, told: { emit(event: string): unknown } = redis): void {
   const auth = redis.auth as (credentials: unknown, said: Said) => unknown;
   const authenticate = (credentials: unknown, said: Said) =>
     auth.call(redis, credentials, (error) => {
-      if (error && NEEDS_NO_PASSWORD.test(error.message)) redis.emit(UNNEEDED_PASSWORD);
+      if (error && NEEDS_NO_PASSWORD.test(error.message)) told.emit(UNNEEDED_PASSWORD);
       else said(error);
     });
-  Object.assign(redis, { auth: authenticate });
+  const info = redis.info as (...args: unknown[]) => unknown;
+  const readState = (...args: unknown[]) => {
+    const [said] = args as [Said | undefined];
+    // Only ioredis' ready check asks with a callback and without a section.
+    if (typeof said !== "function") return info.apply(redis, args);
+    return info.call(redis, (error: Error | null, answer: string) => {
+      if (!error?.message.includes("NOPERM")) return said(error, answer);
+      told.emit(NO_READY_CHECK);
+      said(null, "");
+    });
+  };
+  Object.assign(redis, { auth: authenticate, info: readState });
 }
 
 const gathering = new WeakSet<object>();

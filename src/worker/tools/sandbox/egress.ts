@@ -96,6 +96,8 @@ const MAX_REFUSED_NAMED = 10;
 const MAX_INTERIM_ANSWERS = 16;
 const DEFAULT_PORTS = [80, 443];
 const HOST = /^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
+/** End of a short or octal address, such as `10.1` or `010.0.0.1`; no name ends so. */
+const ENDS_IN_NUMBER = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/;
 
 /**
  * Parses a list of hosts, `registry.npmjs.org,*.github.com,git.example.com:8443`, and of private ranges that may be dialled
@@ -111,7 +113,7 @@ export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { proble
     const [, name = "", port] = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(item) ?? [];
     const bare = name.replace(/^\[|\]$/g, "");
     if (
-      !(HOST.test(bare) || isAddress(bare)) ||
+      !(isAddress(bare) || (HOST.test(bare) && !ENDS_IN_NUMBER.test(bare))) ||
       (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
     ) {
       return {

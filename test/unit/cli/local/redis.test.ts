@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { expect, test } from "vitest";
 import { askRedis, openRedisSource, withRedis } from "../../../../src/cli/local/redis.ts";
 import { systemClock } from "../../../../src/shared/clock.ts";
@@ -74,22 +74,47 @@ test("in production the embedded server, which keeps nothing, is refused with wh
   });
 });
 
-test("a server that accepts and says nothing is given up", async () => {
+/** A server that accepts and never answers, as a Redis without TLS does that is sent a TLS handshake. */
+async function silentServer() {
   const server = createServer((socket) => void closeAtEnd(() => void socket.destroy())).listen(
     0,
     "127.0.0.1",
   );
   await once(server, "listening");
   closeAtEnd(() => void server.close());
-  const address = server.address();
-  const port = typeof address === "object" ? address?.port : 0;
-  const clock = createManualClock();
-  const opening = openRedisSource(at(`redis://127.0.0.1:${port}`), "", clock);
-  await once(server, "connection");
-  clock.advance(5_100);
-  await expect(opening).rejects.toThrow(
-    /has not answered within 5 s and did not refuse the connection: Redis, the network or this machine is busy/,
-  );
+  return { server, port: (server.address() as AddressInfo).port };
+}
+
+test.each([
+  ["redis", "names another server."],
+  ["rediss", "names another server; if that Redis has no TLS, write redis:// in place of rediss://."],
+])(
+  "a server at %s:// that accepts and says nothing is given up, with what may be wrong",
+  async (scheme, end) => {
+    const { server, port } = await silentServer();
+    const clock = createManualClock();
+    const opening = openRedisSource(at(`${scheme}://127.0.0.1:${port}`), "", clock);
+    await once(server, "connection");
+    clock.advance(5_100);
+    const refused = await opening.catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      message: expect.stringMatching(
+        /has not answered within 5 s and did not refuse the connection: Redis, the network or this machine is busy/,
+      ),
+    });
+    expect(String(refused).endsWith(end), String(refused)).toBe(true);
+  },
+);
+
+test("a server that ends a TLS handshake is told with the address to write for one without TLS", async () => {
+  const server = createServer((socket) => void socket.destroy()).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closeAtEnd(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  await expect(openRedisSource(at(`rediss://127.0.0.1:${port}`), "", systemClock)).rejects.toMatchObject({
+    code: "redis_unavailable",
+    message: `No Redis with TLS at rediss://127.0.0.1:${port} (connection closed): if that Redis has no TLS, write redis:// in place of rediss://; else start it, or correct REDIS_URL.`,
+  });
 });
 
 test("a process that stood still for longer than a server may take reads the answer that came meanwhile", async () => {

@@ -97,7 +97,13 @@ describe("a file that cannot be used", () => {
   test.for<[string, string[], number, RegExp]>([
     ["without front matter", ["# Title"], 1, /must begin with a line ---/],
     ["with one that never ends", ["---", "name: a"], 1, /no closing line/],
-    ["without a description", ["---", "name: a", "---"], 1, /description: is missing/],
+    ["without a description", ["---", "name: a", "---"], 1, /^description: is missing$/],
+    [
+      "with an unknown effort",
+      ["---", "description: b", "effort: huge", "---"],
+      3,
+      /^effort: must be one of low, medium, /,
+    ],
     ["with a name that is none", ["---", "description: b", "name: a b", "---"], 3, /name: .*1 to 64/],
     [
       "with turns that are no number",
@@ -115,7 +121,7 @@ describe("a file that cannot be used", () => {
       "with rules that are none",
       ["---", "description: b", "permissions: {deny: ['(x)']}", "---"],
       3,
-      /permissions: /,
+      /^permissions\.deny\.0: a tool's name/,
     ],
     [
       "with two spellings of one key, one of whose bounds would be lost",

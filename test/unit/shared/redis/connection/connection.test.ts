@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { expect, test, vi } from "vitest";
 import { createLogger } from "../../../../../src/shared/logger.ts";
 import {
@@ -125,4 +127,52 @@ test("a password that Redis does not ask for is a line of the log, and nothing o
     expect.objectContaining({ role: "worker", msg: expect.stringContaining("asks for no password") }),
   ]);
   expect(onConsole).not.toHaveBeenCalled();
+});
+
+test.each([
+  ["a server", [], ""],
+  ["a node of a cluster", ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"], "+cluster"],
+])(
+  "a user who may not ask %s for INFO is one line of the log, and nothing on the console",
+  async (_, more, scheme) => {
+    const server = await startPrivateRedis({ arguments: more });
+    const admin = openRedis(server.url, "worker");
+    closeAtEnd(() => closeRedis(admin));
+    if (scheme !== "") await admin.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
+    await admin.call("ACL", "SETUSER", "narrow", "on", ">canary", "~*", "&*", "+@all", "-info");
+    const onConsole = vi.spyOn(console, "warn").mockImplementation(() => {});
+    closeAtEnd(() => onConsole.mockRestore());
+    const lines: string[] = [];
+    const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+    const url = server.url.replace("redis://", `redis${scheme}://narrow:canary@`);
+    const redis = openRedis(url, "worker", logger);
+    closeAtEnd(() => closeRedis(redis));
+    await until(async () => (await redis.get(uniquePrefix()).catch(() => "")) === null);
+    const duplicate = redis.duplicate();
+    closeAtEnd(() => closeRedis(duplicate));
+    await until(async () => (await duplicate.get(uniquePrefix()).catch(() => "")) === null);
+    await expect(redis.info("server")).rejects.toThrow("NOPERM");
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({
+        role: "worker",
+        msg: expect.stringMatching(/INFO.*docs\/operations\.md names$/),
+      }),
+    ]);
+    expect(onConsole).not.toHaveBeenCalled();
+  },
+);
+
+test("a server without TLS at an address with TLS is a line of the log that says so", async () => {
+  const server = createServer((socket) => void socket.destroy()).listen(0, "127.0.0.1");
+  closeAtEnd(() => void server.close());
+  await once(server, "listening");
+  const lines: string[] = [];
+  const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+  const { port } = server.address() as AddressInfo;
+  const redis = openRedis(`rediss://127.0.0.1:${port}`, "worker", logger);
+  closeAtEnd(() => closeRedis(redis));
+  const [line = ""] = await until(() => lines.length > 0 && lines);
+  expect(JSON.parse(line)).toMatchObject({
+    advice: "if that Redis has no TLS, write redis:// in place of rediss://",
+  });
 });

@@ -374,10 +374,14 @@ describe("the way out of the sandbox", () => {
       "a/b",
       "[::1",
       "a..b",
+      "10",
+      "10.1:8080",
+      "010.0.0.1",
+      "0x7f.0x1",
     ]) {
       expect(parseEgress(bad), bad).toHaveProperty("problem");
     }
-    for (const bad of ["10.0.0.0/99", "private"])
+    for (const bad of ["10.0.0.0/99", "private", "10/8"])
       expect(parseEgress("a.test", bad), bad).toHaveProperty("problem");
   });
 });

@@ -1,7 +1,9 @@
 /** A parent's unacked entries: one after another for a reader, or as text for a model. */
 import { z } from "zod";
-import { agentOf } from "../shared/protocol/keys.ts";
-import type { ChannelEntry } from "../shared/protocol/reply.ts";
+import { isUnreadable } from "../shared/errors.ts";
+import type { AgentRecord, AgentStatus } from "../shared/protocol/agent.ts";
+import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
+import type { ChannelEntry, Question } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
@@ -49,8 +51,9 @@ async function* readUnacked(
 const MAX_ENTRIES = 20;
 
 /**
- * Unacked entries for a parent's model. `text`: every entry as data for the next user message, empty if there are none;
- * `entries`: the same as objects, oldest first, at most 20.
+ * Unacked entries for a parent's model. `text`: every entry as data for the next user message, empty if there are none. It
+ * says of a question that takes no answer any more (answered, or its agent has finished or ended) that it is closed.
+ * `entries`: the entries as objects, unchanged since they were written, oldest first, at most 20.
  */
 export interface NewReplies {
   text: string;
@@ -79,7 +82,8 @@ export async function newReplies(
     entries = await unackedEntries(context, client);
   }
   const held = entries.map((entry) => client.channels.received(context.profile.parent, entry));
-  return withAck(entries, () => Promise.all(held.map((entry) => entry.ack())));
+  const text = await textOf(client, context.profile.parent, entries);
+  return withAck(text, entries, () => Promise.all(held.map((entry) => entry.ack())));
 }
 
 /**
@@ -94,7 +98,8 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
   const tryAck = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
-  return withAck(entries, () => Promise.all(entries.map(tryAck)));
+  const text = await textOf(client, parent, entries);
+  return withAck(text, entries, () => Promise.all(entries.map(tryAck)));
 }
 
 /** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
@@ -111,9 +116,39 @@ async function unackedEntries(
   return found;
 }
 
-function withAck(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
+/** Returns the entries as text for a model. Reads the agents of questions, after the entries: who asked then is waiting. */
+async function textOf(
+  { call, store }: ClientResources,
+  parent: ParentAddress,
+  entries: readonly StreamEntry[],
+): Promise<string> {
+  const askers = new Set(entries.flatMap(({ uid, entry }) => (entry.kind === "question" ? [uid] : [])));
+  const records = new Map<string, AgentRecord | undefined>();
+  const readAsker = async (uid: string) => records.set(uid, await store.record(agentOf(parent, uid)));
+  // Only a newer version can tell whether a question of its agent is open.
+  const unlessUnreadable = (error: unknown) => {
+    if (!isUnreadable(error)) throw error;
+  };
+  if (askers.size > 0)
+    await call(({ read }) =>
+      read(() => Promise.all([...askers].map((uid) => readAsker(uid).catch(unlessUnreadable)))),
+    );
+  const closedWith = ({ uid, entry }: StreamEntry) =>
+    entry.kind === "question" && records.has(uid) ? closedBy(entry, records.get(uid)) : undefined;
+  return entries.map((item) => asData(item.entry, closedWith(item))).join("\n\n");
+}
+
+/** Returns the status of an agent that does not wait for the answer to a question; undefined if it waits. */
+function closedBy({ question_id }: Question, asker: AgentRecord | undefined): AgentStatus | undefined {
+  if (!asker) return "ended";
+  const isOpen =
+    asker.status === "waiting" && asker.questions?.some((open) => open.question_id === question_id);
+  return isOpen ? undefined : asker.status;
+}
+
+function withAck(text: string, entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
   return {
-    text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
+    text,
     entries: entries.map(({ entry }) => entry),
     async ack() {
       await ack();

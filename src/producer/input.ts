@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { SubagentError } from "../shared/errors.ts";
+import { type ErrorCode, SubagentError } from "../shared/errors.ts";
 import { withoutNulls } from "../shared/protocol/content.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
 import { ParentId, RequestKey, TenantId } from "../shared/protocol/ids.ts";
@@ -58,6 +58,44 @@ export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, wh
   }));
   const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
   throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${list}.`, { issues });
+}
+
+/** Codes of the refusals that one of many inputs may be the reason for. */
+const ABOUT_AN_INPUT: readonly ErrorCode[] = [
+  "invalid_input",
+  "unknown_price",
+  "unknown_definition",
+  "conflict",
+];
+const Issues = z.array(z.object({ field: z.string(), problem: z.string() }));
+
+/**
+ * Returns the refusal of the input at `index` of the list `inputs`, which the sentence, `details.index` and every field name
+ * (`36.limits.max_turns`). Returns an error unchanged that is about no input.
+ */
+export function refusalAt(index: number, error: unknown): unknown {
+  if (!(error instanceof SubagentError && ABOUT_AN_INPUT.includes(error.code))) return error;
+  const { field, issues } = error.details;
+  const placed = (name: string) => (name === "input" ? `${index}` : `${index}.${name}`);
+  const named = Issues.safeParse(issues).data?.map((issue) => ({ ...issue, field: placed(issue.field) }));
+  const details = {
+    ...error.details,
+    index,
+    ...(typeof field === "string" && { field: placed(field) }),
+    ...(named && { issues: named }),
+  };
+  return new SubagentError(error.code, `inputs[${index}]: ${error.message}`, details, error.cause);
+}
+
+/** Returns what `read` makes of each input. A refusal names the input. */
+export function eachInput<T>(inputs: readonly unknown[], read: (input: unknown) => T): T[] {
+  return inputs.map((input, at) => {
+    try {
+      return read(input);
+    } catch (error) {
+      throw refusalAt(at, error);
+    }
+  });
 }
 
 /** Returns the value without undefined fields. Leaves instances of classes (a signal, a logger) unchanged. */

@@ -157,7 +157,7 @@ export interface Parent {
   /**
    * Runs many tasks, as many at once as the quota allows (at most 10), and resolves with their replies in order; acks follow.
    * It checks all tasks before any begins. Aborting `signal` destroys the agents of running tasks. Rejects with the first other
-   * failure; its `details.replies` holds the replies received before it.
+   * failure; its `details.replies` holds the replies received before it. A refusal of a task has its `details.index`, from 0.
    */
   taskAll(inputs: readonly (string | TaskInput)[], options?: TaskOptions): Promise<Reply[]>;
   /**

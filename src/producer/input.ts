@@ -60,6 +60,21 @@ export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, wh
   throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${list}.`, { issues });
 }
 
+/** Like {@link readInput}, for the options of a call, which a refusal of no object calls `options`. */
+export function readOptions<S extends z.ZodType>(schema: S, options: unknown, what: string): z.output<S> {
+  return readInput(schema, objectOf(options, what), what);
+}
+
+/** Returns the options of a call, if it has any. Throws `invalid_input` for a value that is no object. */
+export function objectOf<T>(options: T, what: string): T {
+  if (options === undefined) return options;
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
+  const issues = [{ field: "options", problem: "must be an object" }];
+  throw new SubagentError("invalid_input", `${what} refused, nothing was done: options: must be an object.`, {
+    issues,
+  });
+}
+
 /** Codes of the refusals that one of many inputs may be the reason for. */
 const ABOUT_AN_INPUT: readonly ErrorCode[] = [
   "invalid_input",
@@ -115,8 +130,10 @@ function isPlainObject(value: unknown): value is object {
 }
 
 const EXPECTED: Readonly<Record<string, string>> = {
+  AbortSignal: "an AbortSignal",
   array: "a list",
   boolean: "true or false",
+  date: "a date, such as 2026-05-31",
   int: "a whole number",
   number: "a number",
   object: "an object",
@@ -131,9 +148,9 @@ function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
       if (issue.input === undefined) return "is missing";
       return `must be ${EXPECTED[issue.expected] ?? issue.expected}`;
     case "too_small":
-      return `must be ${issue.inclusive ? "at least" : "above"} ${issue.minimum}${unitOf(issue.origin)}`;
+      return `must be ${issue.inclusive ? "at least" : "above"} ${issue.minimum}${unitOf(issue.origin, issue.minimum)}`;
     case "too_big":
-      return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin)}`;
+      return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin, issue.maximum)}`;
     case "invalid_value":
       return `must be one of ${issue.values.map(String).join(", ")}`;
     case "unrecognized_keys": {
@@ -145,9 +162,10 @@ function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-function unitOf(origin: string): string {
-  if (origin === "string") return " characters long";
-  return origin === "array" ? " entries long" : "";
+function unitOf(origin: string, count: number | bigint): string {
+  if (origin === "string") return count === 1 ? " character long" : " characters long";
+  if (origin === "array") return count === 1 ? " entry long" : " entries long";
+  return "";
 }
 
 /** Returns a digest of a JSON value that does not depend on the order of keys; undefined fields count as absent. */

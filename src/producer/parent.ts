@@ -34,7 +34,7 @@ import {
 import { type Client, createClient, internalsOf } from "./client.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
 import { type Profile, profileOf } from "./inheritance.ts";
-import type { MessageOptions, ProfileInput } from "./input.ts";
+import { type MessageOptions, objectOf, type ProfileInput } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
@@ -278,7 +278,12 @@ const stopReason = () =>
 
 /** Creates a parent. Throws `invalid_input`, `nested_spawn` (the id of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
-  const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...options };
+  const {
+    client: shared,
+    redisUrl = DEFAULT_REDIS_URL,
+    prefix,
+    ...rest
+  } = { ...objectOf(options, "createParent") };
   const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
   const { operator, open } = internalsOf(client);
   const profile = profileOf(rest, operator);

@@ -6,13 +6,13 @@ import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
 import type { ChannelEntry, Question } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readInput } from "./input.ts";
+import { readOptions } from "./input.ts";
 import { asData } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { whenOpened } from "./push-iterator.ts";
 import type { ChannelPart } from "./replies/client-channels.ts";
 import { cursorAt, type ReceivedEntry } from "./replies/parent-channel.ts";
-import { TimeoutMs, type WaitOptions } from "./wait.ts";
+import { Signal, WaitInput, type WaitOptions } from "./wait.ts";
 
 /** Options of a reader: `follow` (default true) goes on with new entries; `signal` ends the iterator. */
 export interface RepliesOptions {
@@ -23,17 +23,25 @@ export interface RepliesOptions {
 /** Iterates over a parent's unacked entries; see `Parent.replies`. */
 export function readReplies(
   context: ParentContext,
-  { signal, follow = true }: RepliesOptions = {},
+  options: RepliesOptions = {},
 ): AsyncIterableIterator<ReceivedEntry> {
+  return whenOpened(openReader(context, options));
+}
+
+const RepliesInput = z.strictObject({ signal: Signal, follow: z.boolean().default(true) });
+
+async function openReader(
+  context: ParentContext,
+  options: RepliesOptions,
+): Promise<AsyncIterableIterator<ReceivedEntry>> {
+  const { signal, follow } = readOptions(RepliesInput, options, "replies");
   if (!follow) return readUnacked(context, signal);
   const { profile, onStop } = context;
-  const opening = context.open().then(({ channels }) => {
-    let forgetStop = () => {};
-    const stream = channels.read(profile.parent, { signal, onEnd: () => forgetStop() });
-    forgetStop = onStop(stream.end);
-    return stream;
-  });
-  return whenOpened(opening);
+  const { channels } = await context.open();
+  let forgetStop = () => {};
+  const stream = channels.read(profile.parent, { signal, onEnd: () => forgetStop() });
+  forgetStop = onStop(stream.end);
+  return stream;
 }
 
 async function* readUnacked(
@@ -65,14 +73,9 @@ export interface NewReplies {
   ack(): Promise<void>;
 }
 
-const NewRepliesInput = z.object({ timeout_ms: TimeoutMs });
-
 /** Reads unacked entries; waits up to `timeout_ms` for the first. Rejects with `invalid_input` or the signal's reason. */
-export async function newReplies(
-  context: ParentContext,
-  { signal, ...options }: WaitOptions = {},
-): Promise<NewReplies> {
-  const { timeout_ms = 0 } = readInput(NewRepliesInput, { timeout_ms: options.timeout_ms }, "newReplies");
+export async function newReplies(context: ParentContext, options: WaitOptions = {}): Promise<NewReplies> {
+  const { signal, timeout_ms = 0 } = readOptions(WaitInput, options, "newReplies");
   signal?.throwIfAborted();
   const client = await context.open();
   let entries = await unackedEntries(context, client);

@@ -1446,4 +1446,22 @@ export default [
     replace: "return options;",
     tests: ["test/integration/producer/wrong-options.test.ts"],
   },
+  {
+    id: "profile-without-tools",
+    promise: "A profile that disallows every tool that it names is refused.",
+    file: "src/producer/inheritance.ts",
+    find: "  requireTools(what, optional);\n",
+    replace: "",
+    tests: ["test/unit/producer/inheritance.profile.test.ts"],
+    title: "may not disallow every tool",
+  },
+  {
+    id: "profile-without-tools-registered",
+    promise: "A profile that disallows every tool that it names is not registered.",
+    file: "src/producer/registered-profile.ts",
+    find: '  requireTools("register", profile);\n',
+    replace: "",
+    tests: ["test/integration/producer/wrong-options.test.ts"],
+    title: "disallows every tool",
+  },
 ];

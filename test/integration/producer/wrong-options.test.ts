@@ -38,11 +38,12 @@ describe.for(Object.keys(CALLS))("%s", (name) => {
     );
   });
 
-  test.for([null, 5, "text", ["timeout"]])("refuses options that are %j", async (options) => {
-    expect(await refused(name, options)).toMatchObject({
-      ...refusal("invalid_input", /refused, nothing was done: options: must be an object\.$/),
-      details: { issues: [{ field: "options" }] },
-    });
+  test("refuses options that are no object", async () => {
+    for (const options of [null, 5, "text", ["timeout"]])
+      expect(await refused(name, options)).toMatchObject({
+        ...refusal("invalid_input", /refused, nothing was done: options: must be an object\.$/),
+        details: { issues: [{ field: "options" }] },
+      });
   });
 });
 
@@ -75,5 +76,13 @@ test("a call without the id of a sub-agent says so", async () => {
   const none = undefined as unknown as string;
   await expect(parent.destroy(none)).rejects.toMatchObject(
     refusal("unknown_agent", /^No sub-agent is named: use an agent_id/),
+  );
+});
+
+test("a profile that disallows every tool that it names is not registered", async () => {
+  const parent = testParent(testClient());
+  const profile = { tools: ["Read"], disallowed_tools: ["Read"] };
+  await expect(parent.register(profile)).rejects.toMatchObject(
+    refusal("invalid_input", /^register refused, nothing was done: disallowed_tools has every one of tools/),
   );
 });

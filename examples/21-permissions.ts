@@ -29,7 +29,12 @@ const { client, parentId, stop } = await setUp({
 const parent = createParent({
   client,
   parentId,
-  permissions: { allow: ["Write(*.md)"], ask: ["Write(README.md)"], deny: ["Write(.github/**)"] },
+  permissions: {
+    allow: ["Write(*.md)"],
+    ask: ["Write(README.md)"],
+    // Two tools write files: a rule for one does not bind the other.
+    deny: ["Write(.github/**)", "Edit(.github/**)"],
+  },
 });
 // The call waits, without a worker, until `onQuestion` answers: "allow" lets it begin, any other text is the reason against it.
 const reply = await parent.task({

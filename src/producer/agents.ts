@@ -9,7 +9,7 @@ import { attachedText, attachmentKey, type InboxMessage, MessageText } from "../
 import { quoted } from "../shared/protocol/text.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
 import type { VerbAnswer } from "../shared/redis/scripts.ts";
-import { digestOf, MessageInput, type MessageOptions, readInput } from "./input.ts";
+import { digestOf, MessageInput, type MessageOptions, objectOf, readInput, readOptions } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 
 /** An agent of a parent: its address and its id. */
@@ -80,7 +80,7 @@ export async function send(
   text: string,
   options: MessageOptions = {},
 ): Promise<SendReceipt> {
-  const message = readInput(MessageInput, { text, ...options }, "send");
+  const message = readInput(MessageInput, { text, ...objectOf(options, "send") }, "send");
   return withAgent(context, agentId, (call, agent) => sendMessage(call, agent, message));
 }
 
@@ -91,7 +91,7 @@ export async function answer(
   text: string,
   options: { question_id?: string } = {},
 ): Promise<AnswerReceipt> {
-  const input = readInput(AnswerInput, { text, ...options }, "answer");
+  const input = readInput(AnswerInput, { text, ...objectOf(options, "answer") }, "answer");
   return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, input));
 }
 
@@ -136,7 +136,7 @@ export async function readUsage(
   context: ParentContext,
   options: { since?: Date | string } = {},
 ): Promise<UsageTotals> {
-  const { since } = readInput(UsageInput, options, "usage");
+  const { since } = readOptions(UsageInput, options, "usage");
   return withCall(context, ({ read, client, parent }) =>
     read(() => client.store.usage(parent, since.getTime())),
   );
@@ -355,11 +355,9 @@ export async function answerQuestion(
 
 /** Returns the error for an unknown agent: the same for an agent that never existed and for another parent's agent. */
 function unknownAgent(agentId: unknown): SubagentError {
-  const shown = quoted(String(agentId));
-  return new SubagentError(
-    "unknown_agent",
-    `This parent has no sub-agent ${shown}: use an agent_id as spawn returned it, or list them.`,
-  );
+  const which =
+    typeof agentId === "string" ? `This parent has no sub-agent ${quoted(agentId)}` : "No sub-agent is named";
+  return new SubagentError("unknown_agent", `${which}: use an agent_id as spawn returned it, or list them.`);
 }
 
 /** Returns the error for an agent that has ended. */

@@ -21,7 +21,7 @@ import { parseRedisUrl } from "../shared/redis-url.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
 import type { ActiveParent, ClientOptions, ClientResources } from "./client-resources.ts";
 import { openDefinitions } from "./definitions/folders.ts";
-import { ModelId, type OperatorDefaults, readInput } from "./input.ts";
+import { ModelId, type OperatorDefaults, readInput, readOptions } from "./input.ts";
 
 /** See the module's header. */
 export interface Client {
@@ -121,7 +121,7 @@ export function createClient(options: ClientOptions): Client {
   const client: Client = {
     pause: async (reason) => (await inside.open()).pause.pause(reason),
     async parents(options = {}) {
-      const { since } = readInput(ParentsInput, options, "parents");
+      const { since } = readOptions(ParentsInput, options, "parents");
       return (await inside.open()).parentsSince(since.getTime());
     },
     definitions: () => definitions.list(),

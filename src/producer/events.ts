@@ -22,10 +22,11 @@ import {
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readInput } from "./input.ts";
+import { readOptions } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
 import type { Watcher } from "./subscriber.ts";
+import { Signal } from "./wait.ts";
 
 /** Number of waiting events from which no further event is added for their reader. */
 const MOST_WAITING = 1_000;
@@ -39,7 +40,7 @@ export type NumberedEvent = ProgressEvent & { number?: string; at?: string };
 
 /** The number of an event, or `0`, which is before all events. */
 export const EventNumber = z.string().regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0");
-const EventsInput = z.object({ after: EventNumber.optional() });
+const EventsInput = z.strictObject({ signal: Signal, after: EventNumber.optional() });
 
 /** Options of an event reader: `after` a number, `"0"` for all kept events (default: only new ones); `signal` ends it. */
 export interface EventOptions {
@@ -62,8 +63,8 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
   );
 }
 
-async function open(context: ParentContext, { signal, ...options }: EventOptions) {
-  const { after } = readInput(EventsInput, { after: options.after }, "events");
+async function open(context: ParentContext, options: EventOptions) {
+  const { signal, after } = readOptions(EventsInput, options, "events");
   const client = await context.open();
   let [unwatch, forgetStop] = [() => {}, () => {}];
   let reader: HistoryReader | undefined;

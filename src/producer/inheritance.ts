@@ -24,7 +24,7 @@ import {
   paceFor,
   TASK_LIMITS,
 } from "../shared/protocol/limits.ts";
-import type { PermissionRules } from "../shared/protocol/permissions.ts";
+import { mcpServerOf, type PermissionRules } from "../shared/protocol/permissions.ts";
 import { modelIdOf } from "../shared/protocol/usage.ts";
 import {
   type Inheritable,
@@ -108,6 +108,7 @@ function profileUnder(
     effort: effortUnder(what, base.effort, own.effort),
     task_budget: boundedBy(what, "task_budget", base.task_budget, own.task_budget),
   };
+  requireTools(what, optional);
   return {
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
     limits: { ...base.limits, ...own.limits },
@@ -117,6 +118,27 @@ function profileUnder(
     answer_within_ms: atMost("answer_within_ms", base.answer_within_ms ?? own.answer_within_ms ?? ANSWER_MS),
     permissions: [base.permissions, own.permissions].filter((layer) => layer !== undefined),
   };
+}
+
+/** Throws `invalid_input` if a profile disallows every tool that it names: its agents could only guess. */
+export function requireTools(
+  what: string,
+  {
+    tools = [],
+    disallowed_tools = [],
+    skills = [],
+  }: Pick<Inheritable, "tools" | "disallowed_tools" | "skills">,
+): void {
+  const isLeft = (tool: string) =>
+    !disallowed_tools.includes(tool) && !disallowed_tools.includes(mcpServerOf(tool) ?? tool);
+  // Named skills come with a tool of their own.
+  if (tools.length === 0 || skills.length > 0 || tools.some(isLeft)) return;
+  const names = tools.join(", ");
+  throw new SubagentError(
+    "invalid_input",
+    `${what} refused, nothing was done: disallowed_tools has every one of tools (${names}), so none is left: take one out of it.`,
+    { field: "disallowed_tools", tools, disallowed_tools },
+  );
 }
 
 /** The inheritable options of a spawn, its definition and its limits. */

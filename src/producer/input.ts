@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { SubagentError } from "../shared/errors.ts";
+import { type ErrorCode, SubagentError } from "../shared/errors.ts";
 import { wordingOf } from "../shared/problem-text.ts";
 import { withoutNulls } from "../shared/protocol/content.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
@@ -59,6 +59,59 @@ export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, wh
   }));
   const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
   throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${list}.`, { issues });
+}
+
+/** Like {@link readInput}, for the options of a call, which a refusal of no object calls `options`. */
+export function readOptions<S extends z.ZodType>(schema: S, options: unknown, what: string): z.output<S> {
+  return readInput(schema, objectOf(options, what), what);
+}
+
+/** Returns the options of a call, if it has any. Throws `invalid_input` for a value that is no object. */
+export function objectOf<T>(options: T, what: string): T {
+  if (options === undefined) return options;
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
+  const issues = [{ field: "options", problem: "must be an object" }];
+  throw new SubagentError("invalid_input", `${what} refused, nothing was done: options: must be an object.`, {
+    issues,
+  });
+}
+
+/** Codes of the refusals that one of many inputs may be the reason for. */
+const ABOUT_AN_INPUT: readonly ErrorCode[] = [
+  "invalid_input",
+  "unknown_price",
+  "unknown_definition",
+  "conflict",
+];
+const Issues = z.array(z.object({ field: z.string(), problem: z.string() }));
+
+/**
+ * Returns the refusal of the input at `index` of the list `inputs`, which the sentence, `details.index` and every field name
+ * (`36.limits.max_turns`). Returns an error unchanged that is about no input.
+ */
+export function refusalAt(index: number, error: unknown): unknown {
+  if (!(error instanceof SubagentError && ABOUT_AN_INPUT.includes(error.code))) return error;
+  const { field, issues } = error.details;
+  const placed = (name: string) => (name === "input" ? `${index}` : `${index}.${name}`);
+  const named = Issues.safeParse(issues).data?.map((issue) => ({ ...issue, field: placed(issue.field) }));
+  const details = {
+    ...error.details,
+    index,
+    ...(typeof field === "string" && { field: placed(field) }),
+    ...(named && { issues: named }),
+  };
+  return new SubagentError(error.code, `inputs[${index}]: ${error.message}`, details, error.cause);
+}
+
+/** Returns what `read` makes of each input. A refusal names the input. */
+export function eachInput<T>(inputs: readonly unknown[], read: (input: unknown) => T): T[] {
+  return inputs.map((input, at) => {
+    try {
+      return read(input);
+    } catch (error) {
+      throw refusalAt(at, error);
+    }
+  });
 }
 
 /** Returns the value without undefined fields. Leaves instances of classes (a signal, a logger) unchanged. */

@@ -5,6 +5,7 @@
  *    inside a fence with a random boundary, and the beginnings of our delimiters and notes are broken in it.
  * 2. A tool result has at most {@link MAX_TEXT_CHARS} code points, notes included.
  */
+import type { AgentStatus } from "../shared/protocol/agent.ts";
 import type { ChannelEntry, Question, Reply } from "../shared/protocol/reply.ts";
 import { fenced, quoted } from "./text-boundary.ts";
 
@@ -13,13 +14,19 @@ export const MAX_TEXT_CHARS = 5_000;
 
 const CUT = "\n[… cut …]";
 
-/** Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter. */
-export function asData(entry: ChannelEntry): string {
+/**
+ * Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter.
+ * `closedWith`: the present status of the agent of a question that takes no answer any more; undefined: it is open.
+ */
+export function asData(entry: ChannelEntry, closedWith?: AgentStatus): string {
   const from = `agent_id="${entry.agent_id}" run="${entry.run}"`;
   if (entry.kind === "message") {
     return fenced("message", from, entry.text);
   }
-  if (entry.kind === "question") return asQuestion(entry);
+  if (entry.kind === "question") {
+    if (closedWith === undefined) return asQuestion(entry);
+    return fenced("question", `${from} status="closed" agent_status="${closedWith}"`, entry.text);
+  }
   const { status, stop_reason, agent_status, turns, tokens } = entry;
   const facts = `status="${status}" stop_reason="${stop_reason}" agent_status="${agent_status}" turns="${turns}" tokens="${tokens}"`;
   return fenced("reply", `${from} ${facts}`, saidIn(entry));

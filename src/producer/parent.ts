@@ -34,7 +34,7 @@ import {
 import { type Client, createClient, internalsOf } from "./client.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
 import { type Profile, profileOf } from "./inheritance.ts";
-import type { MessageOptions, ProfileInput } from "./input.ts";
+import { type MessageOptions, objectOf, type ProfileInput } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
@@ -157,7 +157,7 @@ export interface Parent {
   /**
    * Runs many tasks, as many at once as the quota allows (at most 10), and resolves with their replies in order; acks follow.
    * It checks all tasks before any begins. Aborting `signal` destroys the agents of running tasks. Rejects with the first other
-   * failure; its `details.replies` holds the replies received before it.
+   * failure; its `details.replies` holds the replies received before it. A refusal of a task has its `details.index`, from 0.
    */
   taskAll(inputs: readonly (string | TaskInput)[], options?: TaskOptions): Promise<Reply[]>;
   /**
@@ -278,7 +278,12 @@ const stopReason = () =>
 
 /** Creates a parent. Throws `invalid_input`, `nested_spawn` (the id of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
-  const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...options };
+  const {
+    client: shared,
+    redisUrl = DEFAULT_REDIS_URL,
+    prefix,
+    ...rest
+  } = { ...objectOf(options, "createParent") };
   const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
   const { operator, open } = internalsOf(client);
   const profile = profileOf(rest, operator);

@@ -1,16 +1,18 @@
 /** A parent's unacked entries: one after another for a reader, or as text for a model. */
 import { z } from "zod";
-import { agentOf } from "../shared/protocol/keys.ts";
-import type { ChannelEntry } from "../shared/protocol/reply.ts";
+import { isUnreadable } from "../shared/errors.ts";
+import type { AgentRecord, AgentStatus } from "../shared/protocol/agent.ts";
+import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
+import type { ChannelEntry, Question } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readInput } from "./input.ts";
+import { readOptions } from "./input.ts";
 import { asData } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { whenOpened } from "./push-iterator.ts";
 import type { ChannelPart } from "./replies/client-channels.ts";
 import { cursorAt, type ReceivedEntry } from "./replies/parent-channel.ts";
-import { TimeoutMs, type WaitOptions } from "./wait.ts";
+import { Signal, WaitInput, type WaitOptions } from "./wait.ts";
 
 /** Options of a reader: `follow` (default true) goes on with new entries; `signal` ends the iterator. */
 export interface RepliesOptions {
@@ -21,17 +23,25 @@ export interface RepliesOptions {
 /** Iterates over a parent's unacked entries; see `Parent.replies`. */
 export function readReplies(
   context: ParentContext,
-  { signal, follow = true }: RepliesOptions = {},
+  options: RepliesOptions = {},
 ): AsyncIterableIterator<ReceivedEntry> {
+  return whenOpened(openReader(context, options));
+}
+
+const RepliesInput = z.strictObject({ signal: Signal, follow: z.boolean().default(true) });
+
+async function openReader(
+  context: ParentContext,
+  options: RepliesOptions,
+): Promise<AsyncIterableIterator<ReceivedEntry>> {
+  const { signal, follow } = readOptions(RepliesInput, options, "replies");
   if (!follow) return readUnacked(context, signal);
   const { profile, onStop } = context;
-  const opening = context.open().then(({ channels }) => {
-    let forgetStop = () => {};
-    const stream = channels.read(profile.parent, { signal, onEnd: () => forgetStop() });
-    forgetStop = onStop(stream.end);
-    return stream;
-  });
-  return whenOpened(opening);
+  const { channels } = await context.open();
+  let forgetStop = () => {};
+  const stream = channels.read(profile.parent, { signal, onEnd: () => forgetStop() });
+  forgetStop = onStop(stream.end);
+  return stream;
 }
 
 async function* readUnacked(
@@ -49,8 +59,9 @@ async function* readUnacked(
 const MAX_ENTRIES = 20;
 
 /**
- * Unacked entries for a parent's model. `text`: every entry as data for the next user message, empty if there are none;
- * `entries`: the same as objects, oldest first, at most 20.
+ * Unacked entries for a parent's model. `text`: every entry as data for the next user message, empty if there are none. It
+ * says of a question that takes no answer any more (answered, or its agent has finished or ended) that it is closed.
+ * `entries`: the entries as objects, unchanged since they were written, oldest first, at most 20.
  */
 export interface NewReplies {
   text: string;
@@ -62,14 +73,9 @@ export interface NewReplies {
   ack(): Promise<void>;
 }
 
-const NewRepliesInput = z.object({ timeout_ms: TimeoutMs });
-
 /** Reads unacked entries; waits up to `timeout_ms` for the first. Rejects with `invalid_input` or the signal's reason. */
-export async function newReplies(
-  context: ParentContext,
-  { signal, ...options }: WaitOptions = {},
-): Promise<NewReplies> {
-  const { timeout_ms = 0 } = readInput(NewRepliesInput, { timeout_ms: options.timeout_ms }, "newReplies");
+export async function newReplies(context: ParentContext, options: WaitOptions = {}): Promise<NewReplies> {
+  const { signal, timeout_ms = 0 } = readOptions(WaitInput, options, "newReplies");
   signal?.throwIfAborted();
   const client = await context.open();
   let entries = await unackedEntries(context, client);
@@ -79,7 +85,8 @@ export async function newReplies(
     entries = await unackedEntries(context, client);
   }
   const held = entries.map((entry) => client.channels.received(context.profile.parent, entry));
-  return withAck(entries, () => Promise.all(held.map((entry) => entry.ack())));
+  const text = await textOf(client, context.profile.parent, entries);
+  return withAck(text, entries, () => Promise.all(held.map((entry) => entry.ack())));
 }
 
 /**
@@ -94,7 +101,8 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
   const tryAck = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
-  return withAck(entries, () => Promise.all(entries.map(tryAck)));
+  const text = await textOf(client, parent, entries);
+  return withAck(text, entries, () => Promise.all(entries.map(tryAck)));
 }
 
 /** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
@@ -111,9 +119,39 @@ async function unackedEntries(
   return found;
 }
 
-function withAck(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
+/** Returns the entries as text for a model. Reads the agents of questions, after the entries: who asked then is waiting. */
+async function textOf(
+  { call, store }: ClientResources,
+  parent: ParentAddress,
+  entries: readonly StreamEntry[],
+): Promise<string> {
+  const askers = new Set(entries.flatMap(({ uid, entry }) => (entry.kind === "question" ? [uid] : [])));
+  const records = new Map<string, AgentRecord | undefined>();
+  const readAsker = async (uid: string) => records.set(uid, await store.record(agentOf(parent, uid)));
+  // Only a newer version can tell whether a question of its agent is open.
+  const unlessUnreadable = (error: unknown) => {
+    if (!isUnreadable(error)) throw error;
+  };
+  if (askers.size > 0)
+    await call(({ read }) =>
+      read(() => Promise.all([...askers].map((uid) => readAsker(uid).catch(unlessUnreadable)))),
+    );
+  const closedWith = ({ uid, entry }: StreamEntry) =>
+    entry.kind === "question" && records.has(uid) ? closedBy(entry, records.get(uid)) : undefined;
+  return entries.map((item) => asData(item.entry, closedWith(item))).join("\n\n");
+}
+
+/** Returns the status of an agent that does not wait for the answer to a question; undefined if it waits. */
+function closedBy({ question_id }: Question, asker: AgentRecord | undefined): AgentStatus | undefined {
+  if (!asker) return "ended";
+  const isOpen =
+    asker.status === "waiting" && asker.questions?.some((open) => open.question_id === question_id);
+  return isOpen ? undefined : asker.status;
+}
+
+function withAck(text: string, entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
   return {
-    text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
+    text,
     entries: entries.map(({ entry }) => entry),
     async ack() {
       await ack();

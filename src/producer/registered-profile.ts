@@ -7,7 +7,7 @@
 import { isoTime } from "../shared/protocol/agent.ts";
 import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
-import { baseLimits, narrowed } from "./inheritance.ts";
+import { baseLimits, narrowed, requireTools } from "./inheritance.ts";
 import {
   canonical,
   nullsLeftOut,
@@ -41,6 +41,7 @@ export function registeredProfile(context: ParentContext): Promise<RegisteredPro
 export async function registerProfile(context: ParentContext, input: unknown): Promise<ProfileReceipt> {
   const profile = readInput(nullsLeftOut(ProfileInput), input, "register");
   narrowed(baseLimits(TASK_LIMITS, context.operator, {}), profile.limits ?? {}, "register");
+  requireTools("register", profile);
   const content = canonical(profile);
   return withCall(context, async ({ write, client, parent }) => {
     let isRepeated = false;

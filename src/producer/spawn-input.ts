@@ -41,10 +41,11 @@ import {
   type RegisteredProfile,
   readAsWritten,
   readInput,
+  readOptions,
 } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import type { OnWait } from "./task-wait-reasons.ts";
-import { MAX_WAIT_MS } from "./wait.ts";
+import { MAX_WAIT_MS, Signal } from "./wait.ts";
 
 const agent = {
   name: AgentName,
@@ -326,15 +327,16 @@ function read(schema: z.ZodType, reply: Reply): Reply {
   }
 }
 
-const WaitForWorkerMs = z.int().min(0).max(MAX_WAIT_MS).optional();
-const TaskCall = z.looseObject({
-  signal: z.instanceof(AbortSignal).optional(),
-  wait_for_worker_ms: WaitForWorkerMs,
-  onWait: z.custom<OnWait>((value) => typeof value === "function", "must be a function").optional(),
-  onQuestion: z
-    .custom<AnswerQuestions>((value) => typeof value === "function", "must be a function")
-    .optional(),
+const callback = <F>() =>
+  z.custom<F>((value) => typeof value === "function", "must be a function").optional();
+const TaskOptionsInput = z.strictObject({
+  signal: Signal,
+  wait_for_worker_ms: z.int().min(0).max(MAX_WAIT_MS).optional(),
+  onWait: callback<OnWait>(),
+  onQuestion: callback<AnswerQuestions>(),
 });
+/** Options and input in one object; the schema of the input refuses what is neither. */
+const TaskCall = z.looseObject(TaskOptionsInput.shape);
 const TASK_OPTIONS = Object.keys(TaskCall.shape);
 
 /** Answers the questions of a task. */
@@ -377,12 +379,6 @@ export function splitTaskInput(input: unknown): TaskOptions & { input: unknown }
 
 /** Merges the options of a call with those beside the prompt; the call's own options win. Throws `invalid_input`. */
 export function mergeTaskOptions(beside: TaskOptions, options: TaskOptions, call = "task"): TaskOptions {
-  if (hasNoTaskOptions(options)) return beside;
-  const { signal, onQuestion, wait_for_worker_ms, onWait } = readInput(TaskCall, options, call);
-  return {
-    signal: signal ?? beside.signal,
-    onQuestion: onQuestion ?? beside.onQuestion,
-    wait_for_worker_ms: wait_for_worker_ms ?? beside.wait_for_worker_ms,
-    onWait: onWait ?? beside.onWait,
-  };
+  if (hasNoTaskOptions(options) && Object.keys(options).length === 0) return beside;
+  return { ...beside, ...readOptions(TaskOptionsInput, options, call) };
 }

@@ -27,7 +27,7 @@ import type { Reply } from "../shared/protocol/reply.ts";
 import { onAbort, StopSignal } from "../shared/stop-signal.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readInput } from "./input.ts";
+import { eachInput, readInput, refusalAt } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
@@ -122,15 +122,21 @@ export async function taskAll(
 ): Promise<Reply[]> {
   const wanted = mergeTaskOptions({}, options, "taskAll");
   const answersTask = wanted.onQuestion !== undefined;
-  const read = Array.isArray(inputs) ? inputs.map((input) => withJsonSchema(input, "taskAll")) : [];
+  const read = Array.isArray(inputs) ? eachInput(inputs, (input) => withJsonSchema(input, "taskAll")) : [];
   const tasks = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
-  const planned = readInput(Tasks, tasks, "taskAll").map((task) => {
+  const planned = eachInput(readInput(Tasks, tasks, "taskAll"), (task) => {
     const input = typeof task === "string" ? { prompt: task } : task;
     return checkSpawn("task", input, context, { answersTask });
   });
   // Read first, so that the profile refuses a task before any task has begun.
   const registered = await registeredProfile(context);
-  for (const each of planned) await requireAllowed(context, each, registered);
+  for (const [at, each] of planned.entries()) {
+    try {
+      await requireAllowed(context, each, registered);
+    } catch (error) {
+      throw refusalAt(at, error);
+    }
+  }
   const replies = await runBatch(context, planned, wanted);
   return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
 }
@@ -294,9 +300,12 @@ async function runBatch(
   const waiting = [...planned.entries()];
   const runInTurn = async () => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
-      const reply = await batch.run(next[1]);
+      const [at, task] = next;
+      const reply = await batch.run(task).catch((error: unknown) => {
+        throw refusalAt(at, error);
+      });
       if (!reply) return;
-      replies[next[0]] = reply;
+      replies[at] = reply;
     }
   };
   const slots = Math.min(MAX_LIVE_AGENTS, planned.length);

@@ -18,7 +18,7 @@ import {
 } from "../shared/protocol/transcript.ts";
 import { logFull, withAgent } from "./agents.ts";
 import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
-import { digestOf, readInput } from "./input.ts";
+import { digestOf, objectOf, readInput, readOptions } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
@@ -60,7 +60,7 @@ export async function readTranscript(
   agentId: unknown,
   options: TranscriptOptions = {},
 ): Promise<Transcript> {
-  const page = readInput(PageInput, options, "transcript");
+  const page = readOptions(PageInput, options, "transcript");
   return withAgent(context, agentId, async ({ read, client }, agent) => {
     let next: number | undefined;
     const pick = (keys: readonly string[]) => {
@@ -89,7 +89,7 @@ export async function resume(
   text: string,
   options: { request_key?: string } = {},
 ): Promise<ResumeReceipt> {
-  const input = readInput(ResumeInput, { text, ...options }, "resume");
+  const input = readInput(ResumeInput, { text, ...objectOf(options, "resume") }, "resume");
   return withAgent(context, agentId, async (call, agent) => {
     const record = await call.read(() => call.client.store.record(agent.address));
     if (!record) throw unknownTranscript(agent.agentId);

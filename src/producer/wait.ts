@@ -10,7 +10,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { findAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readInput } from "./input.ts";
+import { readInput, readOptions } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import type { FinalEntry, Reservation } from "./replies/parent-channel.ts";
 
@@ -27,12 +27,14 @@ interface Wait {
 
 /** Maximum time for a wait, ms. */
 export const MAX_WAIT_MS = 2 ** 31 - 1;
-/** Time after which a wait times out, ms. */
-export const TimeoutMs = z.number().min(0).max(MAX_WAIT_MS).optional();
-const WaitInput = z.object({
-  agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
-  timeout_ms: TimeoutMs,
+/** See {@link WaitOptions}. */
+export const Signal = z.instanceof(AbortSignal).optional();
+/** See {@link WaitOptions}. */
+export const WaitInput = z.strictObject({
+  signal: Signal,
+  timeout_ms: z.number().min(0).max(MAX_WAIT_MS).optional(),
 });
+const WaitFor = z.object({ agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent") });
 
 /** Resolves with the reply of the first agent that ends its run, acked. */
 export function waitAny(
@@ -75,11 +77,11 @@ async function take(
 async function waitFor<T>(
   context: ParentContext,
   agentIds: unknown,
-  { signal, ...options }: WaitOptions,
+  options: WaitOptions,
   work: (client: ClientResources, waits: readonly Wait[]) => Promise<T>,
 ): Promise<T> {
-  const given = { agent_ids: agentIds, timeout_ms: options.timeout_ms };
-  const { agent_ids, timeout_ms } = readInput(WaitInput, given, "wait");
+  const { signal, timeout_ms } = readOptions(WaitInput, options, "wait");
+  const { agent_ids } = readInput(WaitFor, { agent_ids: agentIds }, "wait");
   signal?.throwIfAborted();
   const client = await context.open();
   const found = await withCall(context, (call) =>

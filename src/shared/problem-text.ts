@@ -8,8 +8,10 @@ const MOST_NAMES = 20;
 const MOST_NAME_CHARS = 100;
 
 const EXPECTED: Readonly<Record<string, string>> = {
+  AbortSignal: "an AbortSignal",
   array: "a list",
   boolean: "true or false",
+  date: "a date, such as 2026-05-31",
   int: "a whole number",
   number: "a number",
   object: "an object",
@@ -26,9 +28,9 @@ export function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
       if (issue.input === undefined) return MISSING;
       return `must be ${EXPECTED[issue.expected] ?? issue.expected}`;
     case "too_small":
-      return `must be ${issue.inclusive ? "at least" : "above"} ${issue.minimum}${unitOf(issue.origin)}`;
+      return `must be ${issue.inclusive ? "at least" : "above"} ${issue.minimum}${unitOf(issue.origin, issue.minimum)}`;
     case "too_big":
-      return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin)}`;
+      return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin, issue.maximum)}`;
     case "invalid_value":
       return `must be ${oneOf(issue.values.map(String))}`;
     case "invalid_format":
@@ -68,7 +70,8 @@ function oneOf(values: readonly string[]): string {
   return values.length === 1 ? `${values[0]}` : `one of ${values.join(", ")}`;
 }
 
-function unitOf(origin: string): string {
-  if (origin === "string") return " characters long";
-  return origin === "array" ? " entries long" : "";
+function unitOf(origin: string, count: number | bigint): string {
+  if (origin === "string") return count === 1 ? " character long" : " characters long";
+  if (origin === "array") return count === 1 ? " entry long" : " entries long";
+  return "";
 }

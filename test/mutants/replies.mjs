@@ -496,8 +496,8 @@ export default [
     id: "forward-acks-at-once",
     promise: "What a model was handed comes again until it is acked.",
     file: "src/producer/read-replies.ts",
-    find: 'text: entries.map(({ entry }) => asData(entry)).join("\\n\\n"),',
-    replace: 'text: (void ack(), entries.map(({ entry }) => asData(entry)).join("\\n\\n")),',
+    find: "    text,\n",
+    replace: "    text: (void ack(), text),\n",
     tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
@@ -833,9 +833,8 @@ export default [
     id: "new-replies-ack-swallowed",
     promise: "An ack of new replies that took nothing says so.",
     file: "src/producer/read-replies.ts",
-    find: "return withAck(entries, () => Promise.all(held.map((entry) => entry.ack())));",
-    replace:
-      "return withAck(entries, () => Promise.all(held.map((entry) => entry.ack().catch(() => false))));",
+    find: "() => Promise.all(held.map((entry) => entry.ack()))",
+    replace: "() => Promise.all(held.map((entry) => entry.ack().catch(() => false)))",
     tests: ["test/integration/producer/redis-away.test.ts"],
     title: "took nothing",
   },

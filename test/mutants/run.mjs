@@ -1957,4 +1957,13 @@ export default [
     replace: "3 * SCRIPT_LEVELS",
     tests: ["test/integration/worker/session.test.ts"],
   },
+  {
+    id: "open-files-gone-though-none",
+    promise: "A model that has only read is told of no files that are gone.",
+    file: "src/worker/run/open-session.ts",
+    find: " && !READERS.has(name)",
+    replace: "",
+    tests: ["test/integration/worker/files.test.ts"],
+    title: "has only read",
+  },
 ];

@@ -18,7 +18,7 @@ import {
 } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/parents.ts";
-import { formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
+import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { answerOf } from "../terminal/reply.ts";
 import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
@@ -193,7 +193,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
     plainLine(spec.model),
   ].join(" · ");
   const left = (files ?? []).map(
-    ({ path, size_bytes }) => `${plainLine(path)}  ${formatCount(size_bytes)} bytes`,
+    ({ path, size_bytes }) => `${plainLine(path)}  ${formatPlural(size_bytes, "byte")}`,
   );
   const created = isoTime(record.created_at);
   return [

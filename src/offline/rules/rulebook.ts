@@ -60,7 +60,8 @@ const writeFile: rule.Rule = {
     const input = { file_path: target, content: found };
     return rule.lookup(task, [{ name: "write_file", input }], (steps) => {
       if (steps[0]?.failed) return `${target} was not written${rule.failures(steps)}.`;
-      return `I wrote ${target} (${Buffer.byteLength(found)} bytes):\n${rule.shorten(found, 500)}`;
+      const size = Buffer.byteLength(found);
+      return `I wrote ${target} (${size} ${size === 1 ? "byte" : "bytes"}):\n${rule.shorten(found, 500)}`;
     });
   },
 };

@@ -1,4 +1,4 @@
-/** Cuts untrusted text to a limit, or parses it as JSON in bounded memory, however deep it nests. Pure. */
+/** Puts numbers into words, cuts untrusted text to a limit, or parses it as JSON in bounded memory, however deep it nests. Pure. */
 
 /** Cuts `text` to at most `most` UTF-16 code units, never within a character; the last one is an ellipsis if it was cut. */
 export function clip(text: string, most: number): string {
@@ -15,6 +15,11 @@ export function isClipped(text: string, most: number): boolean {
 /** Returns at most `most` UTF-16 code units of `text` as a JSON string, for a sentence. */
 export function quoted(text: string, most = 70): string {
   return JSON.stringify(clip(text, most));
+}
+
+/** Returns a number of bytes in words: `1 byte`, `2 bytes`. */
+export function byteCount(count: number): string {
+  return `${count} ${count === 1 ? "byte" : "bytes"}`;
 }
 
 /** Parses `text` as JSON; returns undefined if it is not JSON. */

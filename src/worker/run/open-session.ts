@@ -1,4 +1,4 @@
-/** Prepares a claimed run: its rules, tools and state; tells the model if earlier files are not on this machine. */
+/** Prepares a claimed run: its rules, tools and state; tells the model if it has a new workspace without its earlier files. */
 import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -11,7 +11,7 @@ import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
 import { CUT_OFF_KINDS } from "../model/model.ts";
 import type { ObservedRun } from "../observe/observer.ts";
 import type { RunSlot } from "../run-slots.ts";
-import { mayUseWorkspace, type Tool } from "../tools/tool.ts";
+import { mayUseWorkspace } from "../tools/tool.ts";
 import type { RunContext } from "./context.ts";
 import { chargeLostCall } from "./cost.ts";
 import type { Lease } from "./lease.ts";
@@ -19,8 +19,11 @@ import { RunWorkspace } from "./run-workspace.ts";
 import { Session } from "./session.ts";
 import { traceBeside } from "./trace.ts";
 
+/** True on another machine, and in an agent that continues the conversation of an ended one. */
 const FILES_GONE =
-  "Your work continues on another machine: files that you wrote to your workspace earlier are not there any more.";
+  "Your work continues in a new workspace: files that you wrote earlier are not there any more.";
+/** Tools of ours that leave no file behind. */
+const READERS: ReadonlySet<string> = new Set(["read_file", "glob", "grep"]);
 
 /** Opens the session of a claimed run. Rejects if its record or log cannot be read, or a workspace that it used cannot be made. */
 export async function openSession(
@@ -46,8 +49,10 @@ export async function openSession(
     permissions: rules.permissions ?? [],
     clock: context.clock,
   });
-  const expected = hasUsedFiles(entries, tools);
-  const workspace = workspaceOf(context, address, record, expected);
+  const usesFiles = (name: string) => mayUseWorkspace(tools.get(name));
+  const expected = hasUsedFiles(entries, usesFiles);
+  const hasLeftFiles = expected && hasUsedFiles(entries, (name) => usesFiles(name) && !READERS.has(name));
+  const workspace = workspaceOf(context, address, record, hasLeftFiles);
   const claimed = { record, inbox, entries, watched: claimAnswer.watched };
   const session = new Session(context.store, lease, claimed, {
     hooks,
@@ -112,16 +117,14 @@ export function observedRun(
   return { tenant, parentId, uid, agentId, name, run, model, traceparent };
 }
 
-/** Returns true if files came in before, or a tool that uses the workspace has begun; one only asked for has written nothing. */
-function hasUsedFiles(entries: readonly LogEntry[], tools: ReadonlyMap<string, Tool>): boolean {
+/** Returns true if files came in before, or a tool that `uses` them has begun; one only asked for has written nothing. */
+function hasUsedFiles(entries: readonly LogEntry[], uses: (tool: string) => boolean): boolean {
   const begun = new Set(entries.flatMap((entry) => (entry.kind === "started" ? [entry.callId] : [])));
   return entries.some(
     (entry) =>
       (entry.kind === "delivery" && entry.hasFiles) ||
       (entry.kind === "answer" &&
-        entry.content.some(
-          (block) => isToolUse(block) && begun.has(block.id) && mayUseWorkspace(tools.get(block.name)),
-        )),
+        entry.content.some((block) => isToolUse(block) && begun.has(block.id) && uses(block.name))),
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { ToolFailure } from "../../shared/errors.ts";
 import { type Attached, REFERENCE_MAX_BYTES } from "../../shared/protocol/message.ts";
+import { byteCount } from "../../shared/protocol/text.ts";
 import { openFile, readHead, requireSingleName, writeWhole } from "./files/file.ts";
 import { openLocation } from "./files/open.ts";
 import { quotePath } from "./files/path.ts";
@@ -23,7 +24,7 @@ export async function writeParentFiles(
           ? Buffer.from(content ?? base64, content === undefined ? "base64" : "utf8")
           : await readReference(workspace, from);
       await writeWhole(inside, path, bytes, signal);
-      written.push(`${quotePath(path)} (${bytes.length} bytes)`);
+      written.push(`${quotePath(path)} (${byteCount(bytes.length)})`);
     } catch (error) {
       if (!(error instanceof ToolFailure)) throw error;
       refused.push(error.message);

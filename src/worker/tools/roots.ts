@@ -52,6 +52,7 @@ const SHARED_DIRECTORIES = new Set(
  * file system to resolve links; never throws.
  */
 export function parseRoots(text: string): ParsedRoots {
+  if (typeof text !== "string") return { problem: `${FORM}; it is no text.` };
   const roots = new Map<string, OpenRoot>();
   for (const item of text.split(",").map((part) => part.trim())) {
     if (item === "") continue;

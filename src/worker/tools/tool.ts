@@ -94,7 +94,8 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
  * Creates a tool from its definition.
  *
  * @throws {SubagentError} `invalid_tool` for a definition without `run`, a bad name, an empty description, an input that is
- * no object schema or has no JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
+ * no object schema or has no JSON Schema form, a timeout that is not a whole number of milliseconds above 0, or a part that
+ * it does not know.
  */
 export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
   if (typeof definition?.run !== "function")
@@ -115,6 +116,7 @@ export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition
       `Tool ${name}: timeoutMs must be a whole number from 1 to ${LONGEST_TIMER_MS}.`,
     );
   }
+  refuseUnknownParts(definition);
   const parse = parserOf(schema);
   return Object.freeze<Tool>({
     name,
@@ -135,6 +137,29 @@ export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition
     },
     run: (input, ctx) => definition.run(input as z.output<Input>, ctx),
   });
+}
+
+const PARTS: ReadonlySet<string> = new Set<keyof ToolDefinition<z.ZodObject>>([
+  "name",
+  "description",
+  "input",
+  "idempotent",
+  "timeoutMs",
+  "usesWorkspace",
+  "run",
+]);
+
+/** Refuses a misspelt part. An instance of a class may have fields of its own: its `run` has them as `this`. */
+function refuseUnknownParts(definition: ToolDefinition<z.ZodObject>): void {
+  const prototype: unknown = Object.getPrototypeOf(definition);
+  if (prototype !== Object.prototype) return;
+  const unknown = Object.keys(definition).filter((part) => !PARTS.has(part));
+  if (unknown.length === 0) return;
+  const named = unknown.map((part) => quoted(part)).join(", ");
+  throw new SubagentError(
+    "invalid_tool",
+    `Tool ${definition.name}: defineTool does not know ${named}; it takes ${[...PARTS].join(", ")}.`,
+  );
 }
 
 /** Returns a parser: synchronous if the schema can be, otherwise asynchronous after its first failure. */

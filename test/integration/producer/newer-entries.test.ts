@@ -58,6 +58,18 @@ test("readers pass over entries that they cannot read, say so once, and leave th
   expect(told.reduce((sum, n) => sum + n, 0)).toBe(123);
 });
 
+test("a question of an agent of a newer version reaches a model as an open one, and hides nothing", async () => {
+  const { parent, address, worker, keys, add } = scene();
+  const strange = await parent.spawn({ name: "strange" });
+  const uid = await worker.uidOf(strange.agent_id);
+  await worker.redis.hset(keys.agent({ ...address, uid }).record, "v", "2", "status", "dreaming");
+  const head = { v: "1", uid, kind: "question", run: "1", at: "1", agent_status: "waiting", body: "Which?" };
+  const names = { parent_id: address.parentId, agent_id: strange.agent_id, name: "strange" };
+  const asked = { ...head, ...names, reply_id: `${uid}.1/q`, question_id: "1/q", answer_by: "2" };
+  await add(...Object.entries(asked).flat());
+  expect((await parent.newReplies()).text).toContain('answer_with="send_agent_message"');
+});
+
 test("an agent of a newer version hides nobody else, and is still there to be destroyed", async () => {
   const room = scene();
   const { parent, address, worker, keys } = room;

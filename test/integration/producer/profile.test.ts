@@ -133,7 +133,10 @@ test("a batch is refused by the profile before any of it has begun", async () =>
   const { registers, spawns } = twoParents();
   await registers.register({ model: "offline-1", limits: { max_turns: 5 } });
   const prompts = [{ prompt: "one" }, { prompt: "two", limits: { max_turns: 6 } }];
-  await expect(spawns.taskAll(prompts)).rejects.toMatchObject(refusal("invalid_input", /max_turns 6/));
+  await expect(spawns.taskAll(prompts)).rejects.toMatchObject({
+    ...refusal("invalid_input", /^inputs\[1\]: .*max_turns 6/),
+    details: { index: 1, field: "1.limits.max_turns" },
+  });
   expect(await spawns.list()).toEqual([]);
 });
 

@@ -78,6 +78,46 @@ test("a model that is the parent is told the question as data, sees it in check_
   expect(await parent.waitAny([agentId])).toMatchObject({ summary: "told: green" });
 });
 
+test("a model is asked nothing by a question that is answered, or whose agent has ended", async () => {
+  const scene = await openParentScene({ scenario: asking("Which?"), parent: { keep_alive: true } });
+  const { parent } = scene;
+  const closings = {
+    idle: async (agentId: string) => {
+      await parent.answer(agentId, "green");
+      await until(async () => (await parent.get(agentId)).status === "idle");
+    },
+    ended: async (agentId: string) => void (await parent.destroy(agentId)),
+  };
+  for (const [status, close] of Object.entries(closings)) {
+    const agentId = await askedAgent(scene);
+    const check = toolOf(scene, "check_sub_agent");
+    await close(agentId);
+    const closed = `<sub_agent_question agent_id="${agentId}" run="1" status="closed" agent_status="${status}" boundary=`;
+    const { text, entries, ack } = await parent.newReplies();
+    expect(entries.map(({ kind }) => kind)[0]).toBe("question");
+    expect(text.startsWith(closed), text).toBe(true);
+    expect(text).toContain("Which?");
+    expect(text).not.toContain("answer_with");
+    const told = await check({ agent_id: agentId });
+    expect(told).toContain(closed);
+    expect(told).not.toContain("answer_with");
+    await ack();
+  }
+});
+
+test("of two questions of an agent a model is asked the one that is open", async () => {
+  const turns = [{ content: [ask("First?"), ask("Second?")] }, say("told")];
+  const scene = await openParentScene({ scenario: { turns } });
+  const agentId = await askedAgent(scene);
+  await scene.parent.answer(agentId, "green");
+  const { text } = await scene.parent.newReplies();
+  const heads = text.split("\n").filter((line) => line.startsWith("<sub_agent_question"));
+  expect(heads).toEqual([
+    expect.stringMatching(/ run="1" status="closed" agent_status="waiting" /),
+    expect.stringMatching(/ answer_with="send_agent_message" /),
+  ]);
+});
+
 test("to an agent that does not wait a model's message stays a message, and send() never answers", async () => {
   const scene = await openParentScene({ scenario: asking("Which?") });
   const { parent } = scene;

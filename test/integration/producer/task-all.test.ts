@@ -1,6 +1,10 @@
 /** Guarantee: any number of tasks goes through a parent that may have ten, in order and without a busy loop. */
 import { expect, test } from "vitest";
+import { z } from "zod";
+import type { TaskInput } from "../../../src/producer/spawn-input.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { type ScriptedWorker, scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -66,6 +70,38 @@ test("one wrong task refuses all of them before any begins", async () => {
   const options = { onQuestion: "yes" } as object;
   await expect(parent.taskAll(["a"], options)).rejects.toMatchObject(refusal("invalid_input", /onQuestion/));
   expect(await parent.list()).toEqual([]);
+});
+
+test("a refusal says which of many tasks it is about", async () => {
+  const { parent } = scene();
+  const refused = async (bad: object | string) => {
+    const inputs: (string | TaskInput)[] = prompts(50);
+    return parent.taskAll(inputs.with(36, bad as TaskInput)).catch((error: unknown) => error);
+  };
+  expect(await refused({ prompt: "" })).toMatchObject({
+    message: expect.stringMatching(/^inputs\[36\]: task refused, nothing was done: prompt: /),
+    details: { index: 36, issues: [{ field: "36.prompt" }] },
+  });
+  expect(await refused({ prompt: "bad", limits: { max_turns: 99 } })).toMatchObject({
+    details: { index: 36, issues: [{ field: "36.limits.max_turns" }] },
+  });
+  expect(await refused({ prompt: "bad", output_schema: z.date() })).toMatchObject({
+    details: { issues: [{ field: "36.output_schema" }] },
+  });
+  expect(await refused(Object(7))).toMatchObject({ details: { index: 36 } });
+  expect(await parent.list()).toEqual([]);
+});
+
+test("a task that is refused at its spawn is named as well", async () => {
+  const { parent, worker } = scene();
+  const directory = createWorkerDirectory(worker.redis, worker.store.keys);
+  await directory.announce({ id: "w1", tools: [], host: "h", version: "0.1.0", concurrency: 50 });
+  closeAtEnd(() => directory.withdraw("w1"));
+  const all = parent.taskAll(["good", { prompt: "bad", tools: ["teleport"] }]);
+  await expect(all).rejects.toMatchObject({
+    ...refusal("invalid_input", /^inputs\[1\]: .*teleport/),
+    details: { index: 1 },
+  });
 });
 
 test("aborting destroys what runs, begins nothing more and rejects with the reason", async () => {

@@ -128,8 +128,6 @@ test("a new agent goes on from the conversation: its run is numbered on, its cou
   });
   expect((await parent.transcript("worker_2")).entries).toMatchObject([
     ...CONVERSATION,
-    // Files that it wrote then are not in its workspace.
-    { kind: "noticed", message: 4 },
     { kind: "told", message: 4, run: 2, text: "go on" },
     { kind: "said", message: 5, content: [{ text: "went on" }] },
   ]);

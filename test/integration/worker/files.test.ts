@@ -186,7 +186,41 @@ test("an agent whose files are not on this machine any more is told so", async (
   await rm(join(stage.workspaceRoot, "default"), { recursive: true });
   await parent.send(agent_id, "second");
   await parent.waitAll([agent_id]);
-  expect(sent()[1]).toContain("files that you wrote to your workspace earlier are not there any more");
+  expect(sent()[1]).toContain("files that you wrote earlier are not there any more");
+});
+
+test("an agent that continues an ended one has a new, empty workspace, and is told so if there were files", async () => {
+  const file_path = "keep.md";
+  const { parent, sent, workspace } = await open(
+    {
+      turns: [
+        call("write_file", { file_path, content: "abc" }),
+        say("one"),
+        call("glob", { pattern: "*" }),
+        say("two"),
+      ],
+    },
+    { transcript_ms: 60_000 },
+  );
+  const first = await parent.task("write");
+  expect(first.files).toMatchObject([{ path: file_path }]);
+  const second = await parent.resume(first.agent_id, "look");
+  const [reply] = await parent.waitAll([second.agent_id]);
+  expect(reply?.files).toBeUndefined();
+  expect(await readdir(workspace(second.agent_id))).toEqual([]);
+  expect(sent().at(-1)).toContain(
+    "Your work continues in a new workspace: files that you wrote earlier are not there any more.",
+  );
+});
+
+test("an agent that continues one which has only read is told of no files", async () => {
+  const turns = [call("glob", { pattern: "*" }), say("one"), say("two")];
+  const { parent, sent } = await open({ turns }, { transcript_ms: 60_000 });
+  const first = await parent.task("look");
+  const second = await parent.resume(first.agent_id, "and now?");
+  expect(await parent.waitAny([second.agent_id])).toMatchObject({ status: "succeeded" });
+  expect(sent()).toHaveLength(3);
+  expect(sent().at(-1)).not.toContain("workspace");
 });
 
 test("what waits for an agent is bounded, and goes with it", async () => {

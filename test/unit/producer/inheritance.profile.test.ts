@@ -40,6 +40,36 @@ describe("a profile", () => {
     },
   );
 
+  test("may not disallow every tool that it names", () => {
+    const profile = (more: object) => () => profileOf({ parentId: "p", ...more }, nobody);
+    for (const [tools, disallowed_tools] of [
+      [["Read"], ["read_file"]],
+      [
+        ["mcp__github__list", "grep"],
+        ["mcp__github", "Grep", "Bash"],
+      ],
+    ])
+      expect(profile({ tools, disallowed_tools })).toThrow(
+        expect.objectContaining({
+          code: "invalid_input",
+          message: expect.stringMatching(
+            /^createParent refused, nothing was done: disallowed_tools has every one/,
+          ),
+          details: expect.objectContaining({ field: "disallowed_tools" }),
+        }),
+      );
+    expect(profile({ tools: ["Read", "Grep"], disallowed_tools: ["Read"] })).not.toThrow();
+    expect(profile({ tools: ["Read"], disallowed_tools: ["Read"], skills: ["notes"] })).not.toThrow();
+    expect(profile({ tools: [], disallowed_tools: ["Read"] })).not.toThrow();
+  });
+
+  test("under a registered one may not leave it without a tool", () => {
+    const own = profileOf({ parentId: "p", disallowed_tools: ["Read"] }, nobody);
+    expect(() => own.withProfile({ version: 1, profile: { tools: ["read_file"] } })).toThrow(
+      /under version 1 of the registered profile\) refused/,
+    );
+  });
+
   test("may not ask for more than the operator allows a task", () => {
     const refused = {
       code: "invalid_input",

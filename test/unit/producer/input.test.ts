@@ -44,6 +44,18 @@ describe("reading input", () => {
     });
   });
 
+  test("puts a limit into words that fit its number", () => {
+    const Lengths = z.object({ text: z.string().min(1), list: z.array(z.int()).min(1).max(2) });
+    const problems = (input: object) => catching(() => readInput(Lengths, input, "it"));
+    expect(problems({ text: "", list: [] })).toMatchObject({
+      message:
+        "it refused, nothing was done: text: must be at least 1 character long; list: must be at least 1 entry long.",
+    });
+    expect(problems({ text: "a", list: [1, 2, 3] })).toMatchObject({
+      message: "it refused, nothing was done: list: must be at most 2 entries long.",
+    });
+  });
+
   test("refuses what nests deeper than 32 levels before it looks at anything else", () => {
     const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
     expect(catching(() => readInput(z.unknown(), deep(33), "it"))).toMatchObject({

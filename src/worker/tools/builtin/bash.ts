@@ -1,7 +1,7 @@
 /** `bash`: runs a command of the model in a runner's sandbox. The SDK's own bash tool is deliberately unsandboxed. */
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
-import { ToolFailure } from "../../../shared/errors.ts";
+import { SubagentError, ToolFailure } from "../../../shared/errors.ts";
 import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
 import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
@@ -27,8 +27,17 @@ function descriptionOf({ hosts }: Runner): string {
 /** Receives the network use of a command, for the worker's log. */
 export type NetworkLog = (use: NetworkUse, caller: Pick<ToolContext, "agentId" | "uid" | "run">) => void;
 
-/** Creates the tool. Commands run one after another; each ends with all its processes. */
+/**
+ * Creates the tool. Commands run one after another; each ends with all its processes.
+ *
+ * @throws {SubagentError} `invalid_tool` without a runner: `chooseRunner` gives none where no sandbox can run.
+ */
 export function bashTool(runner: Runner, clock: Clock = systemClock, log?: NetworkLog): Tool {
+  if (typeof runner?.run !== "function")
+    throw new SubagentError(
+      "invalid_tool",
+      "bash needs a runner: chooseRunner gives one, or says in its sentence why there is none; leave bash out then.",
+    );
   const directories = new WeakMap<Workspace, string>();
   return defineTool({
     name: "bash",

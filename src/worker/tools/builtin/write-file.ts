@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { byteCount } from "../../../shared/protocol/text.ts";
 import { writeWhole } from "../files/file.ts";
 import { quotePath } from "../files/path.ts";
 import { defineTool, type Tool } from "../tool.ts";
@@ -30,7 +31,7 @@ export function writeFileTool(): Tool {
         );
       }
       await writeWhole(workspace, path, bytes, signal);
-      return `Wrote ${bytes.length} bytes to ${quotePath(path)}.`;
+      return `Wrote ${byteCount(bytes.length)} to ${quotePath(path)}.`;
     },
   });
 }

@@ -1,7 +1,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { depthOf } from "../../../../src/shared/protocol/message.ts";
-import { clip, isClipped, jsonIn, nestsDeeper, quoted } from "../../../../src/shared/protocol/text.ts";
+import {
+  byteCount,
+  clip,
+  isClipped,
+  jsonIn,
+  nestsDeeper,
+  quoted,
+} from "../../../../src/shared/protocol/text.ts";
 
 test.for([
   ["abc", 3, "abc"],
@@ -17,6 +24,10 @@ test.for([
 test("a text that was cut is told from one that is whole", () => {
   expect(["abcd", "😀😀", "😀a"].map((text) => isClipped(clip(text, 3), 3))).toEqual([true, true, false]);
   expect(["abc", "a…", "…"].map((text) => isClipped(text, 4))).toEqual([false, false, false]);
+});
+
+test("one byte is a byte", () => {
+  expect([0, 1, 2].map(byteCount)).toEqual(["0 bytes", "1 byte", "2 bytes"]);
 });
 
 test("a text is quoted in JSON spelling, cut before it is spelled", () => {

@@ -36,6 +36,13 @@ function saidWith(mounts: readonly string[], directory: string): string {
 }
 
 describe("parseRoots", () => {
+  it("says of what is no text what it must look like", () => {
+    for (const nothing of [5, undefined])
+      expect(parseRoots(nothing as unknown as string)).toEqual({
+        problem: "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw; it is no text.",
+      });
+  });
+
   it("refuses a window on the kernel wherever it is mounted", async () => {
     const directory = join(base, "not-proc");
     await mkdir(directory);

@@ -44,6 +44,27 @@ describe("defineTool", () => {
       );
   });
 
+  it("refuses a part that it does not know, and leaves an object of a class its own fields", () => {
+    expect(() => defineTool({ ...good, ...{ idempotant: true, timeout_ms: 5 } })).toThrow(
+      expect.objectContaining({
+        code: "invalid_tool",
+        message: expect.stringContaining(
+          'defineTool does not know "idempotant", "timeout_ms"; it takes name,',
+        ),
+      }),
+    );
+    class Echo {
+      readonly name = "echo";
+      readonly description = "Says it again.";
+      readonly input = good.input;
+      readonly prefix = "you said ";
+      async run({ text }: { text: string }) {
+        return this.prefix + text;
+      }
+    }
+    expect(defineTool(new Echo())).toMatchObject({ name: "echo" });
+  });
+
   it("refuses an input that JSON Schema cannot say", () => {
     expect(() => defineTool({ ...good, input: z.object({ at: z.date() }) })).toThrow(
       expect.objectContaining({ code: "invalid_tool" }),

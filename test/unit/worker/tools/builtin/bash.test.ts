@@ -28,6 +28,12 @@ beforeAll(async () => {
   tool = bashTool(runner, systemClock);
 });
 
+it("is refused without a runner, in words that say where one comes from", () => {
+  expect(() => Reflect.apply(bashTool, undefined, [undefined])).toThrow(
+    expect.objectContaining({ code: "invalid_tool", message: expect.stringMatching(/chooseRunner/) }),
+  );
+});
+
 const bash = (command: string, more: { timeout_seconds?: number; signal?: AbortSignal; of?: Scene } = {}) => {
   const { of = scene, signal, timeout_seconds } = more;
   const call = { id: "toolu_1", name: "bash", input: { command, timeout_seconds } };

@@ -62,13 +62,13 @@ it("answers each of several messages, after looking up for all of them", () => {
 });
 
 it.each([
-  ['Please write "hello there" to out/greeting.txt', "out/greeting.txt", "hello there"],
-  ["Write `x` into the file ./b.csv", "b.csv", "x"],
-  ['Save "a b" to "x.txt"', "x.txt", "a b"],
-])("writes what “%s” gives", (text, file_path, content) => {
+  ['Please write "hello there" to out/greeting.txt', "out/greeting.txt", "hello there", "11 bytes"],
+  ["Write `x` into the file ./b.csv", "b.csv", "x", "1 byte"],
+  ['Save "a b" to "x.txt"', "x.txt", "a b", "3 bytes"],
+])("writes what “%s” gives", (text, file_path, content, size) => {
   expect(next(text)).toEqual([{ name: "write_file", input: { file_path, content } }]);
   const written = step("write_file", { file_path, content }, "ok");
-  expect(next(text, [written])).toContain(`I wrote ${file_path} (${content.length} bytes)`);
+  expect(next(text, [written])).toContain(`I wrote ${file_path} (${size})`);
   expect(next(text, [{ ...written, output: "disk full", failed: true }])).toBe(
     `${file_path} was not written (write_file: disk full).`,
   );

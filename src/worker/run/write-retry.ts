@@ -1,7 +1,7 @@
 /**
- * Writes of a worker that Redis refuses for a while: too few replicas, a snapshot or an append-only file that cannot be
- * written, a script that takes too long. Each is sent again until Redis takes it, as one is that a lost connection left
- * unanswered: an answer that was paid for is not dropped, and not bought again, because a replica restarts.
+ * Writes and reads of a worker that Redis refuses for a while: too few replicas, a snapshot or an append-only file that cannot
+ * be written, a script that takes too long. Each is sent again until Redis takes it, like a command whose connection was lost.
+ * So a run does not drop an answer that was paid for, and buy it again, because a replica restarts.
  *
  * 1. While Redis refuses, one write is sent every {@link ASK_MS}, however many wait; when Redis takes it, all others follow.
  *    Each of these is also sent every {@link FOLLOW_MS}.
@@ -9,10 +9,11 @@
  * 3. The fence decides as always: a write that waited longer than its lease changes nothing if another worker has the run.
  *    Renewals wait as well, so a lease that is still live goes on with its run.
  */
-import { type Clock, within } from "../../shared/clock.ts";
+import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
+import { StopSignal } from "../../shared/stop-signal.ts";
 
 /** Time between two tries, ms. */
 const ASK_MS = 100;
@@ -28,7 +29,7 @@ interface RetryOptions {
   abandoned: AbortSignal;
 }
 
-/** Sends a write, again and again while Redis refuses it for a while; see the module's header. */
+/** Sends a write or a read, again and again while Redis refuses it for a while; see the module's header. */
 export type WriteRetry = <T>(send: () => Promise<T>) => Promise<T>;
 
 /**
@@ -51,10 +52,10 @@ export function withWriteRetry(store: AgentStore, retry: WriteRetry): AgentStore
 
 /** Creates the retry of a process: all its writes wait together. */
 export function createWriteRetry({ clock, logger, abandoned }: RetryOptions): WriteRetry {
-  /** Resolves when the write that is sent again and again has ended; undefined while none is. */
-  let asking: Promise<void> | undefined;
+  /** Stops when the write that asks for all has ended; undefined while none asks. */
+  let asking: StopSignal | undefined;
   return async (send) => {
-    let stopAsking: (() => void) | undefined;
+    let own: StopSignal | undefined;
     try {
       for (;;) {
         try {
@@ -64,17 +65,15 @@ export function createWriteRetry({ clock, logger, abandoned }: RetryOptions): Wr
           if (!PASSING.test(problem) || abandoned.aborted) throw error;
           if (!asking) {
             logger.warn({ problem }, "Redis refuses writes; those of the runs here wait");
-            asking = new Promise((resolve) => {
-              stopAsking = resolve;
-            });
+            asking = own = new StopSignal();
           }
         }
-        await (stopAsking ? clock.sleep(ASK_MS, abandoned) : within(clock, FOLLOW_MS, asking));
+        await (own ? clock.sleep(ASK_MS, abandoned) : clock.sleep(FOLLOW_MS, asking.signal));
       }
     } finally {
-      if (stopAsking) {
+      if (own) {
         asking = undefined;
-        stopAsking();
+        own.stop();
       }
     }
   };

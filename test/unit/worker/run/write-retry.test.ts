@@ -100,6 +100,21 @@ test("a write to a node that refuses no more waits five seconds at most for one 
   await asking;
 });
 
+test("a write that waits through a long refusal has one timer at a time, and none after it", async () => {
+  const { redis, write, pass, clock } = scene();
+  const written = Promise.all([write("asks"), write("follows")]);
+  await settled();
+  for (let tries = 0; tries < 3; tries++) {
+    for (let ms = 0; ms < 5_000; ms += ASK_MS) await pass(ASK_MS);
+    // One timer of the write that asks, one of the write that follows.
+    expect(clock.pending).toBe(2);
+  }
+  redis.problem = undefined;
+  await pass(ASK_MS);
+  expect(await written).toEqual(["asks", "follows"]);
+  expect(clock.pending).toBe(0);
+});
+
 test("when the write that asks fails in another way, the next one asks", async () => {
   const { redis, write, pass } = scene();
   const [first, second] = [write("a"), write("b")];

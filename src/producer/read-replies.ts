@@ -119,7 +119,10 @@ async function unackedEntries(
   return found;
 }
 
-/** Returns the entries as text for a model. Reads the agents of questions, after the entries: who asked then is waiting. */
+/**
+ * Returns the entries as text for a model. Reads the agents that asked only after the entries: an agent whose question is open
+ * then waits already.
+ */
 async function textOf(
   { call, store }: ClientResources,
   parent: ParentAddress,

@@ -1,12 +1,11 @@
 /** The JSON Schema of --schema: read from its file and checked before anything is started. */
 import { SubagentError } from "../../shared/errors.ts";
 import { OutputSchema } from "../../shared/protocol/output.ts";
-import { jsonIn, quoted } from "../../shared/protocol/text.ts";
-import { type FileSource, readTextFile } from "./text-file.ts";
+import { jsonIn } from "../../shared/protocol/text.ts";
+import { type FileSource, readTextFile, shownPath } from "./text-file.ts";
 
 /** Limit of the file. A schema has at most 32 KB without its white space. */
 const MAX_MEGABYTES = 1;
-const SHOWN_PATH_CHARS = 200;
 const WRITE_ONE = 'write a JSON Schema, such as {"type":"object","properties":{"answer":{"type":"string"}}}';
 
 /** Reads and checks the schema in `file`; undefined without one. Throws `invalid_input` with the file and the reason. */
@@ -15,7 +14,7 @@ export async function readOutputSchema(
   source: FileSource,
 ): Promise<OutputSchema | undefined> {
   if (file === undefined) return undefined;
-  const refused = `--schema ${quoted(file, SHOWN_PATH_CHARS)} cannot be used`;
+  const refused = `--schema ${shownPath(file)} cannot be used`;
   const refusal = (problem: string) => new SubagentError("invalid_input", `${refused}: ${problem}.`);
   const form = { refused, wants: "a JSON Schema", maxMegabytes: MAX_MEGABYTES };
   const json = jsonIn(await readTextFile(file, source, form));

@@ -3,9 +3,11 @@ import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import { readUpTo } from "./input.ts";
 
 const MEGABYTE = 1024 * 1024;
+const SHOWN_PATH_CHARS = 200;
 const BYTE_ORDER_MARK = /^\uFEFF/;
 
 /** Reasons of the file system, in words. */
@@ -27,6 +29,11 @@ export interface FileForm {
   refused: string;
   wants: string;
   maxMegabytes: number;
+}
+
+/** Returns the path of a file as refusals show it. */
+export function shownPath(file: string): string {
+  return quoted(file, SHOWN_PATH_CHARS);
 }
 
 /** Reads a file, without its byte order mark. Throws `invalid_input` with the reason. */

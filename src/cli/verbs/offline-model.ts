@@ -2,10 +2,9 @@
 import { parseScenario, type Scenario } from "../../offline/scenario.ts";
 import { createOfflineModel, OfflineModelError } from "../../offline/server.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
-import { quoted } from "../../shared/protocol/text.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
-import { readTextFile } from "../local/text-file.ts";
+import { readTextFile, shownPath } from "../local/text-file.ts";
 import { OFFLINE_WARNING } from "../terminal/banner.ts";
 
 const HELP = `
@@ -13,8 +12,6 @@ Examples:
   subagent-queue offline-model
   ANTHROPIC_BASE_URL=http://127.0.0.1:8789 subagent-queue start --once
   subagent-queue offline-model --scenario slow.json --latency-ms 200 --ledger served.jsonl`;
-
-const SHOWN_PATH_CHARS = 200;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -64,7 +61,7 @@ async function offlineModel(context: CommandContext, flags: OfflineModelFlags): 
 }
 
 async function readScenario(path: string, context: CommandContext): Promise<Scenario> {
-  const what = `The scenario ${quoted(path, SHOWN_PATH_CHARS)}`;
+  const what = `The scenario ${shownPath(path)}`;
   const form = { refused: `${what} cannot be played`, wants: "a scenario", maxMegabytes: 100 };
   const text = await readTextFile(path, context, form);
   try {

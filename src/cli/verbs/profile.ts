@@ -2,15 +2,14 @@
 import { ProfileInput } from "../../producer/input.ts";
 import type { ProfileView } from "../../producer/registered-profile.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { jsonIn, quoted } from "../../shared/protocol/text.ts";
+import { jsonIn } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readTexts } from "../local/input.ts";
-import { readTextFile } from "../local/text-file.ts";
+import { readTextFile, shownPath } from "../local/text-file.ts";
 import { plain, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP_COLUMNS = 80;
-const SHOWN_PATH_CHARS = 200;
 const HELP = `
 Examples:
   subagent-queue profile set profile.json --parent planner-7
@@ -66,7 +65,7 @@ function inWords({ version, registered_at, profile }: ProfileView): string {
 
 /** Reads a profile. Throws `invalid_input` if the file cannot be read or has no JSON object; the parent checks its fields. */
 async function readProfile(file: string, context: CommandContext): Promise<object> {
-  const refused = `The profile ${quoted(file, SHOWN_PATH_CHARS)} cannot be used`;
+  const refused = `The profile ${shownPath(file)} cannot be used`;
   const form = { refused, wants: "a JSON object", maxMegabytes: 1 };
   const text = file === "-" ? (await readTexts(["-"], context))[0] : await readTextFile(file, context, form);
   const profile: unknown = jsonIn(text ?? "");

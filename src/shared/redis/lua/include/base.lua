@@ -11,14 +11,13 @@ end
 
 -- Returns the items of the list argument at `at`, as tables of the named fields, and where the next list begins.
 local function list(at, ...)
-  local names, items = { ... }, {}
-  local count = tonumber(ARGV[at])
-  for i = 1, count do
+  local argv, names, items, last = ARGV, { ... }, {}, at
+  for i = 1, tonumber(argv[at]) do
     local item = {}
-    for j, name in ipairs(names) do item[name] = ARGV[at + (i - 1) * #names + j] end
-    items[i] = item
+    for j = 1, #names do item[names[j]] = argv[last + j] end
+    items[i], last = item, last + #names
   end
-  return items, at + count * #names + 1
+  return items, last + 1
 end
 
 -- Reads the named fields of a hash; missing ones are nil: an absent record has no status.

@@ -22,6 +22,19 @@ test("run refuses a tool that the definition does not have, as a spawn does", as
   );
 });
 
+test("spawn keeps an agent alive if the profile says so, and a call of the library with the same key finds it", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.register({ keep_alive: true });
+  const spawn = (...more: string[]) =>
+    programOn(stage)("spawn", "Reporter", "--parent", parent.parentId, "--request-key", "may", ...more);
+  expect((await spawn()).stdout).toEqual(["reporter"]);
+  expect(await parent.get("reporter")).toMatchObject({ keep_alive: true });
+  const found = await parent.spawn({ name: "Reporter", request_key: "may" });
+  expect(found).toMatchObject({ agent_id: "reporter", known: true });
+  expect((await spawn("--keep-alive")).code).toBe(2);
+});
+
 test("show says what a queued agent was asked, also when none of it was read yet", async () => {
   const stage = await openStage();
   const program = programOn(stage);

@@ -28,7 +28,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .option("--description <text>", "what it is for")
     .option("--agent <definition>", "the agent definition it is made from; the verb definitions lists them");
   agentOptions(command)
-    .option("--keep-alive", "take further messages after a reply", false)
+    .option("--keep-alive", "take further messages after a reply; default: as the parent's profile says")
     .option("--prompt <text>", "send this as the first message; - reads it from standard input")
     .option(
       "--request-key <key>",
@@ -50,7 +50,8 @@ interface SpawnFlags extends ActingFlags {
   tools?: string;
   /** Path of the output schema. */
   schema?: string;
-  keepAlive: boolean;
+  /** Undefined: as the parent's profile says. */
+  keepAlive?: true;
   /** First message; `-` reads it from standard input. */
   prompt?: string;
   /** Idempotency key of the agent and its first message; default: a random one. */
@@ -75,7 +76,7 @@ async function spawn(context: CommandContext, name: string, flags: SpawnFlags): 
     ...(taskBudget !== undefined && { task_budget: taskBudget }),
     ...(tools !== undefined && { tools: tools.split(",") }),
     ...(outputSchema && { output_schema: outputSchema }),
-    keep_alive: keepAlive,
+    ...(keepAlive && { keep_alive: true }),
   };
   return actAsParent(context, "spawn", flags, async (acting) => {
     const { parent } = acting;

@@ -3,6 +3,7 @@
 import { ToolFailure } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";
 import { entryKey } from "../../shared/protocol/log.ts";
+import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
@@ -81,12 +82,17 @@ function openingEntry(message: number, call: PlannedCall): NewEntry {
   const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, denied }[
     call.how
   ];
-  const isDenied = call.how === "denied" || call.how === "repeated";
+  const isDenied = call.how === "denied" || call.how === "repeated" || wasNotPermitted(call);
   return newResult(message, call.id, content, {
     isError: true,
     isInterrupted: call.how === "interrupted",
     isDenied,
   });
+}
+
+/** Returns true for a call whose permission was not given before its agent was told to report; a question was asked. */
+function wasNotPermitted({ how, name }: PlannedCall): boolean {
+  return how === "unanswered" && name !== ASK_TOOL;
 }
 
 /** A call's result. `interim`: its message to the parent. */

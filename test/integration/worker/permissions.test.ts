@@ -111,6 +111,21 @@ test("a call that nobody answers is refused at the deadline; one that nobody can
   expect(await wrote(stage, agent_id)).toBe(false);
 });
 
+test("a call whose permission is still open when the parent asks for a report is not counted as called", async () => {
+  const { stage } = await open();
+  const parent = stage.parent("planner-7", { model: "offline-1", permissions: { ask: ["Write"] } });
+  const { agent_id } = await parent.spawn({ name: "writer" });
+  await parent.send(agent_id, "work");
+  for await (const entry of parent.replies()) {
+    if (entry.kind === "question") await parent.finish(agent_id);
+    if (entry.kind !== "reply") continue;
+    expect(entry).toMatchObject({ stop_reason: "finished_by_parent", tools_called: { glob: 1 } });
+    expect(entry.tools_called).not.toHaveProperty("write_file");
+    break;
+  }
+  expect(await wrote(stage, agent_id)).toBe(false);
+});
+
 test("rules of the worker, the parent, the definition and the spawn all hold", async () => {
   const stage = await openStage({ scenario: WRITES });
   const { model, heads } = recordingModel(stage.offline.url);

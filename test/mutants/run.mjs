@@ -974,7 +974,7 @@ export default [
     id: "step-timer-left",
     promise: "A step that is over leaves no timer.",
     file: "src/worker/tools/registry.ts",
-    find: "timer.cancel();\n      for",
+    find: "limit.end();\n      for",
     replace: "for",
     tests: ["test/unit/worker/tools/registry.test.ts"],
   },
@@ -1965,5 +1965,14 @@ export default [
     replace: "",
     tests: ["test/integration/worker/files.test.ts"],
     title: "has only read",
+  },
+  {
+    id: "run-unpermitted-call-counts",
+    promise: "A call that was never permitted is not counted among the tools called.",
+    file: "src/worker/run/run-tools.ts",
+    find: " || wasNotPermitted(call)",
+    replace: "",
+    tests: ["test/integration/worker/permissions.test.ts"],
+    title: "still open when the parent asks for a report",
   },
 ];

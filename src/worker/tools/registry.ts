@@ -174,7 +174,7 @@ function withinTime(
     // A signal of this call only: it ends with the call's time limit, and listeners do not accumulate on the run's signal.
     const mine = new StopSignal();
     const end = (answer: ToolAnswer) => {
-      timer.cancel();
+      limit.end();
       forget();
       resolve(answer);
     };
@@ -182,35 +182,99 @@ function withinTime(
       end(answer);
       mine.stop();
     };
-    const timer = timers.timeout(tool.timeoutMs, () => cutOff(refused(tookTooLong(tool))));
+    const limit = new TimeLimit(() =>
+      timers.timeout(tool.timeoutMs, () => cutOff(refused(tookTooLong(tool)))),
+    );
     const forget = stop.onStop(() => cutOff(refused(CANCELLED)));
-    void checkedRun(tool, input, new CallContext(caller, mine), { stop: mine, mayRun }).then(end);
+    const context = new CallContext(caller, { stop: mine, limit, mayRun });
+    void checkedRun(tool, input, context, { stop: mine, mayRun }).then(end);
   });
 }
 
-/** Creates the signal when the tool reads it. A class, because a getter per object would cost a hidden class each. */
+/** The time limit of a call. It begins anew when the call has waited for its turn on the workspace. */
+class TimeLimit {
+  readonly #start: () => { cancel(): void };
+  #timer: { cancel(): void } | undefined;
+  #isOver = false;
+
+  /** `start` starts the timer. */
+  constructor(start: () => { cancel(): void }) {
+    this.#start = start;
+    this.begin();
+  }
+
+  begin(): void {
+    this.pause();
+    if (!this.#isOver) this.#timer = this.#start();
+  }
+
+  pause(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.pause();
+  }
+}
+
+interface CallMeans extends Pick<RunToolOptions, "stop" | "mayRun"> {
+  readonly limit: TimeLimit;
+}
+
+/** Creates signal and workspace when the tool reads them. A class, because a getter per object would cost a hidden class each. */
 class CallContext implements ToolContext {
   readonly agentId: string;
   readonly uid: string;
   readonly run: number;
   readonly toolUseId: string;
-  readonly workspace: Workspace;
   readonly tellParent: (text: string) => void;
-  readonly #stop: StopSignal;
+  readonly #shared: Workspace;
+  readonly #means: CallMeans;
+  #workspace: Workspace | undefined;
 
-  constructor({ agentId, uid, run, toolUseId, workspace, tellParent }: ToolCaller, stop: StopSignal) {
+  constructor({ agentId, uid, run, toolUseId, workspace, tellParent }: ToolCaller, means: CallMeans) {
     this.agentId = agentId;
     this.uid = uid;
     this.run = run;
     this.toolUseId = toolUseId;
-    this.workspace = workspace;
     this.tellParent = tellParent;
-    this.#stop = stop;
+    this.#shared = workspace;
+    this.#means = means;
+  }
+
+  get workspace(): Workspace {
+    this.#workspace ??= workspaceOfCall(this.#shared, this.#means);
+    return this.#workspace;
   }
 
   get signal(): AbortSignal {
-    return this.#stop.signal;
+    return this.#means.stop.signal;
   }
+}
+
+/**
+ * Returns the workspace for one call. Waiting for earlier calls uses none of its time; behind them the run may be lost, and
+ * then its work is not begun.
+ */
+function workspaceOfCall(shared: Workspace, { limit, mayRun }: CallMeans): Workspace {
+  return {
+    directory: shared.directory,
+    get home() {
+      return shared.home;
+    },
+    roots: shared.roots,
+    hidden: shared.hidden,
+    exclusive(work) {
+      limit.pause();
+      return shared.exclusive(async () => {
+        if (mayRun?.() === false) throw new ToolFailure(RUN_LOST);
+        limit.begin();
+        return work();
+      });
+    },
+  };
 }
 
 /**

@@ -37,7 +37,10 @@ export interface Workspace {
   readonly roots: readonly Area[];
   /** Host path of all workspaces: unreachable even through a root that contains it. */
   readonly hidden: string;
-  /** Runs `work` after all earlier calls, so that edits of one turn do not overwrite each other. */
+  /**
+   * Runs `work` after all earlier calls, so that edits of one turn do not overwrite each other. In a tool, the wait for them
+   * does not count against the time limit of the call.
+   */
   exclusive<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 

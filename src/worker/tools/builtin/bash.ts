@@ -5,7 +5,7 @@ import { SubagentError, ToolFailure } from "../../../shared/errors.ts";
 import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
 import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
-import type { Workspace } from "../workspace.ts";
+import type { Area, Workspace } from "../workspace.ts";
 
 const DEFAULT_TIMEOUT_S = 120;
 const LONGEST_TIMEOUT_S = 600;
@@ -38,7 +38,7 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
       "invalid_tool",
       "bash needs a runner: chooseRunner gives one, or says in its sentence why there is none; leave bash out then.",
     );
-  const directories = new WeakMap<Workspace, string>();
+  const directories = new WeakMap<Area, string>();
   return defineTool({
     name: "bash",
     description: descriptionOf(runner),
@@ -58,13 +58,13 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
       return workspace.exclusive(async () => {
         if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
         const timeoutMs = timeout_seconds * 1_000;
-        const cwd = directories.get(workspace);
+        const cwd = directories.get(workspace.home);
         const watch = await watchHoldings(workspace, signal, clock);
         const outcome = await runner
           .run({ script: command, workspace, cwd, timeoutMs, signal: watch.signal })
           .finally(watch.stop);
         if (outcome.network?.requests) log?.(outcome.network, ctx);
-        if (outcome.cwd !== undefined) directories.set(workspace, outcome.cwd);
+        if (outcome.cwd !== undefined) directories.set(workspace.home, outcome.cwd);
         const text = textOf(outcome, timeout_seconds, watch.isFull());
         if (outcome.exitCode !== 0) throw new ToolFailure(text);
         return text;

@@ -7,7 +7,7 @@
  */
 import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
-import type { Workspace } from "../workspace.ts";
+import type { Area, Workspace } from "../workspace.ts";
 import { codeOf, listDirectory, startOf } from "./list.ts";
 import type { Directory, FileLocation } from "./open.ts";
 
@@ -23,7 +23,8 @@ const BLOCK_BYTES = 512;
 /** Maximum contents of a workspace: 1 GB in 50,000 files. */
 const QUOTA: Holdings = { bytes: 1024 ** 3, files: 50_000 };
 
-const known = new WeakMap<Workspace, Holdings>();
+/** By the home of the workspace: each call of a tool has an object of its own for the workspace. */
+const known = new WeakMap<Area, Holdings>();
 
 /** Directories that cannot be counted exceed any quota: otherwise files could be hidden there. */
 const UNCOUNTED = Number.POSITIVE_INFINITY;
@@ -55,7 +56,7 @@ export function exceeds({ bytes, files }: Holdings, quota: Holdings = QUOTA): bo
 
 /** Makes the next write count the workspace again, because something other than the file tools changed it. */
 export function forgetHoldings(workspace: Workspace): void {
-  known.delete(workspace);
+  known.delete(workspace.home);
 }
 
 /**
@@ -68,16 +69,16 @@ export async function bookWrite(
   more: Holdings,
   quota: Holdings = QUOTA,
 ): Promise<void> {
-  const held = known.get(workspace) ?? (await countHoldings(workspace, quota));
+  const held = known.get(workspace.home) ?? (await countHoldings(workspace, quota));
   const then = { bytes: Math.max(0, held.bytes + more.bytes), files: held.files + more.files };
   const grows = more.bytes > 0 || more.files > 0;
   if (grows && exceeds(then, quota)) {
-    known.set(workspace, held);
+    known.set(workspace.home, held);
     throw new ToolFailure(
       `Your workspace is full (${quota.bytes / 1024 ** 2} MB, ${quota.files} files): shorten or replace what stands there.`,
     );
   }
-  known.set(workspace, then);
+  known.set(workspace.home, then);
 }
 
 /**

@@ -259,6 +259,47 @@ describe("runTool", () => {
     expect(ran).toBe(false);
   });
 
+  it("does not count the wait for earlier work on the workspace against the time of a call", async () => {
+    const clock = handClock();
+    let release = (): void => {};
+    const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));
+    const waits = tool("a", (_input, { workspace, signal }) =>
+      workspace.exclusive(
+        () => new Promise((resolve) => signal.addEventListener("abort", () => resolve(""), { once: true })),
+      ),
+    );
+    const called = call(waits, { clock });
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(600_000);
+    release();
+    await earlier;
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(119_999);
+    expect(clock.pending).toBe(1);
+    clock.advance(1);
+    expect((await called).content).toMatch(/^a did not finish within 120 s/);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("begins no work on the workspace if the run was lost while the call waited for earlier work", async () => {
+    let release = (): void => {};
+    const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));
+    let [isHeld, changes] = [true, 0];
+    const change = tool("a", (_input, { workspace }) => workspace.exclusive(async () => `${changes++}`));
+    const changed = runTool(change, { id: "t", name: "a", input: {} }, scene.context(), {
+      offered: ["a"],
+      clock: systemClock,
+      stop: stoppedBy(),
+      mayRun: () => isHeld,
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    isHeld = false;
+    release();
+    await earlier;
+    expect(await changed).toMatchObject({ isError: true, content: expect.stringMatching(/^Not started/) });
+    expect(changes).toBe(0);
+  });
+
   it("gives up at once when the run is stopped, and starts nothing afterwards", async () => {
     const stop = new AbortController();
     let calls = 0;

@@ -240,11 +240,11 @@ async function trySpawn(
   }
 }
 
-/** Returns the error for an agent whose conversation is no longer kept. */
+/** Returns the error for an agent whose conversation is no longer kept, or that has had none. */
 export function unknownTranscript(agent: string): SubagentError {
   return new SubagentError(
     "unknown_transcript",
-    `The transcript of "${agent}" is not kept any more: the ack of its end deleted it; transcript_ms in a profile keeps it longer.`,
+    `No transcript of "${agent}" is kept: it ended before its first answer, or the ack of its end deleted it (transcript_ms in a profile keeps it longer); spawn a new one.`,
   );
 }
 

@@ -469,6 +469,22 @@ export default [
     tests: ["test/unit/worker/loop/log.test.ts", "test/unit/worker/loop/state.test.ts"],
   },
   {
+    id: "sendback-begun-is-forgotten",
+    promise: "A tool that was at work when its run ended is told to the next run as interrupted.",
+    file: "src/worker/loop/conversation.ts",
+    find: "if (call) call.hasBegun = !call.isQuestion;",
+    replace: "",
+    tests: ["test/unit/worker/loop/conversation.test.ts", "test/integration/producer/transcript.test.ts"],
+  },
+  {
+    id: "sendback-question-has-effect",
+    promise: "A question without an answer is not told as a call of unknown effect.",
+    file: "src/worker/loop/conversation.ts",
+    find: "call.hasBegun = !call.isQuestion",
+    replace: "call.hasBegun = true",
+    tests: ["test/unit/worker/loop/conversation.test.ts"],
+  },
+  {
     id: "sendback-blank-text",
     promise: "Blank text does not go back.",
     file: "src/worker/loop/answer-echo.ts",
@@ -551,8 +567,8 @@ export default [
     id: "sendback-no-error-mark",
     promise: "A call that was never made goes back as an error.",
     file: "src/worker/loop/answer-echo.ts",
-    find: "return resultBlock(sentId, NOT_EXECUTED, true);",
-    replace: "return resultBlock(sentId, NOT_EXECUTED, false);",
+    find: "hasBegun ? CUT_OFF : NOT_EXECUTED, true);",
+    replace: "hasBegun ? CUT_OFF : NOT_EXECUTED, false);",
     tests: [
       "test/unit/worker/loop/conversation.send-back.test.ts",
       "test/unit/worker/loop/conversation.test.ts",

@@ -6,6 +6,7 @@ import {
   type ToolUseBlock,
   textOf,
 } from "../../shared/protocol/content.ts";
+import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import type { LoggedAnswer } from "./log.ts";
@@ -14,6 +15,9 @@ import type { LoggedAnswer } from "./log.ts";
 export interface SentCall {
   id: string;
   sentId: string;
+  /** True for a call that may have an effect: it began, and is no question to the parent. */
+  hasBegun: boolean;
+  isQuestion: boolean;
   result: string | undefined;
   /** Replacement of the result when requests omit it. */
   stub: string;
@@ -21,6 +25,9 @@ export interface SentCall {
 
 const NOT_EXECUTED = JSON.stringify(
   "Not executed: the answer that asked for this call was cut off or the run ended first.",
+);
+const CUT_OFF = JSON.stringify(
+  "Interrupted: the run ended during this call and its effect is unknown. Check before you repeat it.",
 );
 /** Ids of the calls in a conversation, each with the last number that it was given as a suffix. */
 export type UsedIds = Map<string, number>;
@@ -48,8 +55,8 @@ export function isWorth(length: number, stub: string): boolean {
 }
 
 /** Returns the result for a call that has none. */
-export function notExecuted(sentId: string): string {
-  return resultBlock(sentId, NOT_EXECUTED, true);
+export function missingResult({ sentId, hasBegun }: SentCall): string {
+  return resultBlock(sentId, hasBegun ? CUT_OFF : NOT_EXECUTED, true);
 }
 
 const THINKING: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
@@ -70,7 +77,8 @@ export function answerEcho(message: number, answer: LoggedAnswer, usedIds: UsedI
   for (const block of answer.content) {
     if (isToolUse(block)) {
       const sentId = unusedId(block.id, message, usedIds);
-      calls.push({ id: block.id, sentId, result: undefined, stub: stubOf(block, sentId) });
+      const [isQuestion, stub] = [block.name === ASK_TOOL, stubOf(block, sentId)];
+      calls.push({ id: block.id, sentId, hasBegun: false, isQuestion, result: undefined, stub });
       isChanged ||= sentId !== block.id || spelledName(block) !== block.name;
     } else if (isBlank(block)) isChanged = true;
   }

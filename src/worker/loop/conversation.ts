@@ -8,7 +8,14 @@
  * 4. A user message is spelled when its answer comes: until then results and texts may still be added to it.
  */
 import { type CapReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
-import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall, type UsedIds } from "./answer-echo.ts";
+import {
+  answerEcho,
+  isWorth,
+  missingResult,
+  resultBlock,
+  type SentCall,
+  type UsedIds,
+} from "./answer-echo.ts";
 import type { LoggedAnswer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
 
@@ -237,6 +244,12 @@ export class Conversation {
     return at - joined("", undefined, "user", opening || "{}").text.length;
   }
 
+  /** Notes that a call of the last answer begins: if it gets no result, the model is told that its effect is unknown. */
+  begin(callId: string): void {
+    const call = this.#last?.calls.find(({ id }) => id === callId);
+    if (call) call.hasBegun = !call.isQuestion;
+  }
+
   /** Sets the result of a call of the last answer. */
   result(callId: string, contentJson: string, isError: boolean): void {
     const call = this.#last?.calls.find(({ id }) => id === callId);
@@ -275,9 +288,10 @@ export class Conversation {
   #say(blocks: string): void {
     this.#add("user", blocks);
     let at = this.#text.length - blocks.length;
-    for (const { sentId, result = notExecuted(sentId), stub } of this.#last?.calls ?? []) {
-      this.#results.push({ message: this.#last?.message ?? 0, at, length: result.length, stub });
-      at += result.length + 1;
+    for (const call of this.#last?.calls ?? []) {
+      const { length } = call.result ?? missingResult(call);
+      this.#results.push({ message: this.#last?.message ?? 0, at, length, stub: call.stub });
+      at += length + 1;
     }
   }
 
@@ -291,8 +305,7 @@ export class Conversation {
    */
   #pending(remarks: boolean, finalCall?: StopReason): string {
     const blocks: string[] = [];
-    if (this.#last)
-      for (const { sentId, result } of this.#last.calls) blocks.push(result ?? notExecuted(sentId));
+    if (this.#last) for (const call of this.#last.calls) blocks.push(call.result ?? missingResult(call));
     const say = (partJson: string) => blocks.push(...spoken(partJson));
     const last = remarks ? this.#last : undefined;
     say(this.#notice);

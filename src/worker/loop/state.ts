@@ -235,8 +235,7 @@ export class RunState {
     if (this.isBegun && message !== this.#at + 1) return false;
     this.#reach(message - 1);
     const calls: CallState[] = [];
-    for (const block of content) {
-      if (!isToolUse(block)) continue;
+    for (const block of content.filter(isToolUse)) {
       const { name, input } = calledTool(block.name, block.input);
       const repeats = this.repetition.count({ name, input });
       const { id } = block;
@@ -269,6 +268,7 @@ export class RunState {
 
   #start(entry: Entry<"started">): boolean {
     if (entry.message !== this.#at - 1) return false;
+    this.conversation.begin(entry.callId);
     const call = this.#callOf(entry);
     if (!call) {
       const asked = this.#permissionOf(entry);

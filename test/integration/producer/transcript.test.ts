@@ -1,12 +1,16 @@
 /** What an agent said stays readable until the ack or as its profile says, and a new agent goes on from it. */
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
+import { z } from "zod";
 import type { Parent } from "../../../src/producer/parent.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { replay } from "../../../src/worker/loop/replay.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { startApi } from "../../helpers/api.ts";
+import { latch } from "../../helpers/latch.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { runHere } from "../../helpers/program.ts";
+import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
@@ -131,6 +135,42 @@ test("a new agent goes on from the conversation: its run is numbered on, its cou
     { kind: "told", message: 4, run: 2, text: "go on" },
     { kind: "said", message: 5, content: [{ text: "went on" }] },
   ]);
+});
+
+test("a tool that was at work when its agent was destroyed is told to who goes on as interrupted, not as never made", async () => {
+  const deploy = { type: "tool_use" as const, name: "deploy", input: {} };
+  const stage = await openStage({ scenario: { turns: [{ content: [deploy] }, say("went on")] } });
+  const { model, heads } = recordingModel(stage.offline.url);
+  const begun = latch();
+  const tool = defineTool({
+    name: "deploy",
+    description: "For tests.",
+    input: z.object({}),
+    run: (_input, { signal }) => {
+      begun.open();
+      return new Promise((resolve) => signal.addEventListener("abort", () => resolve(""), { once: true }));
+    },
+  });
+  await stage.startWorker({ model, tools: [tool] });
+  const parent = stage.parent();
+  const { agent_id } = await parent.spawn({ name: "worker" });
+  await parent.send(agent_id, "start");
+  await begun.opened;
+  await parent.destroy(agent_id);
+  const resumed = await parent.resume(agent_id, "go on");
+  expect((await endOf(parent, resumed.agent_id)).summary).toBe("went on");
+  expect(heads.at(-1)?.messages).toContain(
+    "Interrupted: the run ended during this call and its effect is unknown",
+  );
+});
+
+test("an agent that ended before its first answer has no transcript, and the refusal does not speak of an ack alone", async () => {
+  const parent = (await openStage()).parent();
+  const { agent_id } = await parent.spawn({ name: "worker" });
+  await parent.destroy(agent_id);
+  const refused = refusal("unknown_transcript", /it ended before its first answer, or the ack of its end/);
+  await expect(parent.resume(agent_id, "go on")).rejects.toMatchObject(refused);
+  await expect(parent.transcript(agent_id)).rejects.toMatchObject(refused);
 });
 
 test("the same request key resumes once, an agent that lives is sent to instead", async () => {

@@ -41,6 +41,21 @@ describe("tool results", () => {
     expect(JSON.stringify(conversation(story.log()))).toContain("Not executed");
   });
 
+  test("of calls that had begun when the run ended say that their effect is unknown; those of questions do not", () => {
+    const story = asked("go").asks(call("a", "write"), call("b", "write"), call("q", "ask_parent"));
+    story.started("a").started("q", "ask_parent").nextRun().user("next");
+    expect(outline(story)).toEqual(["user: go", "assistant: (a) (b) (q)", "user: [a!] [b!] [q!] next"]);
+    const results = conversation(story.log())
+      .at(-1)
+      ?.content.map((block) => block.content);
+    expect(results).toEqual([
+      expect.stringMatching(/^Interrupted: .* effect is unknown/),
+      expect.stringMatching(/^Not executed/),
+      expect.stringMatching(/^Not executed/),
+      undefined,
+    ]);
+  });
+
   test("of a final call that asked for tools all the same are there for the next run", () => {
     const story = asked("go")
       .model("end_turn", [call("a")], { hand_back: "max_turns" })

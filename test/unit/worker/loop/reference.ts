@@ -205,7 +205,10 @@ function sentBack(turn: ReferenceTurn, usedIds: Set<string>) {
       : block,
   );
   const results = turn.calls.map(({ result }, i): ContentBlock => {
-    const missing = "Not executed: the answer that asked for this call was cut off or the run ended first.";
+    const isCutOff = turn.calls[i]?.started === true && turn.calls[i]?.name !== "ask_parent";
+    const missing = isCutOff
+      ? "Interrupted: the run ended during this call and its effect is unknown. Check before you repeat it."
+      : "Not executed: the answer that asked for this call was cut off or the run ended first.";
     return {
       type: "tool_result",
       tool_use_id: ids[i] ?? "",

@@ -456,6 +456,15 @@ export default [
     tests: ["test/integration/verbs/questions.test.ts", "test/integration/verbs/resent.test.ts"],
   },
   {
+    id: "claim-too-old",
+    promise: "No worker takes an agent whose message is older than it may get.",
+    file: "src/shared/redis/lua/claim.lua",
+    find: "if too_old_at(agent) <= now then return answer('too_old') end",
+    replace: "",
+    tests: ["test/integration/verbs/claim.test.ts"],
+    title: "no worker takes an agent",
+  },
+  {
     id: "claim-two-holders",
     promise: "While the lease of a holder lives nobody else gets the agent.",
     file: "src/shared/redis/lua/claim.lua",

@@ -214,6 +214,8 @@ export const AGENT_VERBS = {
       missing_tools: { tools: names, wake: int },
       held: { wait_ms: int },
       nothing: { agent_status: agentStatus },
+      /** Its unanswered message is older than the agent's maximum age: a sweeper ends it. */
+      too_old: {},
       newer: { version: int, wake: int },
       unknown: {},
     },

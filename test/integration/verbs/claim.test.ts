@@ -43,6 +43,22 @@ test("while the lease lives everybody else is told how long to wait, and nothing
   expect(await rig.everything()).toEqual(before);
 });
 
+test("no worker takes an agent whose message is older than it may get, queued or after a crash: a sweeper ends it", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2, maxAgeMs: 60_000 } });
+  const queued = await rig.queued();
+  const { agent: crashed } = await rig.running();
+  await rig.redisReaches(Number((await rig.raw(crashed)).lease_until) + 1);
+  const tooOld = `${(await rig.redisNow()) - 60_000}`;
+  for (const agent of [queued, crashed]) {
+    await rig.redis.hset(rig.keys.agent(agent).record, "unanswered_since", tooOld);
+    const before = await rig.everything();
+    const claim = { claim_id: newRequestKey(), worker: "worker-2" };
+    expect(await rig.store.claim(agent, claim)).toEqual({ status: "too_old" });
+    expect(await rig.everything()).toEqual(before);
+    expect(await rig.store.overdue(agent)).toMatchObject({ status: "max_age_over" });
+  }
+});
+
 test("a renewed lease keeps others out beyond its first end", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await rig.running();

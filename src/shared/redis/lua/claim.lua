@@ -5,13 +5,14 @@
 -- process of suspects. If it crashes among suspects, it gets a process of its own. After a crash there, the claim hands it
 -- out to be settled. If a holder died with no model call under way, it died in a tool or close to one. The run is in doubt:
 -- a caller that can isolate runs puts it among suspects at once.
--- Include queue, events, crashes, purchase.
+-- Include queue, events, crashes, purchase, age.
 -- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or
 -- forgetting the call that the last holder began; crashes without progress going uncounted; one crash counted several times:
--- the first claim that finds the expired lease counts it and sets the agent to queued; the old epoch no longer holds it.
+-- the first claim that finds the expired lease counts it and sets the agent to queued; the old epoch no longer holds it; a call
+-- bought for an agent that must end.
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
-  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks')
+  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
@@ -37,6 +38,8 @@ elseif agent.status == 'queued' then
 else
   return answer('nothing', { agent_status = agent.status })
 end
+-- A sweeper ends it: the hint that came before this claim makes one check it soon.
+if too_old_at(agent) <= now then return answer('too_old') end
 
 local changed = isolated_crashes ~= num(agent.isolated_crashes) and isolated_crashes or nil
 local function leave_queued()

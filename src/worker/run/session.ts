@@ -86,6 +86,8 @@ export class Session {
   isWatched: boolean;
   /** True if the model was told that a budget is nearly used. */
   isToldOfBudget = false;
+  /** True if a final call that was paid for went beyond a budget: a further try of it must fit. */
+  isBeyondBudget = false;
   /** The files in the workspace at the end of the run. */
   left: LeftFiles = {};
   hasAdvanced = false;

@@ -2,8 +2,15 @@
 import { expect, test } from "vitest";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
-import { type Script, send, startProvider } from "../../unit/worker/model/scripted-provider.ts";
+import {
+  messageStart,
+  type Script,
+  send,
+  startProvider,
+  textBlock,
+} from "../../unit/worker/model/scripted-provider.ts";
 
 /** The usage of a task whose calls are answered by `script`; it gets their number, from 1. */
 async function usageOfTask(script: (call: number) => Script) {
@@ -46,4 +53,24 @@ test("a prompt without a bill is read from the cache as far as the call before r
   expect(usage.cache_read_input_tokens).toBe(500 + 800);
   expect(usage.input_tokens).toBeGreaterThan(2 * 100);
   expect(usage.input_tokens).toBeLessThan(2 * 100 + 200);
+});
+
+test("a destroy of an agent whose answer is being streamed charges the output that has arrived", async () => {
+  const stage = await openStage();
+  const provider = await startProvider((response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(messageStart() + textBlock(0, "x".repeat(4_000)));
+  });
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
+  closeAtEnd(() => model.stop());
+  await stage.startWorker({ model });
+  const agent = await stage.watchedTask("work");
+  await until(() => provider.received.length === 1);
+  await stage.destroy(agent);
+  const parent = stage.parent(agent.parentId);
+  const { usage } = await until(async () => {
+    const used = await parent.usage();
+    return used.tokens > 0 && used;
+  });
+  expect(usage).toMatchObject({ input_tokens: 10, output_tokens: 1_000, cache_creation_input_tokens: 4 });
 });

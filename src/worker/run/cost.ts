@@ -16,10 +16,9 @@ import {
   type Usage,
   ZERO_USAGE,
 } from "../../shared/protocol/content.ts";
-import type { FailureEntry } from "../../shared/protocol/log.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
-import { newFailure, newNotice, paidIn } from "../loop/log.ts";
+import { newNotice, paidIn } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
@@ -192,12 +191,10 @@ const NUDGE =
   "Most of the budget for this work is used. Finish what matters most, then answer with what you have found.";
 /** Expected output tokens of a run's first answer. */
 const FIRST_OUTPUT_TOKENS = 500;
-const NO_SECOND_REPORT =
-  "The budget is spent, and the last call, which was to report the results, was paid for without an answer that can be used.";
 
 /**
  * Reserves the call of `step`; false if a budget has no room. The final call may go beyond a budget, but only with results to
- * report, and not again after a try that was paid for. Nudges the model at 80 %.
+ * report (`failure.ts` lets none follow that was paid for in vain). Nudges the model at 80 %.
  */
 export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
   const { budgets } = session.record.spec;
@@ -209,24 +206,19 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
   const isFinalCall = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
-  const isForced = isFinalCall && state.turns > 0 && !session.isBeyondBudget;
+  const isForced = isFinalCall && state.turns > 0;
   const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isForced);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
-    if (isFinalCall && session.isBeyondBudget) session.add([newFailure(step.message, noSecondReport(step))]);
     return false;
   }
-  session.isBeyondBudget ||= isForced && answer.used >= 1;
+  session.isBeyondBudget = isForced && answer.used >= 1;
   const isTold = session.isToldOfBudget || state.noticedAtMessage === state.userMessageNumber;
   if (answer.used >= NUDGE_SHARE && !isFinalCall && !isTold) {
     session.isToldOfBudget = true;
     session.add([newNotice(state.userMessageNumber, NUDGE)], false);
   }
   return true;
-}
-
-function noSecondReport({ finalCall }: CallStep): FailureEntry {
-  return { v: 1, kind: "model_error", message: NO_SECOND_REPORT, hand_back: finalCall };
 }
 
 /** Settles the reservation of `step`; no `usage`: the call was not made, or cost nothing. If it fails, the estimate stays. */

@@ -86,7 +86,7 @@ export class Session {
   isWatched: boolean;
   /** True if the model was told that a budget is nearly used. */
   isToldOfBudget = false;
-  /** True if a final call that was paid for went beyond a budget: a further try of it must fit. */
+  /** True if the current or last call went beyond a budget and was paid for. */
   isBeyondBudget = false;
   /** The files in the workspace at the end of the run. */
   left: LeftFiles = {};

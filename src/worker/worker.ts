@@ -43,7 +43,7 @@ import { LeaseKeeper } from "./run/lease.ts";
 import { ProviderLimit } from "./run/provider-limit.ts";
 import { SpecCache } from "./run/spec-cache.ts";
 import { TextFeeds } from "./run/text-feed.ts";
-import { createWriteRetry, withWriteRetry } from "./run/write-retry.ts";
+import { createWriteRetry, withBudgetRetry, withWriteRetry } from "./run/write-retry.ts";
 import { skillToolFor } from "./skills/skill-tool.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/index.ts";
@@ -253,7 +253,7 @@ function openContext(options: OpenOptions) {
     publish: eventPublisher(redis, keys),
     model: options.model,
     provider,
-    budgets: createBudgetBook(redis, keys, timing),
+    budgets: withBudgetRetry(createBudgetBook(redis, keys, timing), retry),
     specs: new SpecCache({
       toolbox: options.toolbox,
       roots: settings.roots,

@@ -802,4 +802,12 @@ export default [
     replace: "old ? old",
     tests: ["test/unit/worker/loop/caps.context-window.test.ts"],
   },
+  {
+    id: "budget-report-of-nothing",
+    promise: "A run whose calls brought no answer reports nothing at the cost of a spent budget.",
+    file: "src/worker/loop/caps.ts",
+    find: "state.overBudget && state.turns === 0",
+    replace: "state.overBudget && state.paidCalls === 0",
+    tests: ["test/unit/worker/loop/caps.budget.test.ts"],
+  },
 ];

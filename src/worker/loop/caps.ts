@@ -33,7 +33,7 @@ export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
   // A run without findings has nothing to report: agents of a spent budget buy nothing at all.
-  if (state.overBudget && state.paidCalls === 0) return { call: "none", cause: state.overBudget };
+  if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
   const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }

@@ -54,8 +54,8 @@ function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Us
 }
 
 /**
- * Returns `outcome`, with an estimate if a bought call has no report of the prompt's tokens. Either this side cut it off, or
- * it broke off after the answer had begun, or its answer has no usage. A refused call is not bought.
+ * Returns `outcome`, with an estimate if a bought call has no report of its tokens. Either this side cut it off, or it broke
+ * off after the answer had begun, or its answer says nothing of its prompt or of its output. A refused call is not bought.
  */
 export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
   if (outcome.status === "answer") return withBill(outcome, session, request);
@@ -73,32 +73,36 @@ function isCutOffHere(outcome: Exclude<CallOutcome, { status: "answer" }>): bool
   );
 }
 
-/** Adds an estimate to an answer without prompt tokens: some providers count none, and limits must hold for them too. */
+/** Adds an estimate of the tokens that an answer does not report: some providers count none, and limits must hold for them too. */
 function withBill(
   outcome: Extract<CallOutcome, { status: "answer" }>,
   session: Session,
   request: ModelRequest,
 ): CallOutcome {
   const { answer } = outcome;
-  if (promptTokens(answer.usage) > 0) return outcome;
-  const output_tokens = answer.usage.output_tokens || Math.ceil(tokensIn(answer.contentJson));
-  return { status: "answer", answer: { ...answer, usage: { ...promptOf(session, request), output_tokens } } };
+  const { usage, content, contentJson } = answer;
+  const hasPrompt = promptTokens(usage) > 0;
+  if (hasPrompt && (usage.output_tokens > 0 || content.length === 0)) return outcome;
+  const output_tokens = usage.output_tokens || Math.ceil(tokensIn(contentJson));
+  const prompt = hasPrompt ? usage : promptOf(session, request);
+  return { status: "answer", answer: { ...answer, usage: { ...prompt, output_tokens } } };
 }
 
 /**
- * Estimates the tokens of a prompt. If it continues that of the previous call, those tokens are known, and were cached; the
- * rest is estimated from its bytes and images.
+ * Estimates the tokens of a prompt. If it continues that of the previous call, those tokens are known; the rest is estimated
+ * from its bytes and images. Cached are the tokens that the previous call read from the cache or wrote to it: a provider
+ * without a cache has its full price.
  */
 function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
 ): Usage {
-  const last = cachedLength > 0 ? state.last : undefined;
-  const before = last
-    ? last.usage.input_tokens + last.usage.cache_read_input_tokens + last.usage.cache_creation_input_tokens
-    : 0;
-  const tokens = last ? tokensIn(messages.slice(cachedLength)) : tokensIn(head) + tokensIn(messages);
-  return { ...ZERO_USAGE, input_tokens: Math.ceil(tokens), cache_read_input_tokens: before };
+  const last = cachedLength > 0 ? state.last?.usage : undefined;
+  const tokens = last
+    ? last.input_tokens + tokensIn(messages.slice(cachedLength))
+    : tokensIn(head) + tokensIn(messages);
+  const cache_read_input_tokens = last ? last.cache_read_input_tokens + last.cache_creation_input_tokens : 0;
+  return { ...ZERO_USAGE, input_tokens: Math.ceil(tokens), cache_read_input_tokens };
 }
 
 function tokensIn(json: string): number {
@@ -188,7 +192,10 @@ const NUDGE =
 /** Expected output tokens of a run's first answer. */
 const FIRST_OUTPUT_TOKENS = 500;
 
-/** Reserves the call of `step`; false if a budget has no room, but the final call always passes. Nudges the model at 80 %. */
+/**
+ * Reserves the call of `step`; false if a budget has no room. The final call may go beyond a budget, but only with results to
+ * report (`failure.ts` lets none follow that was paid for in vain). Nudges the model at 80 %.
+ */
 export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
   const { budgets } = session.record.spec;
   if (!budgets) return true;
@@ -199,11 +206,13 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
   const isFinalCall = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
-  const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isFinalCall);
+  const isForced = isFinalCall && state.turns > 0;
+  const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isForced);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
     return false;
   }
+  session.isBeyondBudget = isForced && answer.used >= 1;
   const isTold = session.isToldOfBudget || state.noticedAtMessage === state.userMessageNumber;
   if (answer.used >= NUDGE_SHARE && !isFinalCall && !isTold) {
     session.isToldOfBudget = true;
@@ -221,6 +230,7 @@ export function settleReservation(
 ): void {
   const { budgets } = session.record.spec;
   if (!budgets) return;
+  if (usage === ZERO_USAGE) session.isBeyondBudget = false;
   const amount = { tokens: totalTokens(usage), costUsd: costOf(context, session, usage) };
   const id = session.purchase.idOf(step);
   context.budgets.settle(budgetsOf(session.address, budgets), id, amount).catch((error: unknown) => {

@@ -9,6 +9,7 @@
  * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
  * | the conversation is too long for the model, and old tool results can be left out, or old messages summed up | the same call without them |
  * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
+ * | the final call went beyond a budget, and was paid for in vain | the run ends with the final call's cause |
  * | a cap in USD binds the run, and this worker knows no price of its model | the run ends `model_error`, nothing is bought |
  * | the limiter says wait, the installation is paused | retry later; a long wait frees the slot |
  * | the model of this process was stopped | hand-back |
@@ -50,6 +51,9 @@ const LEASE_LOST = "its lease was lost, or Redis has forgotten a part of its log
 /** Breaks that end a run with unreadable data: its parent is told within a minute. */
 const MOST_UNREADABLE = 3;
 
+const NO_SECOND_REPORT =
+  "The budget is spent, and the last call, which was to report the results, was paid for without an answer that can be used.";
+
 /** Reacts to a failure of the provider. */
 export async function afterModelFailure(
   context: RunContext,
@@ -60,6 +64,10 @@ export async function afterModelFailure(
 ): Promise<RunOutcome | "lease_over" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
+  if (session.isBeyondBudget) {
+    session.add([newFailure(step.message, failureEntry({ ...failure, message: NO_SECOND_REPORT }, step))]);
+    return undefined;
+  }
   if (failure.kind === "invalid_request" && step.asksOutput && session.equipment.outputFormat !== "") {
     // Some providers do not know the format, and none knows all of its schemas: the instructions also ask for it.
     session.equipment.outputFormat = "";

@@ -86,6 +86,8 @@ export class Session {
   isWatched: boolean;
   /** True if the model was told that a budget is nearly used. */
   isToldOfBudget = false;
+  /** True if the current or last call went beyond a budget and was paid for. */
+  isBeyondBudget = false;
   /** The files in the workspace at the end of the run. */
   left: LeftFiles = {};
   hasAdvanced = false;

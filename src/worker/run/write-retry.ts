@@ -13,6 +13,7 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
+import type { BudgetBook } from "../../shared/redis/budget.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 
 /** Time between two tries, ms. */
@@ -47,6 +48,14 @@ export function withWriteRetry(store: AgentStore, retry: WriteRetry): AgentStore
     inbox: (address) => retry(() => store.inbox(address)),
     load: (address) => retry(() => store.load(address)),
     attached: (address, names) => retry(() => store.attached(address, names)),
+  };
+}
+
+/** Returns `book` whose calls wait likewise: each names its purchase, so it may be sent again. */
+export function withBudgetRetry(book: BudgetBook, retry: WriteRetry): BudgetBook {
+  return {
+    reserve: (...input) => retry(() => book.reserve(...input)),
+    settle: (...input) => retry(() => book.settle(...input)),
   };
 }
 

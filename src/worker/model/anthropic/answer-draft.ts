@@ -40,6 +40,8 @@ const ID_SUFFIX_CHARS = 16;
 /** Bytes per token. A token is some four characters of English; nested JSON or escapes take several times that. */
 const BYTES_PER_TOKEN = 32;
 const BASE_BYTES = 64 * 1024;
+/** The same for an estimate of what has arrived. */
+const USUAL_BYTES_PER_TOKEN = 4;
 
 /** Deepest usable input. Deeper values could be parsed but not serialised: thousands of levels overflow the stack. */
 const INPUT_MAX_DEPTH = 100;
@@ -84,7 +86,11 @@ interface OpenBlock {
 export class AnswerDraft {
   readonly limitBytes: number;
   #model: string;
+  readonly #maxTokens: number;
   #usage: Usage = ZERO_USAGE;
+  /** True if the output tokens are those of the whole message: the start of a stream reports one or two. */
+  #isOutputCounted = false;
+  #pieceBytes = 0;
   #stopReason: string | undefined;
   #refusal: string | undefined;
   readonly #blocks = new Map<number, OpenBlock>();
@@ -98,6 +104,7 @@ export class AnswerDraft {
   /** @param requestedModel model name used if the answer has none */
   constructor(requestedModel: string, maxTokens: number) {
     this.#model = requestedModel;
+    this.#maxTokens = maxTokens;
     this.limitBytes = answerLimitBytes(maxTokens);
     lastOf.answer = this;
   }
@@ -117,9 +124,11 @@ export class AnswerDraft {
     return this.#isTooLarge;
   }
 
-  /** Tokens reported so far; output tokens are only known at the end of the message. */
+  /** Tokens reported so far. Output is estimated by what has arrived, until the end of the message reports its tokens. */
   get usage(): Usage {
-    return this.#usage;
+    const arrived = Math.min(this.#maxTokens, Math.ceil(this.#pieceBytes / USUAL_BYTES_PER_TOKEN));
+    if (this.#isOutputCounted || arrived <= this.#usage.output_tokens) return this.#usage;
+    return { ...this.#usage, output_tokens: arrived };
   }
 
   /** Takes the message: a whole one, or the start of a streamed one. */
@@ -130,6 +139,7 @@ export class AnswerDraft {
     if (typeof message.model === "string" && message.model !== "") this.#model = wordOf(message.model);
     this.stop(message.stop_reason, message.stop_details);
     this.count(message.usage);
+    this.#isOutputCounted &&= typeof message.stop_reason === "string";
     const content: unknown[] = Array.isArray(message.content) ? message.content : [];
     for (const [index, block] of content.entries()) this.open(index, block);
   }
@@ -153,6 +163,7 @@ export class AnswerDraft {
     const { block, pieces } = this.#at(index);
     if ((PIECES_OF.get(block.type) ?? field) !== field)
       throw new MalformedAnswerError(`a piece of ${field} for a ${typeName(block.type)} block`);
+    this.#pieceBytes += piece.length;
     if (this.weigh(piece.length)) pieces[field] = (pieces[field] ?? "") + piece;
   }
 
@@ -188,6 +199,7 @@ export class AnswerDraft {
     const tokens = (value: unknown, before: number) =>
       typeof value === "number" && Math.abs(value) <= MOST_TOKENS ? Math.max(0, Math.trunc(value)) : before;
     const before = this.#usage;
+    this.#isOutputCounted ||= typeof usage.output_tokens === "number";
     this.#usage = {
       input_tokens: tokens(usage.input_tokens, before.input_tokens),
       output_tokens: tokens(usage.output_tokens, before.output_tokens),
@@ -225,7 +237,7 @@ export class AnswerDraft {
       stopReason,
       refusal: stopReason === "refusal" ? this.#refusal : undefined,
       model: this.#model,
-      usage: this.#usage,
+      usage: this.usage,
     };
   }
 

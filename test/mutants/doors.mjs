@@ -7,6 +7,7 @@ const BODY = ["test/integration/service/body.test.ts"];
 const STREAMS = ["test/integration/service/streams.test.ts"];
 const SERVER = ["test/unit/shared/http-server.test.ts"];
 const REPLIES = ["test/integration/service/replies.test.ts"];
+const PARENTS = ["test/integration/service/parents.test.ts"];
 const FILES = ["test/integration/service/files.test.ts"];
 
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
@@ -1329,5 +1330,45 @@ export default [
     find: ", toolCallName: event.tool }",
     replace: " }",
     tests: ["test/integration/service/api.test.ts"],
+  },
+  {
+    id: "parents-one-mistyped-hides-all",
+    promise: "A key of another type hides its own parent alone from the lists of parents.",
+    file: "src/shared/redis/survey.ts",
+    find: "if (isWrongType(error) || isUnreadable(error)) return { problem",
+    replace: "if (isUnreadable(error)) return { problem",
+    tests: PARENTS,
+  },
+  {
+    id: "parents-one-unreadable-hides-all",
+    promise: "A value that cannot be parsed hides its own parent alone from the lists of parents.",
+    file: "src/shared/redis/survey.ts",
+    find: "if (isWrongType(error) || isUnreadable(error)) return { problem",
+    replace: "if (isWrongType(error)) return { problem",
+    tests: PARENTS,
+  },
+  {
+    id: "list-one-mistyped-record-hides-all",
+    promise: "A record of another type hides none of its parent's other agents.",
+    file: "src/shared/redis/agent-store.ts",
+    find: "unlessMistyped(readRecord(redis, keys.agent(agentOf(parent, uid)), parse), undefined)",
+    replace: "readRecord(redis, keys.agent(agentOf(parent, uid)), parse)",
+    tests: PARENTS,
+  },
+  {
+    id: "oldest-reply-one-mistyped-hides-all",
+    promise: "A channel of another type keeps no other parent's oldest reply from being told.",
+    file: "src/shared/redis/survey.ts",
+    find: 'unlessMistyped(redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1), [])',
+    replace: 'redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1)',
+    tests: ["test/integration/worker/metrics.test.ts"],
+  },
+  {
+    id: "mistyped-key-called-a-redis-that-is-away",
+    promise: "The command line calls a key of another type data that cannot be read.",
+    file: "src/cli/local/redis.ts",
+    find: "(UNREADABLE.has(reason.name) || isWrongType(reason))",
+    replace: "UNREADABLE.has(reason.name)",
+    tests: ["test/integration/cli-hostile.test.ts"],
   },
 ];

@@ -1371,4 +1371,12 @@ export default [
     replace: "UNREADABLE.has(reason.name)",
     tests: ["test/integration/cli-hostile.test.ts"],
   },
+  {
+    id: "one-locked-file-hides-all",
+    promise: "A file that an agent has locked hides none of the others in its workspace.",
+    file: "src/shared/workspace-files.ts",
+    find: '[...ABSENT, "EACCES", "EPERM"]',
+    replace: "[...ABSENT]",
+    tests: ["test/unit/shared/workspace-files.test.ts"],
+  },
 ];

@@ -4,7 +4,7 @@
  * Owns nothing on the disk, and only reads: the workers' file tools write.
  *
  * 1. No symbolic link below the root is followed: each component is opened by descriptor (`open-directory.ts`).
- * 2. Only regular files with a single name are listed or read. Anything else that an agent created there is left out.
+ * 2. Only regular files with a single name that may be opened are listed or read. Anything else is left out.
  * 3. A workspace whose stamp names another agent counts as absent.
  */
 import { constants } from "node:fs";
@@ -46,6 +46,8 @@ const PIECE_BYTES = 65_536;
 const SHOWN_CHARS = 200;
 /** Error codes that mean: the path does not exist, or not as the wanted kind. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
+/** Those of an entry that a list leaves out: an agent may lock one, and must not hide the others by it. */
+const UNLISTED = new Set([...ABSENT, "EACCES", "EPERM"]);
 
 /** Lists the regular files of a workspace, sorted by path, at most `most` (default 10,000). Empty if there is no workspace. */
 export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): Promise<WorkspaceFile[]> {
@@ -53,11 +55,12 @@ export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): 
   if (!home) return [];
   const files: WorkspaceFile[] = [];
   const everything = async (_: OpenDirectory, listing: Listing) => ({ ...listing, rules: undefined });
-  const walk = { budget: createWalkBudget(), openBelow, choose: everything };
+  const openUnlocked = (directory: OpenDirectory, name: string) => openBelow(directory, name, UNLISTED);
+  const walk = { budget: createWalkBudget(), openBelow: openUnlocked, choose: everything };
   for await (const { directory, names } of walkTree(home, walk, undefined)) {
     for (const name of names) {
       if (files.length >= most) return sorted(files);
-      const file = await openRegular(directory, name);
+      const file = await openRegular(directory, name, UNLISTED);
       await file?.handle.close();
       const path = relative(home.path, join(directory.path, name));
       if (file) files.push({ path, size_bytes: file.size, modified_at: file.modifiedAt });
@@ -169,14 +172,18 @@ async function descend(from: OpenDirectory, segments: readonly string[]): Promis
   return directory;
 }
 
-async function openBelow(directory: OpenDirectory, name: string): Promise<OpenDirectory | undefined> {
-  const handle = await orAbsent(openDirectoryAt(pathIn(directory, name)));
+async function openBelow(
+  directory: OpenDirectory,
+  name: string,
+  absent: ReadonlySet<string> = ABSENT,
+): Promise<OpenDirectory | undefined> {
+  const handle = await orAbsent(openDirectoryAt(pathIn(directory, name)), absent);
   return handle && { handle, path: join(directory.path, name) };
 }
 
 /** Opens a regular file with a single name; returns undefined for anything else. */
-async function openRegular(directory: OpenDirectory, name: string) {
-  const handle = await orAbsent(openFileIn(directory, name));
+async function openRegular(directory: OpenDirectory, name: string, absent: ReadonlySet<string> = ABSENT) {
+  const handle = await orAbsent(openFileIn(directory, name), absent);
   if (!handle) return undefined;
   try {
     const stat = await handle.stat();
@@ -203,11 +210,14 @@ async function readAll(handle: FileHandle, size: number): Promise<Buffer> {
   return bytes.subarray(0, read);
 }
 
-async function orAbsent<T>(opening: Promise<T>): Promise<T | undefined> {
+async function orAbsent<T>(
+  opening: Promise<T>,
+  absent: ReadonlySet<string> = ABSENT,
+): Promise<T | undefined> {
   try {
     return await opening;
   } catch (error) {
-    if (error instanceof Error && "code" in error && ABSENT.has(String(error.code))) return undefined;
+    if (error instanceof Error && "code" in error && absent.has(String(error.code))) return undefined;
     const why = messageOf(error).split(",")[0];
     const sentence = `The workspaces cannot be read (${why}): give this process the rights of the workers.`;
     throw new SubagentError("invalid_config", sentence, {}, error);

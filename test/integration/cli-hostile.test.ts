@@ -32,6 +32,38 @@ test("a message that is no JSON is data that cannot be read, and not a Redis tha
   expect(stderr).toHaveLength(1);
 });
 
+test("ps shows every other parent beside one whose data cannot be read, and says why it is missing", async () => {
+  const stage = await openStage();
+  for (const name of ["sound", "broken"]) await stage.parent(name).spawn({ name: "idler" });
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "broken" });
+  await stage.redis.set(replies, "of the wrong kind");
+  const plain = await programOn(stage)("ps");
+  expect(plain).toMatchObject({
+    code: 0,
+    stdout: expect.arrayContaining([expect.stringContaining("sound")]),
+  });
+  expect(plain.stderr).toEqual([
+    expect.stringMatching(/^broken is left out: its data in Redis cannot be read \(WRONGTYPE .*\)\.$/),
+  ]);
+  const { stdout } = await programOn(stage)("ps", "--json");
+  expect(JSON.parse(stdout.join(""))).toMatchObject({
+    parents: [{ parent_id: "sound" }],
+    unreadable: [{ tenant: "default", parent_id: "broken", problem: expect.stringContaining("WRONGTYPE") }],
+  });
+});
+
+test("a key of another type is data that cannot be read, and not a Redis that is away", async () => {
+  const stage = await openStage();
+  const agent = await stage.spawn();
+  await stage.redis.del(stage.keys.agent(agent).record);
+  await stage.redis.set(stage.keys.agent(agent).record, "of the wrong kind");
+  const { code, stderr } = await programOn(stage)("show", agent.agentId);
+  expect(code).toBe(1);
+  expect(stderr.join("\n")).toMatch(
+    /^subagent-queue: Data in Redis at .* cannot be read \(WRONGTYPE .*\): run one/,
+  );
+});
+
 test("what an agent and its parent have written reaches a terminal without its control characters", async () => {
   const text = `hello ${ESCAPES}world`;
   const stage = await openStage({

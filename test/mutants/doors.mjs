@@ -7,6 +7,7 @@ const BODY = ["test/integration/service/body.test.ts"];
 const STREAMS = ["test/integration/service/streams.test.ts"];
 const SERVER = ["test/unit/shared/http-server.test.ts"];
 const REPLIES = ["test/integration/service/replies.test.ts"];
+const PARENTS = ["test/integration/service/parents.test.ts"];
 const FILES = ["test/integration/service/files.test.ts"];
 
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
@@ -861,8 +862,8 @@ export default [
     id: "intake-field-parsed",
     promise: "A field of an entry that nests deeply is refused before it is parsed.",
     file: "src/service/intake/input.ts",
-    find: "if (nestsDeeper(text, JSON_MAX_DEPTH)) throw refused(TOO_DEEP);",
-    replace: "",
+    find: 'if (exceeded) throw refused(exceeded === "levels" ? TOO_DEEP : TOO_MANY);',
+    replace: 'if (exceeded === "values") throw refused(TOO_MANY);',
     tests: ["test/integration/service/intake.test.ts"],
     title: "700,000 lists",
   },
@@ -1329,5 +1330,89 @@ export default [
     find: ", toolCallName: event.tool }",
     replace: " }",
     tests: ["test/integration/service/api.test.ts"],
+  },
+  {
+    id: "parents-one-mistyped-hides-all",
+    promise: "A key of another type hides its own parent alone from the lists of parents.",
+    file: "src/shared/redis/survey.ts",
+    find: "if (isWrongType(error) || isUnreadable(error)) return { problem",
+    replace: "if (isUnreadable(error)) return { problem",
+    tests: PARENTS,
+  },
+  {
+    id: "parents-one-unreadable-hides-all",
+    promise: "A value that cannot be parsed hides its own parent alone from the lists of parents.",
+    file: "src/shared/redis/survey.ts",
+    find: "if (isWrongType(error) || isUnreadable(error)) return { problem",
+    replace: "if (isWrongType(error)) return { problem",
+    tests: PARENTS,
+  },
+  {
+    id: "list-one-mistyped-record-hides-all",
+    promise: "A record of another type hides none of its parent's other agents.",
+    file: "src/shared/redis/agent-store.ts",
+    find: "unlessMistyped(readRecord(redis, keys.agent(agentOf(parent, uid)), parse), undefined)",
+    replace: "readRecord(redis, keys.agent(agentOf(parent, uid)), parse)",
+    tests: PARENTS,
+  },
+  {
+    id: "oldest-reply-one-mistyped-hides-all",
+    promise: "A channel of another type keeps no other parent's oldest reply from being told.",
+    file: "src/shared/redis/survey.ts",
+    find: 'unlessMistyped(redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1), [])',
+    replace: 'redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1)',
+    tests: ["test/integration/worker/metrics.test.ts"],
+  },
+  {
+    id: "mistyped-key-called-a-redis-that-is-away",
+    promise: "The command line calls a key of another type data that cannot be read.",
+    file: "src/cli/local/redis.ts",
+    find: "(UNREADABLE.has(reason.name) || isWrongType(reason))",
+    replace: "UNREADABLE.has(reason.name)",
+    tests: ["test/integration/cli-hostile.test.ts"],
+  },
+  {
+    id: "one-locked-file-hides-all",
+    promise: "A file that an agent has locked hides none of the others in its workspace.",
+    file: "src/shared/workspace-files.ts",
+    find: '[...ABSENT, "EACCES", "EPERM"]',
+    replace: "[...ABSENT]",
+    tests: ["test/unit/shared/workspace-files.test.ts"],
+  },
+  {
+    id: "intake-wide-field-parsed",
+    promise: "A field of an entry with more values than any request has is refused before it is parsed.",
+    file: "src/service/intake/input.ts",
+    find: 'if (exceeded) throw refused(exceeded === "levels" ? TOO_DEEP : TOO_MANY);',
+    replace: 'if (exceeded === "levels") throw refused(TOO_DEEP);',
+    tests: ["test/integration/service/intake.test.ts"],
+    title: "350,000 numbers",
+  },
+  {
+    id: "intake-names-unbounded",
+    promise: "Names between commas are bounded in number before a schema sees them.",
+    file: "src/service/intake/input.ts",
+    find: "if (names.length > INTAKE_MAX_VALUES) throw refused(TOO_MANY);",
+    replace: "",
+    tests: ["test/integration/service/intake.test.ts"],
+    title: "350,000 names",
+  },
+  {
+    id: "intake-wide-job-parsed",
+    promise: "The data of a job with more values than any request has is refused before it is parsed.",
+    file: "src/shared/redis/intake-jobs.ts",
+    find: "return `it has more than ${INTAKE_MAX_VALUES} values`;",
+    replace: "return undefined;",
+    tests: ["test/integration/service/intake.test.ts"],
+    title: "a list of 350,000 numbers",
+  },
+  {
+    id: "intake-one-turn-for-a-read",
+    promise: "The runs of a process have a turn between two entries of one read.",
+    file: "src/service/intake/stream.ts",
+    find: "await new Promise(setImmediate);",
+    replace: "",
+    tests: ["test/integration/service/intake-trouble.test.ts"],
+    title: "have a turn",
   },
 ];

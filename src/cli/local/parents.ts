@@ -5,23 +5,21 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { CEILING, TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
-import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
-import { readParents } from "../../shared/redis/survey.ts";
+import {
+  type ParentState,
+  readParentState,
+  readParents,
+  type UnreadableParent,
+} from "../../shared/redis/survey.ts";
 import type { CommandContext } from "../command.ts";
 import { type AskedInstallation, requireRedisUrl, withInstallation } from "./redis.ts";
 
 /** A parent and its state in Redis. */
-export interface ParentSnapshot {
+export interface ParentSnapshot extends ParentState {
   parent: ParentAddress;
   /** Epoch ms, Redis' clock. */
   activeAtMs: number;
-  /** Its live agents. */
-  agents: AgentRecord[];
-  /** Usage of its runs today (UTC). */
-  today: UsageTotals;
-  /** Unacked replies, messages and questions. */
-  unacked: number;
 }
 
 /** The readers of a verb. */
@@ -87,21 +85,20 @@ export async function resolveParents(
   return [{ tenant, parentId: configured }, ...own];
 }
 
-/** Reads the state of each parent that was active since `sinceMs`. */
+/** Reads the state of each parent that was active since `sinceMs`; `unreadable`: those with data that cannot be read. */
 export async function readParentSnapshots(
-  { redis, keys, store }: Reading,
+  reading: Reading,
   sinceMs: number,
   nowMs: number,
-): Promise<ParentSnapshot[]> {
-  const found = await readParents(redis, keys, sinceMs);
-  return inBatches(found, BATCH, async ({ parent, activeAtMs }) => {
-    const [agents, today, unacked] = await Promise.all([
-      store.liveRecords(parent),
-      store.usage(parent, nowMs),
-      redis.xlen(keys.parent(parent).replies),
-    ]);
-    return { parent, activeAtMs, agents, today, unacked };
+): Promise<{ snapshots: ParentSnapshot[]; unreadable: (ParentAddress & UnreadableParent)[] }> {
+  const found = await readParents(reading.redis, reading.keys, sinceMs);
+  const read = await inBatches(found, BATCH, async (each) => {
+    return { ...each, ...(await readParentState(reading, each.parent, nowMs)) };
   });
+  return {
+    snapshots: read.filter((each) => "agents" in each),
+    unreadable: read.flatMap((each) => ("problem" in each ? { ...each.parent, problem: each.problem } : [])),
+  };
 }
 
 /** Returns the first result of `ask` in the order of `parents`; asks a batch of parents at a time. */

@@ -20,6 +20,7 @@ import {
 } from "../../shared/redis/connection/connection.ts";
 import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
+import { isWrongType } from "../../shared/redis/key-types.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
@@ -87,7 +88,7 @@ const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "Ra
 /** Returns the error for an unusable Redis or unreadable data in it; its sentence has the reason and what to do. */
 export function redisError(redisUrl: string, reason: unknown): SubagentError {
   const url = withoutPassword(redisUrl);
-  if (reason instanceof Error && UNREADABLE.has(reason.name)) {
+  if (reason instanceof Error && (UNREADABLE.has(reason.name) || isWrongType(reason))) {
     const sentence = `Data in Redis at ${url} cannot be read (${clip(messageOf(reason), SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
     return new SubagentError("protocol_violation", sentence, {}, reason);
   }

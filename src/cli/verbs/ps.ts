@@ -41,11 +41,25 @@ interface PsFlags {
 async function ps(context: CommandContext, { since, json }: PsFlags): Promise<number> {
   const { output, clock } = context;
   const nowMs = clock.now();
-  const [snapshots, paused] = await readInstallation(context, "ps", (reading) =>
+  const [{ snapshots, unreadable }, paused] = await readInstallation(context, "ps", (reading) =>
     Promise.all([readParentSnapshots(reading, nowMs - since, nowMs), reading.pause.state()]),
   );
   notePause(context, paused);
-  if (json) output.result(toJsonLine({ parents: snapshots.map(asJson), paused: paused ?? null }));
+  for (const { problem, ...parent } of unreadable)
+    output.note(`${nameOf(parent)} is left out: its data in Redis cannot be read (${problem}).`);
+  const broken = unreadable.map(({ tenant, parentId, problem }) => ({
+    tenant,
+    parent_id: parentId,
+    problem,
+  }));
+  if (json)
+    output.result(
+      toJsonLine({
+        parents: snapshots.map(asJson),
+        ...(broken.length > 0 && { unreadable: broken }),
+        paused: paused ?? null,
+      }),
+    );
   else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatAge(since)}.`);
   else output.result(...renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle));
   return EXIT.done;

@@ -9,14 +9,18 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
-import { readTenantParents } from "../../shared/redis/survey.ts";
+import { type ParentState, readParentState, readTenantParents } from "../../shared/redis/survey.ts";
 import type { ParentView } from "./schema.ts";
 
 const LOOKED_AT_ONCE = 10;
 
-/** A page; `next`: index of the next page's first entry; undefined after the last entry. */
+/**
+ * A page. `unreadable`: parents on it with data that cannot be read. `next`: index of the next page's first entry; undefined
+ * after the last entry.
+ */
 export interface ParentPage {
   parents: ParentView[];
+  unreadable: { parent_id: string; problem: string }[];
   next: number | undefined;
 }
 
@@ -27,30 +31,30 @@ export async function readParentPage(
   from: number,
   limit: number,
 ): Promise<ParentPage> {
-  const { redis, keys, call, clock } = client;
+  const { redis, keys, store, call, clock } = client;
   // The range has one entry more than `limit`: it shows whether there is another page.
   const range = [from, from + limit] as const;
   const found = await call(({ read }) => read(() => readTenantParents(redis, keys, tenant, range)));
   const nowMs = clock.now();
-  const parents = await inBatches(found.slice(0, limit), LOOKED_AT_ONCE, (each) =>
-    snapshotOf(client, each, nowMs),
-  );
-  return { parents, next: found.length > limit ? from + limit : undefined };
+  const page = await inBatches(found.slice(0, limit), LOOKED_AT_ONCE, async ({ parent, activeAtMs }) => {
+    const state = await call(({ read }) =>
+      read(() => readParentState({ redis, keys, store }, parent, nowMs)),
+    );
+    return { parent, activeAtMs, state };
+  });
+  return {
+    parents: page.flatMap(({ state, ...each }) => ("problem" in state ? [] : viewOf(each, state))),
+    unreadable: page.flatMap(({ state, parent }) =>
+      "problem" in state ? { parent_id: parent.parentId, problem: state.problem } : [],
+    ),
+    next: found.length > limit ? from + limit : undefined,
+  };
 }
 
-async function snapshotOf(
-  client: ClientResources,
+function viewOf(
   { parent, activeAtMs }: { parent: ParentAddress; activeAtMs: number },
-  nowMs: number,
-): Promise<ParentView> {
-  const { redis, keys, call, store } = client;
-  const [agents, { turns, tokens, cost_usd }, unacked] = await call(({ read }) =>
-    Promise.all([
-      read(() => store.liveRecords(parent)),
-      read(() => store.usage(parent, nowMs)),
-      read(() => redis.xlen(keys.parent(parent).replies)),
-    ]),
-  );
+  { agents, today: { turns, tokens, cost_usd }, unacked }: ParentState,
+): ParentView {
   const count = (status: AgentStatus) => agents.filter((agent) => agent.status === status).length;
   return {
     parent_id: parent.parentId,

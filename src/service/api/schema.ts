@@ -85,8 +85,15 @@ export const ParentView = z.object({
 /** See {@link ParentView}. */
 export type ParentView = z.infer<typeof ParentView>;
 
-/** A page of parents; `cursor`: beginning of the next page, absent on the last one. */
-export const ParentList = z.object({ parents: z.array(ParentView), cursor: z.string().optional() });
+/**
+ * A page of parents; `unreadable`: others on it, whose data in Redis cannot be read, with the reason; `cursor`: beginning of
+ * the next page, absent on the last one.
+ */
+export const ParentList = z.object({
+  parents: z.array(ParentView),
+  unreadable: z.array(z.object({ parent_id: z.string(), problem: z.string() })).optional(),
+  cursor: z.string().optional(),
+});
 
 /** The live agents of a parent. */
 export const AgentList = z.object({ sub_agents: z.array(Agent) });

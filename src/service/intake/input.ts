@@ -7,6 +7,7 @@ import {
   INTAKE_FIELDS,
   INTAKE_MAX_BYTES,
   INTAKE_MAX_FIELDS,
+  INTAKE_MAX_VALUES,
   INTAKE_NAME_MAX_CHARS,
   IntakeInput,
   IntakeSender,
@@ -14,7 +15,7 @@ import {
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
 import { ScheduleId } from "../../shared/protocol/schedule.ts";
-import { clip, nestsDeeper, quoted } from "../../shared/protocol/text.ts";
+import { clip, exceededBound, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
 /** The parent of a request, and its request key. */
@@ -34,6 +35,7 @@ const SingleJobInput = IntakeJobInput.extend({ schedule_id: ScheduleId.optional(
 export type IntakeRequest = z.output<typeof IntakeJobInput>;
 
 const TOO_DEEP = `it nests deeper than ${JSON_MAX_DEPTH} levels`;
+const TOO_MANY = `it has more than ${INTAKE_MAX_VALUES} values`;
 const IntakeSchedule = z.object({ schedule_id: ScheduleId });
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
@@ -108,9 +110,7 @@ function readField(name: FieldName, text: string): unknown {
     case "flag":
       return ["1", "true"].includes(text) || (["0", "false", ""].includes(text) ? false : text);
     case "names":
-      return text.trimStart().startsWith("[")
-        ? parsed(name, text)
-        : text.split(",").filter((each) => each.trim());
+      return text.trimStart().startsWith("[") ? parsed(name, text) : splitNames(text);
     case "json":
       return parsed(name, text);
     default:
@@ -118,8 +118,15 @@ function readField(name: FieldName, text: string): unknown {
   }
 }
 
+function splitNames(text: string): string[] {
+  const names = text.split(",", INTAKE_MAX_VALUES + 1);
+  if (names.length > INTAKE_MAX_VALUES) throw refused(TOO_MANY);
+  return names.filter((each) => each.trim());
+}
+
 function parsed(name: string, text: string): unknown {
-  if (nestsDeeper(text, JSON_MAX_DEPTH)) throw refused(TOO_DEEP);
+  const exceeded = exceededBound(text, { levels: JSON_MAX_DEPTH, values: INTAKE_MAX_VALUES });
+  if (exceeded) throw refused(exceeded === "levels" ? TOO_DEEP : TOO_MANY);
   try {
     return JSON.parse(text);
   } catch (error) {

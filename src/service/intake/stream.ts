@@ -50,7 +50,13 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
   const round = async (claimedAtMs: number): Promise<number> => {
     const isTime = clock.monotonicMs() - claimedAtMs >= CLAIM_EVERY_MS;
     const entries = isTime ? await stream.claim() : await stream.read();
-    await Promise.all(entries.map((entry) => handle(parts, entry)));
+    const handled: Promise<void>[] = [];
+    for (const entry of entries) {
+      handled.push(handle(parts, entry));
+      // To read an entry may take the thread tens of ms: the runs of this process have their turns in between.
+      await new Promise(setImmediate);
+    }
+    await Promise.all(handled);
     return isTime ? clock.monotonicMs() : claimedAtMs;
   };
   const run = async () => {

@@ -15,6 +15,8 @@ export const INTAKE_MAX_FIELDS = 32;
 export const INTAKE_NAME_MAX_CHARS = 64;
 /** Maximum bytes of one stream entry or job: the longest prompt and instructions, and some room. */
 export const INTAKE_MAX_BYTES = 3 * MESSAGE_MAX_BYTES;
+/** Maximum number of values in the JSON of a field or a job: the longest output schema may have 16,000, the lists some 2,000. */
+export const INTAKE_MAX_VALUES = 20_000;
 
 /**
  * One request. With `agent_id` the prompt is a message to that agent; with `keep_alive` the new agent takes further

@@ -50,7 +50,7 @@ function shallow(json: string): string {
   return json.length < CUT_FROM_CHARS ? json : cutBelowKept(json);
 }
 
-const [QUOTE, BACKSLASH, OPENING_BRACKET, CLOSING_BRACKET] = [0x22, 0x5c, 0x5b, 0x5d];
+const [QUOTE, BACKSLASH, OPENING_BRACKET, CLOSING_BRACKET, COMMA] = [0x22, 0x5c, 0x5b, 0x5d, 0x2c];
 /** Brackets and braces differ in one bit. */
 const BRACE_BIT = 0x20;
 
@@ -79,19 +79,29 @@ export function cutBelowKept(json: string): string {
   return kept + json.slice(from);
 }
 
-/** Returns true if JSON text nests deeper than `levels`; for use before it is parsed. */
-export function nestsDeeper(text: string, levels: number): boolean {
-  let depth = 0;
+/** Bounds of JSON text. `values`: those at every level; an empty list or object counts as two. */
+export interface JsonBounds {
+  levels: number;
+  values: number;
+}
+
+/** Returns the bound that JSON text exceeds first, undefined if none; for use before the text is parsed. */
+export function exceededBound(text: string, { levels, values }: JsonBounds): keyof JsonBounds | undefined {
+  let [depth, count] = [0, 1];
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) {
       at = closingQuote(text, at + 1);
       if (at < 0) break;
-    } else if ((code & ~BRACE_BIT) === OPENING_BRACKET) depth += 1;
-    else if ((code & ~BRACE_BIT) === CLOSING_BRACKET) depth -= 1;
-    if (depth > levels) return true;
+    } else if ((code & ~BRACE_BIT) === OPENING_BRACKET) {
+      depth += 1;
+      count += 1;
+    } else if ((code & ~BRACE_BIT) === CLOSING_BRACKET) depth -= 1;
+    else if (code === COMMA) count += 1;
+    if (depth > levels) return "levels";
+    if (count > values) return "values";
   }
-  return false;
+  return undefined;
 }
 
 /** Returns the position of the quote that ends the JSON string whose text begins at `from`; -1 if there is none. */

@@ -20,6 +20,7 @@ import { jsonIn } from "../protocol/text.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";
 
@@ -70,7 +71,7 @@ interface AgentReads {
   spawnedWith(parent: ParentAddress, requestKey: string): Promise<RememberedSpawn | undefined>;
   /** Reads the uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
-  /** Reads their records, without those that a newer version wrote in a form that this one cannot read. */
+  /** Reads their records, without those that this version cannot read. */
   liveRecords(parent: ParentAddress): Promise<AgentRecord[]>;
   /** Reads the usage of the parent's runs since the day of `sinceMs`, at most `usageTtlMs` back. */
   usage(parent: ParentAddress, sinceMs: number): Promise<UsageTotals>;
@@ -282,7 +283,7 @@ async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): 
   const uids = await redis.hkeys(keys.parent(parent).live);
   const parse = (fields: Record<string, string>) => AgentRecord.safeParse(fields).data;
   const records = await Promise.all(
-    uids.map((uid) => readRecord(redis, keys.agent(agentOf(parent, uid)), parse)),
+    uids.map((uid) => unlessMistyped(readRecord(redis, keys.agent(agentOf(parent, uid)), parse), undefined)),
   );
   return records.flatMap((record) => record ?? []);
 }

@@ -13,11 +13,11 @@ import type { Clock } from "../clock.ts";
 import { messageOf, type SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { problemLog } from "../problem-log.ts";
-import { INTAKE_MAX_BYTES } from "../protocol/intake.ts";
+import { INTAKE_MAX_BYTES, INTAKE_MAX_VALUES } from "../protocol/intake.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import { JSON_MAX_DEPTH } from "../protocol/message.ts";
-import { nestsDeeper } from "../protocol/text.ts";
+import { exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { INTAKE_DONE_KEPT } from "./intake-queue.ts";
 
@@ -237,7 +237,7 @@ async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, 
 
 /**
  * BullMQ worker that checks a job's data before BullMQ parses it. Otherwise a job with invalid JSON would be taken again and
- * again. Data that is too long or too deep would block the thread and fill its memory.
+ * again. Data that is too long, too deep or too wide would block the thread and fill its memory.
  */
 class IntakeWorker extends Worker {
   /** Reason why the data of a job was not parsed. */
@@ -257,7 +257,14 @@ class IntakeWorker extends Worker {
 
 function whyUnread(data: string): string | undefined {
   if (data.length > DATA_MAX_CHARS) return `it has more than ${INTAKE_MAX_BYTES} bytes`;
-  return nestsDeeper(data, READ_MAX_DEPTH) ? `it nests deeper than ${JSON_MAX_DEPTH} levels` : undefined;
+  switch (exceededBound(data, { levels: READ_MAX_DEPTH, values: INTAKE_MAX_VALUES })) {
+    case "levels":
+      return `it nests deeper than ${JSON_MAX_DEPTH} levels`;
+    case "values":
+      return `it has more than ${INTAKE_MAX_VALUES} values`;
+    case undefined:
+      return undefined;
+  }
 }
 
 function openWorker(

@@ -3,6 +3,8 @@
  * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never
  * thrown.
  */
+import { isUnreadable, messageOf } from "../errors.ts";
+import type { AgentRecord } from "../protocol/agent.ts";
 import {
   type AgentAddress,
   addressOfMember,
@@ -13,11 +15,13 @@ import {
   type ParentAddress,
   parentOfMember,
 } from "../protocol/keys.ts";
+import type { UsageTotals } from "../protocol/usage.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
+import type { AgentStore } from "./agent-store.ts";
 import { numberIn } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
-import { createKeyTypes, unlessMistyped } from "./key-types.ts";
+import { createKeyTypes, isWrongType, unlessMistyped } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { pairs } from "./replies.ts";
@@ -53,7 +57,7 @@ const BATCH = 200;
 /** Entries of the index that one command reads: about a millisecond of Redis. */
 const PAGE_PARENTS = 1_000;
 
-/** Reads the channels of `parents` whose oldest entry is older than `ageMs`. */
+/** Reads the channels of `parents` whose oldest entry is older than `ageMs`; skips keys of another type. */
 export async function readOldReplies(
   redis: RedisClient,
   keys: Keys,
@@ -63,7 +67,7 @@ export async function readOldReplies(
   const nowMs = await redisNowMs(redis);
   const found = await inBatches(parents, BATCH, async (parent): Promise<OldReplies[]> => {
     const { replies } = keys.parent(parent);
-    const [oldest] = await redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1);
+    const [oldest] = await unlessMistyped(redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1), []);
     if (!oldest) return [];
     return [{ parent, unacked: await redis.xlen(replies), oldestMs: nowMs - Number.parseInt(oldest[0], 10) }];
   });
@@ -147,6 +151,41 @@ export async function readTenantParents(
   return [...pairs(found)].map(([parentId, score]) => {
     return { parent: { tenant, parentId }, activeAtMs: Number(score) };
   });
+}
+
+/** State of a parent: its live agents, the usage of its runs today (UTC), the number of its unacked entries. */
+export interface ParentState {
+  agents: AgentRecord[];
+  today: UsageTotals;
+  unacked: number;
+}
+
+/** A parent with data that cannot be read, and the reason. */
+export interface UnreadableParent {
+  problem: string;
+}
+
+/** Reads the state of a parent. Data that cannot be read is no exception: one parent must not hide the others. */
+export async function readParentState(
+  {
+    redis,
+    keys,
+    store,
+  }: { redis: RedisClient; keys: Keys; store: Pick<AgentStore, "liveRecords" | "usage"> },
+  parent: ParentAddress,
+  nowMs: number,
+): Promise<ParentState | UnreadableParent> {
+  try {
+    const [agents, today, unacked] = await Promise.all([
+      store.liveRecords(parent),
+      store.usage(parent, nowMs),
+      redis.xlen(keys.parent(parent).replies),
+    ]);
+    return { agents, today, unacked };
+  } catch (error) {
+    if (isWrongType(error) || isUnreadable(error)) return { problem: messageOf(error) };
+    throw error;
+  }
 }
 
 /** Reads the provider limits; none if a key of them has the wrong type. */

@@ -164,6 +164,8 @@ test.for([
   ],
   ["limits that are no JSON", { limits: "{" }, /limits is no JSON/],
   ["permissions of 700,000 lists", { permissions: "[".repeat(700_000) }, /nests deeper than 32 levels/],
+  ["tools of 350,000 numbers", { tools: `[${"1,".repeat(350_000)}1]` }, /has more than 20000 values/],
+  ["tools of 350,000 names", { tools: "a,".repeat(350_000) }, /has more than 20000 values/],
   ["limits wider than allowed", { limits: '{"max_turns":31}' }, /max_turns/],
   ["the options of a parent, which a job alone may bring", { profile: "{}" }, /has no field "profile"/],
   ["a blank prompt", { prompt: " " }, /prompt/],
@@ -254,6 +256,11 @@ test.for([
     "nested a hundred thousand levels deep",
     `{"parent_id":"bull","prompt":"x","limits":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
     /invalid_input.*nests deeper than 32 levels/,
+  ],
+  [
+    "a list of 350,000 numbers",
+    `{"parent_id":"bull","prompt":"x","tools":[${"1,".repeat(350_000)}1]}`,
+    /invalid_input.*has more than 20000 values/,
   ],
 ] as const)("a job whose data is %s fails with a sentence, once", async ([, data, sentence]) => {
   const stage = await openStage();

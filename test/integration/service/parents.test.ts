@@ -61,6 +61,37 @@ test("pages show each parent of the tenant once, and tell nothing of another ten
   expect(cursors).toEqual(["0", "7", "14", undefined]);
 });
 
+test("a parent whose data cannot be read is named with the reason, and hides no other parent", async () => {
+  const mixed = await openStage();
+  const door = await startApi({ client: mixed.client() });
+  const { redis, keys } = mixed;
+  for (const name of ["sound", "channel", "live", "usage"]) await mixed.parent(name).spawn({ name: "idler" });
+  const keysOf = (parentId: string) => keys.parent({ tenant: "default", parentId });
+  await redis.set(keysOf("channel").replies, "of the wrong kind");
+  await redis.del(keysOf("live").live);
+  await redis.set(keysOf("live").live, "of the wrong kind");
+  await redis.hset(keysOf("usage").usage, `${Math.floor(Date.now() / 86_400_000)}/turns`, "many");
+  const { status, body } = await door.ask("GET", "/v1/parents");
+  expect(status).toBe(200);
+  expect(body.parents).toMatchObject([{ parent_id: "sound", live: { idle: 1 } }]);
+  expect(body.unreadable.map(({ parent_id }: { parent_id: string }) => parent_id).sort()).toEqual([
+    "channel",
+    "live",
+    "usage",
+  ]);
+  for (const { problem } of body.unreadable) expect(problem).toMatch(/WRONGTYPE|expected number/);
+});
+
+test("a record of another type hides none of its parent's other agents", async () => {
+  const mixed = await openStage();
+  const door = await startApi({ client: mixed.client() });
+  const [broken, sound] = [await mixed.spawn(), await mixed.spawn()];
+  await mixed.redis.del(mixed.keys.agent(broken).record);
+  await mixed.redis.set(mixed.keys.agent(broken).record, "of the wrong kind");
+  const { body } = await door.ask("GET", "/v1/parents/parent-0/agents");
+  expect(body.sub_agents).toMatchObject([{ agent_id: sound.agentId }]);
+});
+
 test.for(["limit=0", "limit=101", "after=-1", "after=x", "since=1"])("%s is refused", async (query) => {
   expect(await api.ask("GET", `/v1/parents?${query}`)).toMatchObject({
     status: 400,

@@ -77,6 +77,17 @@ test("waiting wakes, the oldest unacked reply and a late sweeper are told of the
   expect(first).toMatch(/^subagent_sweeper_lag_seconds \d/m);
 });
 
+test("a channel of another type keeps no other parent's oldest reply from being told", async () => {
+  const stage = await openStage({ scenario: { turns: [done] } });
+  const worker = await stage.startWorker({ metrics: true });
+  await stage.reply(await stage.task("work"));
+  await stage.parent("broken").spawn({ name: "idler" });
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "broken" });
+  await stage.redis.set(replies, "of the wrong kind");
+  const { text } = (await worker.metrics()) ?? {};
+  expect(text).toMatch(/^subagent_oldest_unacked_reply_seconds \d/m);
+});
+
 test("docs/operations.md names every figure, and no other", async () => {
   const stage = await openStage({ scenario: { turns: [done] } });
   const worker = await stage.startWorker({ metrics: true });

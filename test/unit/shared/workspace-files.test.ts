@@ -1,13 +1,16 @@
-import { link, mkdir, mkdtemp, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { chmod, link, mkdir, mkdtemp, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { listFiles, readWorkspaceFile, type WorkspaceAddress } from "../../../src/shared/workspace-files.ts";
 import { openWorkspace } from "../../../src/worker/tools/workspace.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal } from "../../helpers/parents.ts";
+
+const NOBODY = 65_534;
 
 async function scene(files: Record<string, string> = {}) {
   const root = await mkdtemp(join(tmpdir(), "workspaces-"));
@@ -78,6 +81,27 @@ test("nothing outside the workspace is shown or read, by whatever path or link",
   for (const path of paths) {
     await expect(readWorkspaceFile(workspace, path), path).rejects.toMatchObject(refusal("unknown_file"));
   }
+});
+
+test("a file or a directory that an agent has locked hides none of the others", async () => {
+  const { root, workspace, directory } = await scene({ "a.txt": "1", "b/c.txt": "2", "d/e.txt": "3" });
+  for (const path of ["a.txt", "b"]) await chmod(join(directory, path), 0);
+  // Root may read every file.
+  if (process.geteuid?.() === 0) {
+    execFileSync("chown", ["-R", String(NOBODY), root]);
+    process.seteuid?.(NOBODY);
+    onTestFinished(() => process.seteuid?.(0));
+  }
+  expect((await listFiles(workspace)).map(({ path }) => path)).toEqual(["d/e.txt"]);
+  await expect(readWorkspaceFile(workspace, "a.txt")).rejects.toMatchObject(
+    refusal("invalid_config", /EACCES/),
+  );
+  await chmod(directory, 0);
+  await expect(listFiles(workspace)).rejects.toMatchObject(
+    refusal("invalid_config", /rights of the workers/),
+  );
+  await chmod(directory, 0o700);
+  await chmod(join(directory, "b"), 0o700);
 });
 
 test("the workspace itself is not followed when it is a link", async () => {

@@ -17,7 +17,6 @@ import {
   type Usage,
   ZERO_USAGE,
 } from "../../../shared/protocol/content.ts";
-import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
 import { clip, parseShallow } from "../../../shared/protocol/text.ts";
 import type { ModelAnswer } from "../model.ts";
@@ -46,6 +45,11 @@ const USUAL_BYTES_PER_TOKEN = 4;
 /** Deepest usable input. Deeper values could be parsed but not serialised: thousands of levels overflow the stack. */
 const INPUT_MAX_DEPTH = 100;
 
+/** Maximum number of JSON values in one answer. The worker reads each several times: half a million take its thread a second. */
+const MAX_VALUES = 50_000;
+/** Part of {@link MAX_VALUES} that inputs leave to the members of the blocks. */
+const BLOCK_VALUES = 10 * MAX_BLOCKS;
+
 /** Stop reasons that can end an answer in the middle of a tool call. */
 const CUT_OFF: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
@@ -54,7 +58,7 @@ const MOST_TOKENS = 1_000_000_000;
 
 const REFUSED = {
   json: "Not executed: the input of this call is not valid JSON. Repeat the call with a JSON object as its input.",
-  object: `Not executed: the input of a call must be a JSON object of at most ${INPUT_MAX_DEPTH} levels.`,
+  object: `Not executed: the input of a call must be a JSON object of at most ${INPUT_MAX_DEPTH} levels, and all inputs of an answer may hold ${MAX_VALUES - BLOCK_VALUES} values.`,
   cutOff: "Not executed: the answer was cut off before the input of this call was complete.",
   tooMany: `Not executed: an answer may hold at most ${MAX_TOOL_CALLS} tool calls. Repeat this one in your next answer.`,
 } as const;
@@ -254,6 +258,8 @@ class CallChecks {
   readonly #isCutOff: boolean;
   readonly #ids = new Set<string>();
   readonly #suffixes = new Map<string, number>();
+  /** Values that the rest of the answer may have. */
+  #valuesLeft = MAX_VALUES;
 
   constructor(isCutOff: boolean) {
     this.#isCutOff = isCutOff;
@@ -273,6 +279,12 @@ class CallChecks {
     else if (problem !== undefined) this.refused.set(id, this.#isCutOff ? REFUSED.cutOff : problem);
   }
 
+  /** Counts the values of a finished block; returns false if it is too deep, or the answer has too many. */
+  count(block: JsonObject): boolean {
+    this.#valuesLeft -= valuesIn(block, INPUT_MAX_DEPTH + 1, this.#valuesLeft);
+    return this.#valuesLeft >= 0;
+  }
+
   #readInput(block: JsonObject, inputJson: string | undefined): string | undefined {
     if (inputJson) {
       try {
@@ -282,7 +294,8 @@ class CallChecks {
         throw error;
       }
     }
-    const isUsable = isObject(block.input) && depthOf(block.input, INPUT_MAX_DEPTH) <= INPUT_MAX_DEPTH;
+    const most = this.#valuesLeft - BLOCK_VALUES;
+    const isUsable = isObject(block.input) && valuesIn(block.input, INPUT_MAX_DEPTH, most) <= most;
     return isUsable ? undefined : REFUSED.object;
   }
 
@@ -309,9 +322,24 @@ function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock 
   if (block.type === "tool_use") calls.take(block, inputJson);
   else if (inputJson) block.input = parseShallow(inputJson);
   if (!isContentBlock(block)) throw new MalformedAnswerError(`a ${typeName(block.type)} block is malformed`);
-  if (depthOf(block, INPUT_MAX_DEPTH + 1) > INPUT_MAX_DEPTH + 1)
-    throw new MalformedAnswerError(`a ${typeName(block.type)} block has more than ${INPUT_MAX_DEPTH} levels`);
+  if (!calls.count(block))
+    throw new MalformedAnswerError(
+      `a ${typeName(block.type)} block has more than ${INPUT_MAX_DEPTH} levels, or the answer more than ${MAX_VALUES} values`,
+    );
   return block;
+}
+
+/** Returns the number of values in JSON, itself included; infinity beyond `levels` or `most`, where it stops. */
+function valuesIn(value: unknown, levels: number, most: number): number {
+  if (value === null || typeof value !== "object") return 1;
+  const children: unknown[] = Object.values(value);
+  if (levels <= 0 || children.length >= most) return Number.POSITIVE_INFINITY;
+  let count = 1;
+  for (const child of children) {
+    count += valuesIn(child, levels - 1, most - count);
+    if (count > most) return Number.POSITIVE_INFINITY;
+  }
+  return count;
 }
 
 /** Cheap equivalent of the protocol's `ContentBlock` schema; calls have been checked before. */

@@ -4,9 +4,9 @@ import { depthOf } from "../../../../src/shared/protocol/message.ts";
 import {
   byteCount,
   clip,
+  exceededBound,
   isClipped,
   jsonIn,
-  nestsDeeper,
   quoted,
 } from "../../../../src/shared/protocol/text.ts";
 
@@ -57,7 +57,22 @@ test("a JSON text nests as deeply as the value that it spells, whatever its text
   }));
   fc.assert(
     fc.property(value, fc.nat({ max: 6 }), (each, levels) => {
-      expect(nestsDeeper(JSON.stringify(each), levels)).toBe(depthOf(each) > levels);
+      const bounds = { levels, values: Number.POSITIVE_INFINITY };
+      expect(exceededBound(JSON.stringify(each), bounds)).toBe(depthOf(each) > levels ? "levels" : undefined);
     }),
   );
+});
+
+test("a JSON text has as many values as it spells, and an empty list or object counts as two", () => {
+  const values = (text: string, most: number) => exceededBound(text, { levels: 9, values: most });
+  for (const [text, count] of [
+    ["7", 1],
+    ['"a,b,[c"', 1],
+    ["[]", 2],
+    ["[1,2]", 3],
+    ['{"a,":[1,{}],"b":2}', 6],
+  ] as const) {
+    expect(values(text, count), text).toBeUndefined();
+    expect(values(text, count - 1), text).toBe("values");
+  }
 });

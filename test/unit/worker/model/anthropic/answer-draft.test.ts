@@ -19,6 +19,7 @@ const call = (id: unknown, input: unknown = {}, name: unknown = "look") => ({
   name,
   input,
 });
+const zeros = (count: number) => Array.from({ length: count }, () => 0);
 const nestedLists = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".repeat(levels));
 const idsOf = (content: readonly { type: string; id?: unknown }[]) => content.map(({ id }) => id);
 
@@ -108,6 +109,11 @@ describe("a draft", () => {
     ["a type of 10,000 levels", () => finished([{ type: nestedLists(10_000) }])],
     ["a block of another type with 102 levels", () => finished([{ type: "new", value: nestedLists(101) }])],
     ["one with 10,000", () => finished([{ type: "new", value: nestedLists(10_000) }])],
+    ["a block of another type with 50,000 values", () => finished([{ type: "new", value: zeros(50_000) }])],
+    [
+      "blocks of another type with 50,000 values in all",
+      () => finished([30_000, 20_000].map((n) => ({ type: "new", value: zeros(n) }))),
+    ],
     ["a piece for no block", () => begun().extend(0, "text", "x")],
     ["a piece of text for a call", () => begun({ content: [call("a")] }).extend(0, "text", "x")],
     ["a piece of an input for a text", () => begun({ content: [{ type: "text" }] }).extend(0, "input", "{}")],
@@ -130,6 +136,19 @@ describe("a tool call", () => {
     expect([...refusedCalls.keys()]).toEqual(["b", "c"]);
     expect(refusedCalls.get("b")).toContain("at most 100 levels");
     expect(content.slice(1)).toEqual([call("b"), call("c")]);
+  });
+
+  test("is refused if the inputs of its answer have too many values, and the calls before and behind it are not", () => {
+    const { content, refusedCalls } = finished([
+      call("a", { list: zeros(30_000) }),
+      call("b", { list: zeros(10_000), more: [zeros(10), {}] }),
+      call("c", { list: zeros(5_000) }),
+      call("d", Object.fromEntries(zeros(600_000).map((_, i) => [`k${i}`, 0]))),
+    ]);
+    expect([...refusedCalls.keys()]).toEqual(["b", "d"]);
+    expect(refusedCalls.get("b")).toContain("may hold 39760 values");
+    expect(content[1]).toEqual(call("b"));
+    expect(content[2]).toEqual(call("c", { list: zeros(5_000) }));
   });
 
   test.each([[[1]], [null], ["text"], [7], [undefined]])("with the input %j is refused", (input) => {

@@ -31,6 +31,7 @@ import {
   type RedisRole,
 } from "../shared/redis/connection/connection.ts";
 import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
+import { READ_ONLY } from "../shared/redis/connection/server-connection.ts";
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
 export const CALL_BUDGET_MS = 800;
@@ -243,6 +244,11 @@ function failureOf(
       : `Redis refuses this (${problem.message}): nothing was done; call again when Redis accepts commands.`;
     return new SubagentError("redis_unavailable", sentence, {}, problem);
   }
+  if (problem === undefined && refusal.startsWith("READONLY ")) {
+    const sentence =
+      "Redis is a read-only replica: nothing was done; write the address of its master, or call again when it is the master.";
+    return new SubagentError("redis_unavailable", sentence);
+  }
   const why =
     problem === undefined
       ? refusal || `not connected, no answer within ${CALL_BUDGET_MS} ms`
@@ -343,6 +349,9 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
     });
     // A cluster's client opens a new connection to the node.
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
+  });
+  redis.on(READ_ONLY, (error: Error) => {
+    sockets.problem = error.message;
   });
   redis.on("error", (error: Error) => {
     const problem = connectionProblem(error);

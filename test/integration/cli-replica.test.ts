@@ -49,6 +49,13 @@ test.each([{ args: ["pause"] }, { args: ["keys", "create", "billing"] }])(
   },
 );
 
+test("spawn is refused with what to do about a replica, which is no Redis that cannot be reached", async () => {
+  const { start } = await openReplica();
+  const { code, stderr } = await start(["spawn", "Data Collector"]).closed;
+  expect(code).toBe(3);
+  expect(stderr.at(-1)).toMatch(/^subagent-queue: Redis is a read-only replica: nothing was done; write the/);
+});
+
 test.each([
   { args: ["run", "hello"], signal: "SIGINT" as const },
   { args: ["start", "--once"], signal: "SIGTERM" as const },

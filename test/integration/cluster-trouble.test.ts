@@ -18,6 +18,7 @@ import { reportTime } from "../helpers/figures.ts";
 import { heldModel } from "../helpers/held-model.ts";
 import { latch } from "../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../helpers/parents.ts";
+import { runHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { livedTime } from "../helpers/second.ts";
@@ -167,6 +168,23 @@ test("while the whole cluster is away producers say so within a second; workers 
   reportTime("work after the cluster was sound again", elapsed(soundMs), RESUMES_WITHIN_MS);
   await until(async () => (await worker.readiness()).ready, { what: "a worker that is ready again" });
 });
+
+test.each(["at once", "when the cluster is down"])(
+  "a command that needs a part of the cluster which no node serves ends and names the reason, asked %s",
+  async (when) => {
+    const { keys } = await openStage({ redis: scene.cluster });
+    const { master, replica } = await scene.cluster.holderOf(keys.parents);
+    const [asked] = scene.cluster.servers.filter((server) => server !== master && server !== replica);
+    await Promise.all([master.kill(), replica?.kill()]);
+    const isDown = async () => (await asked?.ask("CLUSTER", "INFO"))?.includes("cluster_state:fail");
+    if (when !== "at once") await until(isDown, { what: "a cluster that is down" });
+    const { code, stderr } = await runHere(["ps"], { cwd: "/", env: { REDIS_URL: scene.cluster.url } });
+    expect(code).toBe(3);
+    expect(stderr.at(-1)).toMatch(
+      /cannot be used \((?:CLUSTERDOWN |a node of the cluster is away, and none has taken its place\))/,
+    );
+  },
+);
 
 test("a failover that loses the last writes hangs nobody, and the same request keys work again", async () => {
   const installation = await openStage({ ...onCluster(), latencyMs: 100 });

@@ -7,7 +7,7 @@ import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { connectionProblem, NO_CLUSTER } from "../../shared/redis/connection/cluster.ts";
+import { connectionProblem, NO_CLUSTER, PART_AWAY } from "../../shared/redis/connection/cluster.ts";
 import {
   closeRedis,
   GIVE_RIGHTS,
@@ -256,7 +256,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** Matches a reason that a server sent, e.g. `WRONGPASS …`: something answers, but it cannot be used. */
-const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
+const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER}|${PART_AWAY})`);
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

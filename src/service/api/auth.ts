@@ -89,7 +89,8 @@ const WINDOW_S = 60;
 const CHECKED_AGAIN_MS = 15_000;
 /** The answer "no key was created yet" is cached this long. */
 const BELIEVED_MS = 1_000;
-const OFFERED_TO_BROWSERS = 'Bearer, Basic realm="subagent-queue"';
+/** Each is a header of its own: Chromium finds no second scheme in one, and asks for no password. */
+const OFFERED_TO_BROWSERS = ["Bearer", 'Basic realm="subagent-queue"'];
 const UNKNOWN_KEY = "This key is unknown or revoked: make one with `subagent-queue keys create`.";
 const NO_BEARER =
   "This Authorization header has no key in the form that this address reads: send it as `Authorization: Bearer saq_…`, or as `X-Api-Key: saq_…`.";

@@ -14,7 +14,7 @@ import type { Logger } from "../../shared/logger.ts";
 export interface Readiness {
   /** True if the worker takes wakes and can do its work. */
   ready: boolean;
-  /** `away`: Redis does not answer over some connection of the worker. */
+  /** `away`: Redis does not answer over some connection of the worker, or refuses it. */
   redis: "ready" | "away";
   /** Time of the last change of `ready`, ISO 8601; absent before the worker's start. */
   since?: string;
@@ -31,6 +31,8 @@ export interface ReadinessSources {
   idle(): string | undefined;
   /** Checks whether Redis answered a moment ago, over every connection. */
   isRedisAlive(): boolean;
+  /** How Redis refuses the connection, as long as it does. */
+  refusal(): string | undefined;
   /** Problems of the server, as the recent checks found them. */
   server(): readonly string[];
   /** Other problems, while the server is well. */
@@ -65,7 +67,7 @@ export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch 
     // While connections search for a writable server they reopen often: a recent check of the server counts as an answer.
     const answers = sources.isRedisAlive() || server.length > 0;
     const reasons = [...(idle === undefined ? [] : [idle]), ...server];
-    if (!answers) reasons.push("Redis does not answer");
+    if (!answers) reasons.push(sources.refusal() ?? "Redis does not answer");
     if (reasons.length === 0) reasons.push(...sources.others(), ...(await askAll(sources)));
     const ready = reasons.length === 0;
     if (known?.ready !== ready) {

@@ -8,7 +8,7 @@
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, type SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
-import { type RedisClient, whenAccepted } from "../../shared/redis/connection/connection.ts";
+import { type RedisClient, refusalOf, whenAccepted } from "../../shared/redis/connection/connection.ts";
 import {
   checkServers,
   type ServersReport,
@@ -29,6 +29,8 @@ export interface ServerWatch {
   admit(): Promise<void>;
   /** Reasons why the server accepts no work or must not get any; empty if all is well, or if no check succeeded lately. */
   reasons(): readonly string[];
+  /** How the server refuses the password or database of the connection, as long as it does. */
+  refusal(): string | undefined;
   /** Stops checking. Idempotent. */
   stop(): void;
 }
@@ -47,6 +49,7 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
   const stopping = new AbortController();
   let timer: { cancel(): void } | undefined;
   let isChecking = false;
+  const refused = watchRefusal(redis);
 
   const poll = async () => {
     timer?.cancel();
@@ -80,12 +83,30 @@ export function createServerWatch(redis: RedisClient, options: WatchOptions): Se
       }
     },
     reasons: () => (clock.monotonicMs() - last().atMs < FRESH_MS ? last().reasons : []),
+    refusal: () => refused.reason,
     stop() {
       stopping.abort();
       timer?.cancel();
+      refused.stop();
       redis.off("ready", poll);
     },
   };
+}
+
+/** Keeps how the server refuses the connection, from the attempt that it refused until the next one. */
+function watchRefusal(redis: RedisClient) {
+  const onError = (error: Error) => {
+    refused.reason = refusalOf(error)?.message;
+  };
+  const onReady = () => {
+    refused.reason = undefined;
+  };
+  const refused = {
+    reason: undefined as string | undefined,
+    stop: () => void redis.off("error", onError).off("ready", onReady),
+  };
+  redis.on("error", onError).on("ready", onReady);
+  return refused;
 }
 
 interface CheckResult {

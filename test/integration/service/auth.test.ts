@@ -1,4 +1,6 @@
 /** Who may ask: keys per tenant, their scopes, their rotation, what they see, and how often they may. */
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { beforeAll, describe, expect, test } from "vitest";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
@@ -165,6 +167,13 @@ describe("what shows the whole installation", () => {
       expect((await api.ask("PUT", path, { token: operator, body: {} })).status).not.toBe(200);
     },
   );
+
+  test("offers a browser its dialog in a header of its own, the only place where Chromium finds it", async () => {
+    await token("admin");
+    const [answer] = (await once(get(`${api.url}/admin/queues`), "response")) as [IncomingMessage];
+    answer.resume();
+    expect(answer.headersDistinct["www-authenticate"]).toEqual(["Bearer", 'Basic realm="subagent-queue"']);
+  });
 
   test("counts the requests of this process", async () => {
     const { body } = await api.ask("GET", "/metrics", { token: await token("admin") });

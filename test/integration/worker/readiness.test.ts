@@ -87,3 +87,22 @@ test("a worker that starts on a read-only replica waits until that takes writes"
   const worker = await starting;
   await until(async () => (await worker.readiness()).ready);
 });
+
+test("a Redis that no longer knows the worker's user is a reason by itself, and no Redis that does not answer", async () => {
+  const server = await startPrivateRedis();
+  const installation = await openStage({ redis: server, scenario });
+  const allow = () =>
+    installation.redis.acl("SETUSER", "guest", "on", ">canary", "allkeys", "allchannels", "+@all");
+  await allow();
+  const worker = await installation.startWorker({ redisUrl: server.url.replace("//", "//guest:canary@") });
+  await until(async () => (await worker.readiness()).ready);
+  await installation.redis.acl("DELUSER", "guest");
+  await until(async () => !(await worker.readiness()).ready);
+  await until(async () => (await worker.readiness()).reasons.join().includes("WRONGPASS"));
+  expect(await worker.readiness()).toMatchObject({
+    redis: "away",
+    reasons: [expect.stringMatching(/^Redis refuses this connection \(WRONGPASS .*\): correct its address/)],
+  });
+  await allow();
+  await until(async () => (await worker.readiness()).ready);
+});

@@ -24,7 +24,8 @@ const ROLE_OPTIONS = {
   producer: { enableOfflineQueue: false, retryDelayOnClusterDown: 0 },
   /** A command waits without limit for its node, or its node's successor. */
   worker: { maxRedirections: Number.POSITIVE_INFINITY },
-  asker: { maxRedirections: Number.POSITIVE_INFINITY },
+  /** CLUSTERDOWN is returned as the answer. A lost node is tried 50 times, every 100 ms. */
+  asker: { maxRedirections: 50, retryDelayOnClusterDown: 0, retryDelayOnFailover: 100 },
 } satisfies Record<string, ClusterOptions>;
 
 const closing = new WeakSet<Cluster>();
@@ -157,10 +158,16 @@ export const UNSENT = "Stream isn't writeable";
 /** Problem of a connection whose handshake was given up. */
 export const UNANSWERED = "not connected, no answer";
 
+/** ioredis' error for a command that has found no node for its key. */
+const NO_NODE = "Too many Cluster redirections";
+/** Problem of a cluster one of whose parts no node serves. */
+export const PART_AWAY = "a node of the cluster is away, and none has taken its place";
+
 /** Returns the problem of a connection, for people: if no node could be asked, the error of the last node. */
 export function connectionProblem(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message.startsWith(UNSENT)) return UNANSWERED;
+  if (error.message.startsWith(NO_NODE)) return PART_AWAY;
   if (!("lastNodeError" in error)) return error.message || error.name;
   const said = error.lastNodeError instanceof Error ? error.lastNodeError.message : "";
   if (said.includes("cluster support disabled")) return `${NO_CLUSTER}: write redis://host:port`;

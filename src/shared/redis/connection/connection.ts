@@ -4,7 +4,8 @@
  *
  * - `producer`: fails at once if Redis is away, and re-sends nothing by itself.
  * - `worker`: waits for Redis to come back, and may re-send every command of ours.
- * - `asker`: waits as a worker does, but returns a replica's refusal as the answer: a command must end.
+ * - `asker`: waits as a worker does, but returns the refusal of a replica, or of a cluster that is down, as the answer: a
+ *   command must end.
  * - `subscriber`: pub/sub only; its listener subscribes at every `ready`.
  */
 import { readFileSync } from "node:fs";
@@ -76,7 +77,12 @@ export function openRedis(
     logger?.warn({ role, problem, ...(advice && { advice }) }, "Redis connection failed; trying again");
   });
   redis.on("ready", () => {
-    reported = "";
+    if (reported === "") return;
+    // A subscriber is ready before Redis has answered its password: its next answer tells whether the problem is over.
+    redis.ping().then(
+      () => (reported = ""),
+      () => {},
+    );
   });
   redis.once(UNNEEDED_PASSWORD, () => {
     logger?.warn({ role }, "Redis asks for no password, though its address has one: is it open to everyone?");

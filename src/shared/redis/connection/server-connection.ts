@@ -31,6 +31,8 @@ export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 export const UNNEEDED_PASSWORD = "unneededPassword";
 /** Event of a server whose user may not run INFO: it counts as ready, even while it still loads its data. */
 export const NO_READY_CHECK = "noReadyCheck";
+/** Event of a connection that leaves a read-only replica, with what the replica said; it looks for a server that takes writes. */
+export const READ_ONLY = "readOnly";
 const NEEDS_NO_PASSWORD = /no password is set|without any password configured for the default user/;
 
 /** See the module's header. */
@@ -52,6 +54,7 @@ export class ServerConnection extends Redis {
     const askAgain = (error: Error) => {
       if (!error.message.startsWith("READONLY")) return false;
       isReadOnly = true;
+      this.emit(READ_ONLY, error);
       return 2;
     };
     const reconnectOnError = options.reconnectOnError === null ? null : askAgain;

@@ -11,12 +11,14 @@ function scene(probes: ReadinessProbe[] = []) {
   const state = {
     idle: undefined as string | undefined,
     alive: true,
+    refusal: undefined as string | undefined,
     server: [] as string[],
     others: [] as string[],
   };
   const watch = createReadinessWatch({
     idle: () => state.idle,
     isRedisAlive: () => state.alive,
+    refusal: () => state.refusal,
     server: () => state.server,
     others: () => state.others,
     probes,

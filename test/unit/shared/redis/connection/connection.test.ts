@@ -176,3 +176,34 @@ test("a server without TLS at an address with TLS is a line of the log that says
     advice: "if that Redis has no TLS, write redis:// in place of rediss://",
   });
 });
+
+test.each(["worker", "subscriber"] as const)(
+  "a password that Redis no longer accepts is one line of a %s, and a new one after it was accepted again",
+  async (role) => {
+    const server = await startPrivateRedis();
+    const admin = openRedis(server.url, "worker");
+    closeAtEnd(() => closeRedis(admin));
+    const allow = () => admin.acl("SETUSER", "guest", "on", ">canary", "~*", "&*", "+@all");
+    const refuse = () => admin.acl("DELUSER", "guest");
+    await allow();
+    const lines: string[] = [];
+    const logger = createLogger({
+      destination: { write: (line) => void lines.push(JSON.parse(line).problem) },
+    });
+    const redis = openRedis(server.url.replace("//", "//guest:canary@"), role, logger);
+    closeAtEnd(() => closeRedis(redis));
+    await whenAccepted(redis);
+    const refusals = () => lines.filter((problem) => problem.includes("WRONGPASS")).length;
+    for (const outage of [1, 2]) {
+      let attempts = 0;
+      const count = () => attempts++;
+      await refuse();
+      redis.on("connect", count);
+      await until(() => attempts > 3, { what: "it to try again" });
+      redis.off("connect", count);
+      expect(refusals()).toBe(outage);
+      await allow();
+      await until(() => redis.ping().then(Boolean, () => false));
+    }
+  },
+);

@@ -14,13 +14,12 @@ import {
   parentOfMember,
 } from "../protocol/keys.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
-import { numberIn } from "./codec.ts";
+import { numberIn, pairs } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
 import { createKeyTypes, unlessMistyped } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";
-import { pairs } from "./replies.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
 
 /** A reply channel with entries that have been unacked for a while. */

@@ -27,6 +27,7 @@ import {
   createRedisCalls,
   openConnection,
   type RedisCall,
+  type RunCall,
 } from "./redis-call.ts";
 import { createReplyChannels, type ReplyChannels } from "./replies/client-channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
@@ -109,8 +110,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   readonly workspaceRoot: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** Runs `work` as one call; its commands share one second. */
-  call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
+  call: RunCall;
   /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
@@ -207,11 +207,7 @@ function openBackground(clock: Clock) {
 }
 
 /** Returns the pause with checked input and each change as one call. */
-function pauseByCalls(
-  { pause }: Installation,
-  call: ClientResources["call"],
-  prefix: string = DEFAULT_PREFIX,
-): Pause {
+function pauseByCalls({ pause }: Installation, call: RunCall, prefix: string = DEFAULT_PREFIX): Pause {
   const operate = <T>(what: string, send: () => Promise<T>) =>
     call((each) => each.write({ what, key: { prefix } }, send));
   return {

@@ -24,8 +24,8 @@ export async function beginTask(
   kind: "task" | "agent" = "task",
 ): Promise<Spawned> {
   const context = contextOf(parent);
-  const planned = checkSpawn(kind, input, context, { answersTask: true });
-  return withCall(context, (call) => spawnAgent(call, planned));
+  const checked = checkSpawn(kind, input, context, { answersTask: true });
+  return withCall(context, (call) => spawnAgent(call, checked));
 }
 
 /** Makes the checks of a new call that need no Redis, and throws the refusal. */

@@ -22,11 +22,10 @@ import {
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readOptions } from "./input.ts";
+import { readOptions, Signal } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
 import type { Watcher } from "./subscriber.ts";
-import { Signal } from "./wait.ts";
 
 /** Number of waiting events from which no further event is added for their reader. */
 const MOST_WAITING = 1_000;

@@ -151,6 +151,10 @@ const MAX_IDLE_MS = 24 * 3_600_000;
 const MAX_NAMES = 256;
 const MAX_FALLBACKS = 8;
 
+/** Maximum time for a wait, ms. */
+export const MAX_WAIT_MS = 2 ** 31 - 1;
+/** The signal that ends a call's wait. */
+export const Signal = z.instanceof(AbortSignal).optional();
 /** A text that may be long, at most 256 KB of UTF-8. */
 export const LongText = z
   .string()

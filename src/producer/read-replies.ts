@@ -6,13 +6,13 @@ import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
 import type { ChannelEntry, Question } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readOptions } from "./input.ts";
+import { readOptions, Signal } from "./input.ts";
 import { asData } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { whenOpened } from "./push-iterator.ts";
 import type { ChannelPart } from "./replies/client-channels.ts";
 import { cursorAt, type ReceivedEntry } from "./replies/parent-channel.ts";
-import { Signal, WaitInput, type WaitOptions } from "./wait.ts";
+import { WaitInput, type WaitOptions } from "./wait.ts";
 
 /** Options of a reader: `follow` (default true) goes on with new entries; `signal` ends the iterator. */
 export interface RepliesOptions {

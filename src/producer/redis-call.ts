@@ -54,11 +54,8 @@ export interface RedisCall {
   attempt(work: () => Promise<void>): Promise<void>;
 }
 
-/** Runs calls on one connection. */
-export interface RedisCalls {
-  /** Runs `work` as one call as soon as a slot is free. Rejects as the call's commands do. */
-  run<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
-}
+/** Runs `work` as one call as soon as a slot is free. Rejects as the call's commands do. */
+export type RunCall = <T>(work: (call: RedisCall) => Promise<T>) => Promise<T>;
 
 /** A call that waits for a slot: ends with `begin`, which takes the call's time, or `refuse`. */
 interface Waiting {
@@ -68,7 +65,7 @@ interface Waiting {
 }
 
 /** Creates the calls on `connection`. */
-export function createRedisCalls(connection: Connection): RedisCalls {
+export function createRedisCalls(connection: Connection): { run: RunCall } {
   const { time } = connection;
   const line: Waiting[] = [];
   let underWay = 0;

@@ -36,16 +36,17 @@ import {
   IdleMs,
   INHERITABLE,
   LongText,
+  MAX_WAIT_MS,
   nullsLeftOut,
   type OperatorDefaults,
   type RegisteredProfile,
   readAsWritten,
   readInput,
   readOptions,
+  Signal,
 } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import type { OnWait } from "./task-wait-reasons.ts";
-import { MAX_WAIT_MS, Signal } from "./wait.ts";
 
 const agent = {
   name: AgentName,

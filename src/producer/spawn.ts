@@ -30,7 +30,7 @@ import {
 const MOST_PROFILES = 8;
 
 /** The tools of a new agent, and the requested tools that no worker has. */
-export interface ResolvedTools {
+export interface AllowedTools {
   tools: string[] | undefined;
   unknown: string[];
 }
@@ -43,7 +43,7 @@ export function resolveTools(
   profileTools: readonly string[] | undefined,
   requested: readonly string[] | undefined,
   known: ReadonlySet<string>,
-): ResolvedTools {
+): AllowedTools {
   const asked = requested ?? profileTools;
   if (!asked) return { tools: undefined, unknown: [] };
   const allowed = (tool: string) => !profileTools || profileTools.includes(tool);
@@ -98,8 +98,8 @@ export interface Spawned {
 
 /** Creates an agent that waits for its first message; see `Parent.spawn`. */
 export async function spawn(context: ParentContext, input: SpawnInput): Promise<SpawnReceipt> {
-  const planned = checkSpawn("spawn", withJsonSchema(input, "spawn").input, context);
-  const { receipt } = await withCall(context, (call) => spawnAgent(call, planned));
+  const checked = checkSpawn("spawn", withJsonSchema(input, "spawn").input, context);
+  const { receipt } = await withCall(context, (call) => spawnAgent(call, checked));
   return receipt;
 }
 
@@ -111,24 +111,24 @@ export async function spawn(context: ParentContext, input: SpawnInput): Promise<
  */
 export async function spawnAgent(
   call: ParentCall,
-  planned: CheckedSpawn,
+  checked: CheckedSpawn,
   uid: string = newUid(),
 ): Promise<Spawned> {
   await call.client.requireDurable(call);
   try {
-    return await spawnAsRegistered(call, planned, uid);
+    return await spawnAsRegistered(call, checked, uid);
   } catch (error) {
-    if (isRefusal(error)) return spawnedBefore(call, planned, error);
+    if (isRefusal(error)) return spawnedBefore(call, checked, error);
     throw error;
   }
 }
 
-async function spawnAsRegistered(call: ParentCall, planned: CheckedSpawn, uid: string): Promise<Spawned> {
+async function spawnAsRegistered(call: ParentCall, checked: CheckedSpawn, uid: string): Promise<Spawned> {
   const { profiles } = call.client;
   for (let tries = 0; tries < MOST_PROFILES; tries += 1) {
     const cached = profiles.known(call.parent) ?? UNREGISTERED;
     try {
-      const spawned = await trySpawn(call, planned.withProfile(cached), uid);
+      const spawned = await trySpawn(call, checked.withProfile(cached), uid);
       if (spawned !== "other_profile") return spawned;
     } catch (error) {
       if (!dependsOnProfile(error)) throw error;
@@ -143,16 +143,16 @@ async function spawnAsRegistered(call: ParentCall, planned: CheckedSpawn, uid: s
   );
 }
 
-/** Rejects if `registered` refuses `planned`, unless an earlier call with the same request key was accepted. */
+/** Rejects if `registered` refuses `checked`, unless an earlier call with the same request key was accepted. */
 export async function requireAllowed(
   context: ParentContext,
-  planned: CheckedSpawn,
+  checked: CheckedSpawn,
   registered: RegisteredProfile,
 ): Promise<void> {
   try {
-    planned.withProfile(registered);
+    checked.withProfile(registered);
   } catch (error) {
-    await withCall(context, (call) => spawnedBefore(call, planned, error));
+    await withCall(context, (call) => spawnedBefore(call, checked, error));
   }
 }
 

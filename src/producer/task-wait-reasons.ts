@@ -20,7 +20,7 @@ import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { names } from "../shared/redis/codec.ts";
 import type { Installation } from "../shared/redis/installation.ts";
 import type { StopSignal } from "../shared/stop-signal.ts";
-import type { RedisCall } from "./redis-call.ts";
+import type { RunCall } from "./redis-call.ts";
 
 /** Time between two checks. */
 export const CHECK_MS = 2_000;
@@ -54,7 +54,7 @@ export interface TaskWaitParts extends Pick<Installation, "store" | "workers"> {
   clock: Clock;
   /** Undefined: emits a process warning instead. */
   logger: Logger | undefined;
-  call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
+  call: RunCall;
 }
 
 interface Watched {
@@ -160,17 +160,17 @@ export function watchTask(
   { onWait, wait_for_worker_ms }: TaskWaitOptions,
   { tellHandle, cancel, over }: TaskWatch,
 ): void {
-  let patience: { cancel(): void } | undefined;
+  let noWorkerTimer: { cancel(): void } | undefined;
   const told: OnWait = (wait) => {
-    patience?.cancel();
+    noWorkerTimer?.cancel();
     if (wait?.for === "worker" && wait_for_worker_ms !== undefined)
-      patience = clock.timeout(wait_for_worker_ms, () => cancel(noWorker(wait_for_worker_ms)));
+      noWorkerTimer = clock.timeout(wait_for_worker_ms, () => cancel(noWorker(wait_for_worker_ms)));
     tellHandle?.(wait);
     onWait?.(wait);
   };
   const forget = taskWaits.watch(address, told, onWait !== undefined);
   over.onStop(() => {
-    patience?.cancel();
+    noWorkerTimer?.cancel();
     forget();
   });
 }

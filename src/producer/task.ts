@@ -82,10 +82,10 @@ export async function task(
   listener?: TaskListener,
 ): Promise<TaskOutcome> {
   const { input: plain, typed } = withJsonSchema(input, "task");
-  const { input: task, ...beside } = splitTaskInput(plain);
+  const { input: taskInput, ...beside } = splitTaskInput(plain);
   const wanted = mergeTaskOptions(beside, options);
-  const planned = checkSpawn(kind, task, context, { answersTask: wanted.onQuestion !== undefined });
-  const outcome = await runTask(context, planned, wanted, listener);
+  const checked = checkSpawn(kind, taskInput, context, { answersTask: wanted.onQuestion !== undefined });
+  const outcome = await runTask(context, checked, wanted, listener);
   return { ...outcome, reply: typed(outcome.reply) };
 }
 
@@ -124,20 +124,20 @@ export async function taskAll(
   const answersTask = wanted.onQuestion !== undefined;
   const read = Array.isArray(inputs) ? eachInput(inputs, (input) => withJsonSchema(input, "taskAll")) : [];
   const tasks = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
-  const planned = eachInput(readInput(Tasks, tasks, "taskAll"), (task) => {
+  const checked = eachInput(readInput(Tasks, tasks, "taskAll"), (task) => {
     const input = typeof task === "string" ? { prompt: task } : task;
     return checkSpawn("task", input, context, { answersTask });
   });
   // Read first, so that the profile refuses a task before any task has begun.
   const registered = await registeredProfile(context);
-  for (const [at, each] of planned.entries()) {
+  for (const [at, each] of checked.entries()) {
     try {
       await requireAllowed(context, each, registered);
     } catch (error) {
       throw refusalAt(at, error);
     }
   }
-  const replies = await runBatch(context, planned, wanted);
+  const replies = await runBatch(context, checked, wanted);
   return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
 }
 
@@ -155,7 +155,7 @@ interface OngoingTask {
 /** Runs a checked task. Rejects like spawn and send, and with the signal's reason. */
 async function runTask(
   context: ParentContext,
-  planned: CheckedSpawn,
+  checked: CheckedSpawn,
   options: TaskOptions,
   listener?: TaskListener,
 ): Promise<TaskOutcome> {
@@ -176,7 +176,7 @@ async function runTask(
   let spawned: Spawned | undefined;
   let [isReserved, isAcked] = [true, false];
   try {
-    spawned = await withCall(context, (call) => spawnAgent(call, planned, uid));
+    spawned = await withCall(context, (call) => spawnAgent(call, checked, uid));
     listener?.started(spawned.receipt);
     const { known } = spawned.receipt;
     if (known) {
@@ -291,13 +291,13 @@ interface Batch {
 /** Runs the tasks of a batch. Rejects with the signal's reason or the first refusal other than `quota_exceeded`. */
 async function runBatch(
   context: ParentContext,
-  planned: readonly CheckedSpawn[],
+  checked: readonly CheckedSpawn[],
   options: TaskOptions,
 ): Promise<Reply[]> {
   options.signal?.throwIfAborted();
   const batch = openBatch(context, await context.open(), options);
   const replies: Reply[] = [];
-  const waiting = [...planned.entries()];
+  const waiting = [...checked.entries()];
   const runInTurn = async () => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const [at, task] = next;
@@ -308,7 +308,7 @@ async function runBatch(
       replies[at] = reply;
     }
   };
-  const slots = Math.min(MAX_LIVE_AGENTS, planned.length);
+  const slots = Math.min(MAX_LIVE_AGENTS, checked.length);
   await Promise.all(Array.from({ length: slots }, () => runInTurn().catch(batch.refuse)));
   batch.close();
   const { refused } = batch;
@@ -322,10 +322,10 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
   const underWay = openUnderWay(context, options);
   let refused: Batch["refused"];
   const batch: Batch = {
-    async run(planned) {
+    async run(checked) {
       while (!refused) {
         const rung = rings.next();
-        const reply = await underWay.run(planned);
+        const reply = await underWay.run(checked);
         if (reply !== "no room") return reply;
         await rung;
       }
@@ -360,12 +360,12 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
     return () => void cancels.delete(cancel);
   };
   return {
-    async run(planned: CheckedSpawn): Promise<Reply | "no room"> {
+    async run(checked: CheckedSpawn): Promise<Reply | "no room"> {
       const abort = new AbortController();
       aborts.add(abort);
       try {
         const own = { ...options, signal: abort.signal };
-        return (await runTask({ ...context, onStop }, planned, own)).reply;
+        return (await runTask({ ...context, onStop }, checked, own)).reply;
       } catch (error) {
         if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
         throw error;

@@ -10,7 +10,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { findAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readInput, readOptions } from "./input.ts";
+import { MAX_WAIT_MS, readInput, readOptions, Signal } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import type { FinalEntry, Reservation } from "./replies/parent-channel.ts";
 
@@ -25,10 +25,6 @@ interface Wait {
   entry: Promise<FinalEntry>;
 }
 
-/** Maximum time for a wait, ms. */
-export const MAX_WAIT_MS = 2 ** 31 - 1;
-/** See {@link WaitOptions}. */
-export const Signal = z.instanceof(AbortSignal).optional();
 /** See {@link WaitOptions}. */
 export const WaitInput = z.strictObject({
   signal: Signal,

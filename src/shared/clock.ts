@@ -5,7 +5,7 @@
  * 2. Before each step the event loop takes one more turn: data that arrived during a stall is read before time is up.
  */
 
-import { lastOf } from "./hidden-class.ts";
+import { keptForV8 } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 import { onAbort } from "./stop-signal.ts";
 
@@ -103,7 +103,7 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
   timeout(ms: number, callback: () => void): { cancel(): void } {
     const limit = new Limit(this.#clock.monotonicMs() + ms, callback);
     limit.link = this.#limits.add(limit);
-    lastOf.limit = limit;
+    keptForV8.limit = limit;
     if (limit.dueMs + GRAIN_MS < this.#firesAtMs) this.#arm(limit.dueMs);
     return limit;
   }

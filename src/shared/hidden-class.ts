@@ -22,4 +22,4 @@ type Kind =
   | "limit";
 
 /** The last object of each kind: written when one is created, never read. */
-export const lastOf: Partial<Record<Kind, object>> = {};
+export const keptForV8: Partial<Record<Kind, object>> = {};

@@ -27,8 +27,8 @@ const End = z.discriminatedUnion("status", [
     reply: z.object({ status: ReplyStatus, stop_reason: StopReason, turns: z.number() }),
   }),
   z.object({ status: z.literal("released"), reason: z.string() }),
-  z.object({ status: z.literal("passed"), because: z.string() }),
-  z.object({ status: z.literal("returned"), because: z.string(), delayMs: z.number() }),
+  z.object({ status: z.literal("passed"), reason: z.string() }),
+  z.object({ status: z.literal("returned"), reason: z.string(), delayMs: z.number() }),
   z.object({ status: z.literal("lost") }),
 ]);
 

@@ -251,7 +251,7 @@ class SuspectsProcess {
 
 /** Counts a crash and queues the agent again. A run that was not held yet has not crashed. */
 async function afterCrash(context: ProcessContext, { address, held }: Suspect): Promise<IsolatedEnd> {
-  if (!held) return { status: "returned", because: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
+  if (!held) return { status: "returned", reason: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
   context.logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");
   return releaseAgent(context, address, "crashed", { ...held, delay_ms: 0, crashed: true });
 }

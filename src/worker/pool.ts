@@ -163,11 +163,11 @@ function withIsolation(
   processes: IsolationProcesses | undefined,
 ): RunContext {
   const { clock, draining } = lent;
-  const close = () => reasons.pause(ALONE);
-  const open = () => reasons.resume(ALONE);
+  const pause = () => reasons.pause(ALONE);
+  const resume = () => reasons.resume(ALONE);
   return {
     ...lent,
-    slots: createRunSlots({ clock, draining, close, open }),
+    slots: createRunSlots({ clock, draining, pause, resume }),
     get suspects() {
       if (!processes?.isUsable) return "here";
       return processes.hasRoom ? "elsewhere" : "crowded";
@@ -220,7 +220,7 @@ async function handleWake(
   processes: IsolationProcesses | undefined,
 ): Promise<WakeEnd> {
   // A poll in progress when the worker was paused may still deliver one job.
-  if (context.draining.aborted) return { status: "returned", because: "drain", delayMs: 0 };
+  if (context.draining.aborted) return { status: "returned", reason: "drain", delayMs: 0 };
   const going = isNewerWake(data)
     ? returnWake(context, "newer", timesTaken)
     : runOrIsolate(context, { timesTaken, ...namedBy(Wake.parse(data)) }, processes);
@@ -240,7 +240,7 @@ async function runOrIsolate(
 ): Promise<WakeEnd> {
   const { uid } = taken.address;
   const delayMs = ISOLATION_REST_MS * (0.5 + context.random());
-  const later: WakeEnd = { status: "returned", because: "isolation", delayMs };
+  const later: WakeEnd = { status: "returned", reason: "isolation", delayMs };
   if (processes?.awaits(uid)) return later;
   const end = await run(context, taken);
   if (end.status !== "isolate") return end;
@@ -325,9 +325,7 @@ function resultOf(uid: string, end: Exclude<WakeEnd, { status: "returned" }>): W
     }
     return end.reply;
   }
-  if (end.status === "passed") return { status: "passed", because: end.because };
-  if (end.status === "released") return { status: "released", because: end.reason };
-  return { status: end.status };
+  return end.status === "lost" ? { status: "lost" } : { status: end.status, because: end.reason };
 }
 
 /** Reasons why no wakes are taken. Consuming is paused while at least one reason holds; reasons are independent. */

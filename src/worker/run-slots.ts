@@ -35,13 +35,13 @@ export interface RunSlot {
   leave(): void;
 }
 
-/** Options of the slots: `close` pauses the consumer, `open` resumes it. */
+/** Options of the slots: `pause` makes the process take no more wakes, `resume` ends that. */
 export interface RunSlotsOptions {
   clock: Clock;
   /** Aborts when the process wants to stop. */
   draining: AbortSignal;
-  close(): void;
-  open(): void;
+  pause(): void;
+  resume(): void;
 }
 
 /** Creates the slots of a process without active runs. */
@@ -69,11 +69,11 @@ class Slots implements RunSlots {
   }
 
   async isolate(slot: Slot): Promise<boolean> {
-    const { clock, draining, close } = this.#options;
+    const { clock, draining, pause } = this.#options;
     if (this.#suspect || draining.aborted || clock.monotonicMs() < this.#openUntilMs) return false;
     const waiting = new AbortController();
     this.#suspect = { slot, waiting };
-    close();
+    pause();
     for (const other of this.#taken) if (other !== slot) other.mustHandBack = true;
     if (this.#taken.size > 1) await clock.sleep(ISOLATION_WAIT_MS, waiting.signal);
     if (this.#taken.size === 1 && !draining.aborted) return true;
@@ -95,7 +95,7 @@ class Slots implements RunSlots {
   #reopen(): void {
     this.#suspect = undefined;
     for (const slot of this.#taken) slot.mustHandBack = false;
-    this.#options.open();
+    this.#options.resume();
   }
 }
 

@@ -103,7 +103,7 @@ export function runContextOf(installation: Stage, more: Partial<RunContext> = {}
     leases: new LeaseKeeper({ store, clock }),
     toolTimers,
     texts: new TextFeeds(clock),
-    slots: createRunSlots({ clock, draining, close: () => {}, open: () => {} }),
+    slots: createRunSlots({ clock, draining, pause: () => {}, resume: () => {} }),
     suspects: "here",
     ...more,
   };

@@ -627,7 +627,7 @@ export default [
     id: "refused-calls-are-progress",
     promise: "An answer of which no call can be performed was paid for in vain.",
     file: "src/worker/loop/state.ts",
-    find: "if (this.#refusedCalls === this.last?.calls.length) this.#uselessCalls = this.#barrenBefore + 1;",
+    find: "if (this.#refusedCalls === this.last?.calls.length) this.#uselessCalls = this.#uselessBefore + 1;",
     replace: "",
     tests: ["test/integration/worker/paid-in-vain.test.ts"],
     title: "five answers in a row",

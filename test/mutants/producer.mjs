@@ -5,7 +5,7 @@ export default [
     promise:
       "A call that is made again with its request key is answered as before, also where it would now be refused.",
     file: "src/producer/spawn.ts",
-    find: "if (isRefusal(error)) return spawnedBefore(call, planned, error);",
+    find: "if (isRefusal(error)) return spawnedBefore(call, checked, error);",
     replace: "",
     tests: ["test/integration/producer/spawn.test.ts"],
     title: "has changed since",
@@ -836,8 +836,8 @@ export default [
     id: "all-bell-after-try",
     promise: "A ring during a try is not missed.",
     file: "src/producer/task.ts",
-    find: "const rung = rings.next();\n        const reply = await underWay.run(planned);",
-    replace: "const reply = await underWay.run(planned);\n        const rung = rings.next();",
+    find: "const rung = rings.next();\n        const reply = await underWay.run(checked);",
+    replace: "const reply = await underWay.run(checked);\n        const rung = rings.next();",
     tests: ["test/integration/producer/task-all.test.ts"],
     reason:
       "The subscriber's own look rings every doorbell as well: a ring that is missed costs the batch that interval, and no task.",

@@ -142,7 +142,7 @@ export default [
     promise:
       "A request that does not fit is made again without old results, or with a summary in the place of what is old.",
     file: "src/worker/loop/caps.ts",
-    find: "return leaveOut(state, true) ?? sumUp(state, rules);",
+    find: "return clearStep(state, true) ?? summaryStep(state, rules);",
     replace: "return undefined;",
     tests: ["test/integration/worker/long-runs.test.ts"],
   },

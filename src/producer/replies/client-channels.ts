@@ -33,7 +33,7 @@ import {
   type StreamItem,
 } from "../../shared/redis/replies.ts";
 import type { PushIterator } from "../push-iterator.ts";
-import type { RedisCall } from "../redis-call.ts";
+import type { RunCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
 import {
   type AckEntry,
@@ -79,8 +79,7 @@ export interface ChannelPart {
 export interface ChannelsParts extends Pick<Installation, "store" | "replies" | "keys"> {
   subscriber: Subscriber;
   logger: Logger;
-  /** Runs `work` as one call to Redis. */
-  call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
+  call: RunCall;
 }
 
 /** Maximum entries of one read. */

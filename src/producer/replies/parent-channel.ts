@@ -228,7 +228,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       else {
         const born = cursorAt(how.spawnedAtMs);
         waiter.listen(isBehind(before.newest, born) ? born : before.newest);
-        // Without such a sign since the reservation, the ring of the entry is still to come.
+        // The feed reads after each ring that no waiter took, perhaps that of this entry. Otherwise its ring is still to come.
         if (parts.feed.requests !== before.requests) parts.readNew();
       }
       return promise;

@@ -222,9 +222,9 @@ async function beginRun(
     }
     const uid = nextUid(threadId, last);
     const prompt = last ? followUp(await textOf(context, last), message.text) : message.text;
-    const planned = checkSpawn("agent", { name: message.assistantId, prompt }, context);
+    const checked = checkSpawn("agent", { name: message.assistantId, prompt }, context);
     await noteEnd(uid, SPAWN_MS);
-    const spawned = await withCall(context, (call) => spawnAgent(call, planned, uid)).catch(
+    const spawned = await withCall(context, (call) => spawnAgent(call, checked, uid)).catch(
       unless("conflict"),
     );
     if (!spawned) continue;

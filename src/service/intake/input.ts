@@ -16,7 +16,7 @@ import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
 import { ScheduleId } from "../../shared/protocol/schedule.ts";
 import { clip, exceededBound, quoted } from "../../shared/protocol/text.ts";
-import { pairs } from "../../shared/redis/replies.ts";
+import { pairs } from "../../shared/redis/codec.ts";
 
 /** The parent of a request, and its request key. */
 export interface Sender {

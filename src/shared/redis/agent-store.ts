@@ -25,7 +25,7 @@ import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./sc
 import { AGENT_VERBS } from "./verbs.ts";
 
 /** Everything a worker needs to continue an agent. */
-export interface AgentState {
+export interface StoredAgent {
   record: AgentRecord;
   /** Entry key → JSON. */
   log: ReadonlyMap<string, string>;
@@ -35,7 +35,7 @@ export interface AgentState {
 /** Reads: they change nothing and extend no TTL. */
 interface AgentReads {
   /** Reads record, log and unread inbox; undefined if the agent does not exist. */
-  load(address: AgentAddress): Promise<AgentState | undefined>;
+  load(address: AgentAddress): Promise<StoredAgent | undefined>;
   /** Reads the record only. */
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
   /** Reads the agent's allowlist of tools; undefined if it has none, or none that this version can read. */
@@ -134,7 +134,7 @@ function verbsOf(scripts: Scripts): AgentVerbs {
 }
 
 /** Decodes the answer of a claim. Throws if the record or a message is malformed. */
-export function stateOf(claimed: Extract<VerbAnswer<"claim">, { status: "claimed" }>): AgentState {
+export function claimedAgent(claimed: Extract<VerbAnswer<"claim">, { status: "claimed" }>): StoredAgent {
   const inbox = claimed.messages.map(unreadMessage);
   const record = AgentRecord.parse(Object.fromEntries(claimed.record));
   return { record: withText(record, (key) => claimed.log.get(key)), log: claimed.log, inbox };

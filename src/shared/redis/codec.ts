@@ -199,6 +199,11 @@ export const texts: Codec<readonly string[]> = {
   decode: (answer) => listIn(answer).map(textIn),
 };
 
+/** Yields the pairs of a flat list, as Redis answers fields and values, or members and scores; skips a single last item. */
+export function* pairs(flat: readonly string[]): Generator<readonly [string, string]> {
+  for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? "", flat[i + 1] ?? ""];
+}
+
 /** A flat list of names and values, used in answers only: the content of a hash. */
 export const hash: Codec<ReadonlyMap<string, string>> = {
   local: itself,

@@ -18,6 +18,7 @@ import {
   RunProgress,
 } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
+import { pairs } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -172,9 +173,4 @@ export function keptReply(record: AgentRecord): (StreamEntry & { entry: Reply })
 
 function isoOf(epochMs: string | undefined): string {
   return isoTime(Number(epochMs));
-}
-
-/** Yields the pairs of a flat list, as Redis answers fields and values, or members and scores; skips a single last item. */
-export function* pairs(flat: readonly string[]): Generator<readonly [string, string]> {
-  for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? "", flat[i + 1] ?? ""];
 }

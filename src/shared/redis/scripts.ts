@@ -10,7 +10,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Command } from "ioredis";
-import { lastOf } from "../hidden-class.ts";
+import { keptForV8 } from "../hidden-class.ts";
 import { STORED_COUNTS } from "../protocol/content.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
@@ -244,7 +244,7 @@ class ScriptCommand extends Command {
     this.#script = script;
     this.#bulks = bulks;
     this.#count = count;
-    lastOf.command = this;
+    keptForV8.command = this;
   }
 
   override toWritable(socket: object): string {

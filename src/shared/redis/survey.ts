@@ -18,13 +18,12 @@ import {
 import type { UsageTotals } from "../protocol/usage.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
 import type { AgentStore } from "./agent-store.ts";
-import { numberIn } from "./codec.ts";
+import { numberIn, pairs } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
 import { createKeyTypes, isWrongType, unlessMistyped } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";
-import { pairs } from "./replies.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
 
 /** A reply channel with entries that have been unacked for a while. */

@@ -25,7 +25,7 @@ import type { Verb } from "./verb.ts";
 const agentStatus = word(...AgentStatus.options);
 const endedReason = word(...EndedReason.options);
 const progress = json<RunProgress>(progressJson);
-const news = { inbox: int, finish: flag, watched: flag };
+const holderStatus = { inbox: int, finish: flag, watched: flag };
 
 /** The last text of the run. */
 const TEXT = {
@@ -225,7 +225,7 @@ export const AGENT_VERBS = {
     keys: ["record", "inbox", "watching"],
     context: ["lease_ms"],
     args: { epoch: int, running_ms: int },
-    answers: { ok: news, stale: {} },
+    answers: { ok: holderStatus, stale: {} },
   },
   /**
    * Commits log entries and the data that belongs to them, all or nothing. `same`: the log already has all of them.
@@ -246,7 +246,7 @@ export const AGENT_VERBS = {
       no_purchase: optional(flag),
     },
     lists: { entries: ENTRIES },
-    answers: { appended: news, same: news, conflict: {}, stale: {} },
+    answers: { appended: holderStatus, same: holderStatus, conflict: {}, stale: {} },
   },
   /** The holder hands the agent back; no claim before `delay_ms` from now. Add the job with that delay. */
   release: {
@@ -354,7 +354,7 @@ export const AGENT_VERBS = {
     answers: {
       settled: { reply_id: text, agent_status: agentStatus, run: int, wake: int },
       same: { ended_reason: optional(endedReason), agent_status: agentStatus, run: int, wake: int },
-      more: news,
+      more: holderStatus,
       conflict: {},
       not_due: { deadline: int },
       stale: {},

@@ -16,7 +16,7 @@ import { totalTokens } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
 import type { ClearedEntry } from "../../shared/protocol/log.ts";
 import type { CapReason } from "../../shared/protocol/reply.ts";
-import type { RunRules } from "./reply-body.ts";
+import type { RunRules } from "./rules.ts";
 import type { RunState } from "./state.ts";
 
 /** Time kept for the final call, at most half of the run's duration. */
@@ -111,11 +111,14 @@ export function isFilling(
  * summary of earlier messages. Undefined if nothing helps.
  */
 export function makeRoom(state: RunState, rules: RunRules): ClearStep | SummaryStep | undefined {
-  return leaveOut(state, true) ?? sumUp(state, rules);
+  return clearStep(state, true) ?? summaryStep(state, rules);
 }
 
-/** Omits the results of all turns but the last ones, or of all if room is `needed`. Returns undefined if that makes no room. */
-export function leaveOut(state: RunState, needed: boolean): ClearStep | undefined {
+/**
+ * Returns the step that omits the results of all turns but the last ones, or of all if room is `needed`; undefined if that
+ * makes no room.
+ */
+export function clearStep(state: RunState, needed: boolean): ClearStep | undefined {
   const { conversation, userMessageNumber: message, last } = state;
   const old = conversation.clearable(KEPT_TURNS);
   const least = needed || !last ? 1 : WORTH_SHARE * CHARS_PER_TOKEN * totalTokens(last.usage);
@@ -124,8 +127,8 @@ export function leaveOut(state: RunState, needed: boolean): ClearStep | undefine
   return { do: "clear", message, cleared: { v: 1, through: found.through, ...goOn(state) } };
 }
 
-/** Buys a summary if the caps leave a call for it and another one to go on with. */
-function sumUp(state: RunState, { limits }: RunRules): SummaryStep | undefined {
+/** Returns the step that buys a summary; undefined if the caps leave no call for it and another one to go on with. */
+function summaryStep(state: RunState, { limits }: RunRules): SummaryStep | undefined {
   const { conversation, userMessageNumber, paidCalls, unsummedAtMessage } = state;
   if (state.compactions >= MOST_COMPACTIONS || nextAllowedCall(state, limits).call !== "ordinary")
     return undefined;

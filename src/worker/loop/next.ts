@@ -15,8 +15,8 @@ import {
 import type { Work } from "../../shared/protocol/pattern.ts";
 import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.ts";
 import type { CapReason, StopReason } from "../../shared/protocol/reply.ts";
-import { type ClearStep, isFilling, leaveOut, makeRoom, nextAllowedCall } from "./caps.ts";
-import type { RunRules } from "./reply-body.ts";
+import { type ClearStep, clearStep, isFilling, makeRoom, nextAllowedCall } from "./caps.ts";
+import type { RunRules } from "./rules.ts";
 import { type CallState, knownStop, type LastAnswer, type RunState } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
 
@@ -143,8 +143,8 @@ function betweenCalls(state: RunState, rules: RunRules): Step {
   const isPaused = state.last?.stopReason === "pause_turn" && allowed.call === "ordinary";
   if (unread && !isPaused) return deliver(state);
   if (isFilling(state, rules)) {
-    const left = leaveOut(state, false);
-    if (left) return left;
+    const clear = clearStep(state, false);
+    if (clear) return clear;
   }
   const call = { do: "call_model", message: state.userMessageNumber + 1, turn: state.paidCalls + 1 } as const;
   return allowed.call === "final"
@@ -183,24 +183,24 @@ function answerCalls(last: LastAnswer, state: RunState, rules: RunRules): Step |
 
 type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
 
-/** A call, and the work for judging it. */
-interface Judged {
+/** An open call, and the work left for matching it with permission rules. */
+interface OpenCall {
   call: CallState;
   work: Work;
 }
 
 /** Plans a call without a result. If the log is full no call begins, because the final call comes next. */
-function planOpen(judged: Judged, message: number, state: RunState, rules: RunRules): Planned {
-  const { call } = judged;
+function planOpen(open: OpenCall, message: number, state: RunState, rules: RunRules): Planned {
+  const { call } = open;
   if (state.isLogFull && !call.isStarted) return { how: "denied", reason: NO_ROOM };
   const question = questionOf(call, message, rules);
-  return question ? planQuestion(question, judged, state, rules) : planCall(judged, state, rules);
+  return question ? planQuestion(question, open, state, rules) : planCall(open, state, rules);
 }
 
 /** Plans a question to the parent. It satisfies a rule with `ask` by itself, because the parent answers it. */
 function planQuestion(
   question: OpenQuestion,
-  { call, work }: Judged,
+  { call, work }: OpenCall,
   state: RunState,
   rules: RunRules,
 ): Planned {
@@ -210,14 +210,14 @@ function planQuestion(
   return verdict === "deny" ? denied(rule) : question;
 }
 
-function planCall({ call, work }: Judged, state: RunState, rules: RunRules): Planned {
+function planCall({ call, work }: OpenCall, state: RunState, rules: RunRules): Planned {
   const how = howToPerform(call, rules);
   return how === "run" ? applyPermissions({ call, work }, state, rules) : { how };
 }
 
 /** Applies the permission rules to a call that could begin otherwise: it runs, is denied, or becomes a question to the parent. */
 function applyPermissions(
-  { call, work }: Judged,
+  { call, work }: OpenCall,
   { last, finish }: RunState,
   { permissions = [], canBePermitted = false }: RunRules,
 ): Planned {

@@ -8,7 +8,7 @@ import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 import { type LogEntry, readLog } from "./log.ts";
 import { type CallStep, next, type Step } from "./next.ts";
-import type { RunRules } from "./reply-body.ts";
+import type { RunRules } from "./rules.ts";
 import { RunState } from "./state.ts";
 
 /** One decision: its message, the step in the log, the step that `next` returns, and the assumption for it. */

@@ -1,43 +1,20 @@
 /**
- * Rules of a run, and the body of the reply with which it would end now.
+ * The body of the reply with which a run would end now.
  *
  * The text of the body is in the agent's record, or only in a log entry: then the progress names the number of its message.
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
-import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
+import type { Limits } from "../../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../../shared/protocol/log.ts";
 import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
-import type { OutputSchema } from "../../shared/protocol/output.ts";
-import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
 import { quoted } from "../../shared/protocol/text.ts";
+import type { RunRules } from "./rules.ts";
 import { knownStop, PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
 /** Share of a cap at which the default alert lies. */
 const DEFAULT_ALERT_SHARE = 0.8;
-
-/** Rules of a run. */
-export interface RunRules {
-  limits: Limits;
-  alerts?: AlertThresholds;
-  /** Requested model; named in replies of runs without an answer. */
-  model: string;
-  /** Tools of the allowlist that this worker does not have. */
-  unknownTools?: readonly string[];
-  /** Tools whose interrupted calls are made again. */
-  idempotentTools: ReadonlySet<string>;
-  /** True if the parent can be asked. */
-  canAsk: boolean;
-  /** Layers of rules; every one must permit a call. */
-  permissions?: readonly PermissionRules[];
-  /** True if the parent can be asked to permit a call. */
-  canBePermitted?: boolean;
-  /** Prompt and answer tokens of a call from which requests omit old tool results; default 150,000. */
-  clearAtTokens?: number;
-  /** Schema of the final answer. */
-  outputSchema?: OutputSchema | undefined;
-}
 
 /** Returns the body of the reply if the run ended now. */
 export function replyBody(state: RunState, rules: RunRules): ReplyBody {

@@ -129,7 +129,7 @@ export class RunState {
   /** Highest number of a message that was sent, tried or paid for. */
   #lastUsed = -1;
   #uselessCalls = 0;
-  #barrenBefore = 0;
+  #uselessBefore = 0;
   #refusedCalls = 0;
   /** Entries after a gap in the log, by message. */
   #later: Map<number, LogEntry[]> | undefined;
@@ -202,7 +202,7 @@ export class RunState {
       case "purchase":
         return this.#purchase(entry);
       case "verdict":
-        return this.#judge(entry);
+        return this.#applyVerdict(entry);
       case "cleared":
         return this.#clear(entry);
       case "compacted":
@@ -261,7 +261,7 @@ export class RunState {
     this.verdict = undefined;
     this.failure = undefined;
     this.unsummedAtMessage = Number.POSITIVE_INFINITY;
-    this.#barrenBefore = this.#uselessCalls;
+    this.#uselessBefore = this.#uselessCalls;
     this.#uselessCalls = 0;
     this.#refusedCalls = 0;
   }
@@ -307,10 +307,10 @@ export class RunState {
   /** Counts a refused call. An answer whose calls were all refused was paid for in vain. */
   #refuse(): void {
     this.#refusedCalls += 1;
-    if (this.#refusedCalls === this.last?.calls.length) this.#uselessCalls = this.#barrenBefore + 1;
+    if (this.#refusedCalls === this.last?.calls.length) this.#uselessCalls = this.#uselessBefore + 1;
   }
 
-  #judge({ message, value }: Entry<"verdict">): boolean {
+  #applyVerdict({ message, value }: Entry<"verdict">): boolean {
     if (message !== this.#at - 1) return false;
     if (!value.fits) this.conversation.correct(value.problem ?? "it does not fit");
     if (this.last?.message !== message) return true;

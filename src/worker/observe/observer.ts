@@ -11,8 +11,10 @@
  */
 import type { Context, Span } from "@opentelemetry/api";
 import type { Logger } from "../../shared/logger.ts";
+import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { promptTokens, totalTokens, type Usage } from "../../shared/protocol/content.ts";
 import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/ids.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
 import { type TelemetryApi, unlessTelemetryFails } from "../../shared/telemetry.ts";
 import type { Metrics } from "./metrics.ts";
@@ -29,6 +31,20 @@ export interface ObservedRun {
   model: string;
   /** `traceparent` of the caller that spawned the agent. */
   traceparent?: string | undefined;
+}
+
+/** Returns the identity of the run of `record`; without a `spec` the model is "". */
+export function observedRun(
+  { tenant, parentId, uid }: AgentAddress,
+  {
+    agent_id: agentId,
+    name,
+    run,
+    spec,
+  }: Pick<AgentRecord, "agent_id" | "name" | "run"> & { spec?: AgentSpec },
+): ObservedRun {
+  const { model = "", traceparent } = spec ?? {};
+  return { tenant, parentId, uid, agentId, name, run, model, traceparent };
 }
 
 /** A run's result as reported to the observer. */

@@ -15,7 +15,7 @@ import {
 } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
-import { BILL_GRACE_MS, costOf, reserveCall, settleReservation, withUsage } from "./cost.ts";
+import { costOf, reserveCall, settleReservation, withUsage } from "./cost.ts";
 import { afterModelFailure, afterModelStopped, afterWait, endUnpriced } from "./failure.ts";
 import { type CallPermit, limiterNameOf } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
@@ -34,7 +34,7 @@ export async function callModel(
   const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lease_over";
-  const permit = await enterChain(context, session);
+  const permit = await acquirePermit(context, session);
   if (permit.status !== "open")
     return session.lease.isLive() ? afterWait(context, session, permit) : "lease_over";
   const mayCall = await reserveOrLeave(context, session, step, permit);
@@ -50,7 +50,7 @@ export async function callModel(
     step,
     outcome.status === "answer" ? outcome.answer.usage : outcome.usage,
   );
-  const scope = await permit.leave(outcome);
+  const scope = await permit.release(outcome);
   if (outcome.status === "answer") {
     addModelAnswer(context, session, step, redactedAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;
@@ -58,7 +58,8 @@ export async function callModel(
   const cost = outcome.usage ? costOf(context, session, outcome.usage) : 0;
   observer.callFailed(outcome.status === "failed" ? outcome.failure.kind : "aborted", outcome.usage, cost);
   if (outcome.usage) {
-    session.addUnusedCall(step.message, outcome.usage, cost, isCutOff, step.compactBefore);
+    const { message, compactBefore } = step;
+    session.addUnusedCall(message, { usage: outcome.usage, costUsd: cost }, { isCutOff, compactBefore });
   }
   if (!session.lease.isLive()) return "lease_over";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
@@ -67,16 +68,16 @@ export async function callModel(
 }
 
 /**
- * Enters the limit of the first model of the chain that may be called now; each failure in a row starts one model further.
+ * Returns a permit for the first model of the chain that may be called now; each failure in a row starts one model further.
  * If none may, returns the first one's answer.
  */
-async function enterChain({ provider, model }: RunContext, session: Session): Promise<CallPermit> {
+async function acquirePermit({ provider, model }: RunContext, session: Session): Promise<CallPermit> {
   const { lease, equipment, attempts } = session;
   const { models } = equipment;
   let first: CallPermit | undefined;
   for (let i = 0; ; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
-    const permit = await provider.enter(limiterNameOf(model, session.model), lease);
+    const permit = await provider.acquire(limiterNameOf(model, session.model), lease);
     if (permit.status !== "wait" || !lease.isLive()) return permit;
     first ??= permit;
     if (i + 1 >= models.length) return first;
@@ -98,7 +99,7 @@ async function reserveOrLeave(
     mayBegin = isReserved && session.lease.isLive();
     if (isReserved && !mayBegin) settleReservation(context, session, step, undefined);
   } finally {
-    if (!mayBegin) await permit.leave({ status: "aborted" });
+    if (!mayBegin) await permit.release({ status: "aborted" });
   }
   return mayBegin;
 }
@@ -108,6 +109,9 @@ function untilMs({ rules }: Session, { finalCall, asksOutput }: CallStep): numbe
   // A request to repair the output may also come after ordinary time is over: cut off at once, it would be repeated.
   return finalCall || asksOutput ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
 }
+
+/** Wait for the answer of a destroyed run, ms: if it comes, its price is known and not estimated. */
+export const BILL_GRACE_MS = 250;
 
 /** Makes the call. `isCutOff`: this side ended it before the provider was done. */
 async function makeCall(context: RunContext, session: Session, step: CallStep) {
@@ -244,7 +248,7 @@ function addSummary(
   const summary = textOf(answer.content).trim();
   const isUsable = summary !== "" && SUMMARY_ENDS.has(stopReason);
   if (!isUsable || !state.conversation.isShorter(compactBefore, summary)) {
-    session.addUnusedCall(message, usage, costUsd, false, compactBefore);
+    session.addUnusedCall(message, answer, { isCutOff: false, compactBefore });
     return;
   }
   const price = { usage, cost_usd: costUsd, duration_ms: Math.round(durationMs) };

@@ -1,4 +1,4 @@
-/** Claims the agent that a wake names: beside others, or in isolation if two workers crashed with its run. */
+/** Claims the agent that a wake names: beside other runs, or in isolation if workers crashed with its run. */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
@@ -85,7 +85,7 @@ async function claimBesideOrIsolated(
   const terms = { canIsolate: context.suspects === "elsewhere", tools: context.toolNames() };
   const claimed = await claim(context, taken, { isolation, ...terms });
   if (claimed.status !== "suspect") return claimed;
-  if (isolation) return { status: "returned", because: "isolation", delayMs: 0 };
+  if (isolation) return { status: "returned", reason: "isolation", delayMs: 0 };
   if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: claimed.isolated_crashes };
   const { uid } = taken.address;
   context.logger.warn(
@@ -104,15 +104,15 @@ async function claimBesideOrIsolated(
  */
 export async function returnWake(
   { random, workers }: Pick<RunContext, "random" | "workers">,
-  because: string,
+  reason: string,
   timesTaken: number,
 ): Promise<NoRun> {
   const alive = Math.max(1, (await workers.list()).length);
   const rounds = Math.floor(timesTaken / alive);
-  if (rounds > MOST_ROUNDS) return dropWake(because);
-  if (timesTaken % alive !== 0) return { status: "returned", because, delayMs: 0 };
+  if (rounds > MOST_ROUNDS) return dropWake(reason);
+  if (timesTaken % alive !== 0) return { status: "returned", reason, delayMs: 0 };
   const longestMs = Math.min(FIRST_RETURN_DELAY_MS * 2 ** (rounds - 1), LONGEST_RETURN_DELAY_MS);
-  return { status: "returned", because, delayMs: longestMs * (0.5 + random() / 2) };
+  return { status: "returned", reason, delayMs: longestMs * (0.5 + random() / 2) };
 }
 
 async function claim(
@@ -175,6 +175,6 @@ function isReplaced(answer: { wake: number }, wake: number): boolean {
   return answer.wake > wake;
 }
 
-function dropWake(because: string): NoRun {
-  return { status: "passed", because };
+function dropWake(reason: string): NoRun {
+  return { status: "passed", reason };
 }

@@ -97,7 +97,7 @@ export interface Equipment extends PreparedSpec {
 export type RunOutcome =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }
   | { status: "released"; reason: string }
-  | { status: "passed"; because: string }
-  | { status: "returned"; because: string; delayMs: number }
+  | { status: "passed"; reason: string }
+  | { status: "returned"; reason: string; delayMs: number }
   | { status: "isolate"; isolatedCrashes: number }
   | { status: "lost" };

@@ -28,8 +28,6 @@ import type { Session } from "./session.ts";
 /** Parts of a run's context that booking a cost needs. */
 type Booking = Pick<RunContext, "store" | "logger">;
 
-/** Wait for the answer of a destroyed run, ms: if it comes, its price is known and not estimated. */
-export const BILL_GRACE_MS = 250;
 /** Bytes of JSON per token, about. */
 const BYTES_PER_TOKEN = 4;
 /** Tokens per image: its bytes do not show them, and providers scale large images down. */
@@ -140,7 +138,8 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
 async function chargeForgotten(context: Booking, session: Session): Promise<void> {
   const charged = new Set(session.unbooked.length > 0 ? [session.purchase.id] : []);
   for (const { id, key, head, usage, costUsd: cost } of session.purchase.booked.toReversed()) {
-    // All tries of one call share an id. The last is charged under it, because the next holder may have charged one under it.
+    // All tries of one call share its id, and the next holder may have charged one of them under it. So the newest is charged
+    // under the id, and each earlier one under a name of its own.
     const name = charged.has(id) ? `${id}/${key}` : id;
     charged.add(id);
     const status = await charge(context, session, name, { usage, cost, key, head });

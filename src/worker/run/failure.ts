@@ -250,7 +250,7 @@ export async function releaseRun(
 ): Promise<RunOutcome> {
   const { address, epoch } = lease;
   return releaseAgent(context, address, reason, {
-    name: record?.agent_id,
+    agentId: record?.agent_id,
     epoch,
     attempts,
     breaks,
@@ -266,13 +266,13 @@ export async function releaseRun(
 
 /**
  * Hands an agent back, also one that a process of suspects held. Sends the deadline hint and the verb in one flight, then
- * adds the wake, with the agent's `name` if it is known.
+ * adds the wake, with the `agentId` if it is known.
  */
 export async function releaseAgent(
   { store, deadlines, wakes, logger }: Pick<RunContext, "store" | "deadlines" | "wakes" | "logger">,
   address: AgentAddress,
   reason: string,
-  { name = address.uid, ...release }: VerbInput<"release"> & { name?: string | undefined },
+  { agentId = address.uid, ...release }: VerbInput<"release"> & { agentId?: string | undefined },
 ): Promise<RunOutcome & { status: "lost" | "released" }> {
   const answer = await withDeadlineHint(
     () => deadlines.hint(address, release.delay_ms + store.timing.checkMs),
@@ -280,6 +280,6 @@ export async function releaseAgent(
     { logger, uid: address.uid },
   );
   if (answer.status === "stale") return { status: "lost" };
-  await wakes.add(wakeOf(address, name, answer.wake), release.delay_ms);
+  await wakes.add(wakeOf(address, agentId, answer.wake), release.delay_ms);
   return { status: "released", reason };
 }

@@ -1,15 +1,15 @@
 /** Prepares a claimed run: its rules, tools and state; tells the model if it has a new workspace without its earlier files. */
-import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { stateOf } from "../../shared/redis/agent-store.ts";
+import { claimedAgent } from "../../shared/redis/agent-store.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { type AgentHooks, hooksOf } from "../hooks/hooks.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
 import { CUT_OFF_KINDS } from "../model/model.ts";
-import type { ObservedRun } from "../observe/observer.ts";
+import { observedRun } from "../observe/observer.ts";
 import type { RunSlot } from "../run-slots.ts";
 import { mayUseWorkspace } from "../tools/tool.ts";
 import type { RunContext } from "./context.ts";
@@ -32,7 +32,7 @@ export async function openSession(
   lease: Lease,
   slot: RunSlot,
 ): Promise<Session> {
-  const { record, log, inbox } = stateOf(claimAnswer);
+  const { record, log, inbox } = claimedAgent(claimAnswer);
   const { address } = lease;
   const entries = readLog(log);
   const { agent_id: agentId, name, run, spec } = record;
@@ -101,20 +101,6 @@ async function runStartHooks(hooks: AgentHooks, { state, lease }: Session): Prom
 
 function beginningOf(prompt: string): { prompt?: string } {
   return prompt === "" ? {} : { prompt: clip(prompt, PROMPT_KEPT_CHARS) };
-}
-
-/** Returns the run as operators see it. */
-export function observedRun(
-  { tenant, parentId, uid }: AgentAddress,
-  {
-    agent_id: agentId,
-    name,
-    run,
-    spec,
-  }: Pick<AgentRecord, "agent_id" | "name" | "run"> & { spec?: AgentSpec },
-): ObservedRun {
-  const { model = "", traceparent } = spec ?? {};
-  return { tenant, parentId, uid, agentId, name, run, model, traceparent };
 }
 
 /** Returns true if files came in before, or a tool that `uses` them has begun; one only asked for has written nothing. */

@@ -34,7 +34,7 @@ export type FailureScope = "shared" | "own";
 
 /** Permit for a call now, or none: `wait` and ask again, or `paused` by an operator. */
 export type CallPermit =
-  | { status: "open"; leave(outcome: CallOutcome): Promise<FailureScope> | FailureScope }
+  | { status: "open"; release(outcome: CallOutcome): Promise<FailureScope> | FailureScope }
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
 
@@ -86,9 +86,9 @@ export class ProviderLimit {
   }
 
   /** Asks if the run of `lease` may call with the limiter `name`; answers synchronously if nothing is wrong. */
-  enter(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
+  acquire(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
     if (!this.#isHealthy(name)) return this.#ask(name, lease);
-    return { status: "open", leave: (outcome) => this.#releaseHealthy(name, lease, outcome) };
+    return { status: "open", release: (outcome) => this.#releaseHealthy(name, lease, outcome) };
   }
 
   #isHealthy(name: string): boolean {
@@ -154,7 +154,7 @@ export class ProviderLimit {
     if (admission.holdsSlot) keep();
     return {
       status: "open",
-      leave: (outcome) => {
+      release: (outcome) => {
         renewal?.cancel();
         const how = releaseOf(outcome);
         if (how.outcome === "limited" || how.outcome === "denied")

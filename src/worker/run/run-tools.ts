@@ -1,7 +1,7 @@
 /** Performs `run_tools`: writes the start marks, runs all calls in parallel, commits results that come within 50 ms together. */
 
 import { ToolFailure } from "../../shared/errors.ts";
-import { lastOf } from "../../shared/hidden-class.ts";
+import { keptForV8 } from "../../shared/hidden-class.ts";
 import { entryKey } from "../../shared/protocol/log.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
@@ -199,7 +199,7 @@ class ResultCommitter {
     this.committed = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    lastOf.results = this;
+    keptForV8.results = this;
   }
 
   take(result: Result | undefined): void {
@@ -260,8 +260,8 @@ class ResultCommitter {
 }
 
 /**
- * Returns the id of the next turn's call; undefined if no call follows. Its `turn_started` goes into the current commit. Not
- * if a message of the parent comes first: that goes into the same call, and needs no commit of its own.
+ * Returns the id of the next turn's call; undefined if no call follows. The current commit tells its `turn_started`, unless
+ * a message of the parent is delivered before the call: then `callModel` tells it.
  */
 function announceCall(session: Session): string | undefined {
   const step = session.next();

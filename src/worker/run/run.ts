@@ -20,7 +20,7 @@ import { settleCrashed, settleRun } from "./settle-run.ts";
 /** Runs the agent if this worker may run it. Rejects only if Redis refuses even the hand-back. */
 export async function run(context: RunContext, taken: TakenWake): Promise<RunOutcome> {
   const slot = context.slots.admit();
-  if (!slot) return { status: "returned", because: "isolation", delayMs: 0 };
+  if (!slot) return { status: "returned", reason: "isolation", delayMs: 0 };
   try {
     const claimed = await claimRun(context, taken, slot);
     return claimed.status === "claimed" ? await runClaimed(context, claimed, slot) : claimed;

@@ -9,25 +9,19 @@
  *    then books unbooked costs, and releases a run whose lease expired.
  */
 import { SubagentError } from "../../shared/errors.ts";
-import { lastOf } from "../../shared/hidden-class.ts";
+import { keptForV8 } from "../../shared/hidden-class.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventLine, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
-import type { AgentState, AgentStore } from "../../shared/redis/agent-store.ts";
+import type { AgentStore, StoredAgent } from "../../shared/redis/agent-store.ts";
 import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog, without } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
-import {
-  progressUpdate,
-  type RunRules,
-  replyBody,
-  type TextInRecord,
-  textIn,
-  withQuestions,
-} from "../loop/reply-body.ts";
+import { progressUpdate, replyBody, type TextInRecord, textIn, withQuestions } from "../loop/reply-body.ts";
+import type { RunRules } from "../loop/rules.ts";
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
 import type { HolderStatus, Lease } from "./lease.ts";
@@ -89,7 +83,7 @@ export class Session {
   /** True if the current or last call went beyond a budget and was paid for. */
   isBeyondBudget = false;
   /** The files in the workspace at the end of the run. */
-  left: LeftFiles = {};
+  leftFiles: LeftFiles = {};
   hasAdvanced = false;
   readonly #store: AgentStore;
   /** State of the run; its running time is set when `next` or `body` is called. */
@@ -112,13 +106,13 @@ export class Session {
   #unbooked: NewEntry[] = [];
   readonly purchase: NextPurchase;
   /** The progress of the run as Redis has it. */
-  committed: ReplyBody | undefined;
+  committedProgress: ReplyBody | undefined;
   #text: TextInRecord | undefined;
 
   constructor(
     store: AgentStore,
     lease: Lease,
-    claimed: Omit<AgentState, "log"> & { entries: readonly LogEntry[]; watched: boolean },
+    claimed: Omit<StoredAgent, "log"> & { entries: readonly LogEntry[]; watched: boolean },
     equipment: Equipment,
   ) {
     this.purchase = new NextPurchase(lease.address.uid, lease.claimId, lease.epoch);
@@ -135,7 +129,7 @@ export class Session {
     this.isWatched = watched;
     this.#inboxInRedis = inbox.length;
     this.#alerts = record.progress?.alerts ?? [];
-    this.committed = record.progress;
+    this.committedProgress = record.progress;
     this.#text = textIn(record);
     this.state = new RunState(record.run, entries);
     this.state.unread = inbox;
@@ -144,7 +138,7 @@ export class Session {
     this.#acknowledged = this.state.entries;
     lease.onStatus = (status) => this.applyStatus(status);
     lease.workStop.onStop(() => this.toolStop.stop());
-    lastOf.session = this;
+    keptForV8.session = this;
   }
 
   next(): Step {
@@ -160,7 +154,7 @@ export class Session {
   /** Returns the progress of the run so far. */
   body(): ReplyBody {
     this.state.elapsedMs = this.lease.runningMs();
-    return Object.assign(replyBody(this.state, this.rules), this.left);
+    return Object.assign(replyBody(this.state, this.rules), this.leftFiles);
   }
 
   /** Applies the news of a renewal or a commit. */
@@ -202,9 +196,13 @@ export class Session {
   }
 
   /** Adds a call that was paid for but brought no message. `isCutOff`: this side ended it. */
-  addUnusedCall(message: number, usage: Usage, costUsd: number, isCutOff: boolean, sums_up?: number): void {
+  addUnusedCall(
+    message: number,
+    { usage, costUsd: cost_usd }: { usage: Usage; costUsd: number },
+    { isCutOff, compactBefore: sums_up }: { isCutOff: boolean; compactBefore?: number | undefined },
+  ): void {
     const why = { ...(isCutOff && { cut_off: true }), ...(sums_up !== undefined && { sums_up }) };
-    const entry = { v: 1 as const, usage, cost_usd: costUsd, ...why };
+    const entry = { v: 1 as const, usage, cost_usd, ...why };
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
   }
 
@@ -350,7 +348,7 @@ export class Session {
     this.#unbooked = without(this.#unbooked, entries);
     this.#acknowledged = entriesAfter;
     if (update) {
-      this.committed = update.progress;
+      this.committedProgress = update.progress;
       this.#text = update.text;
     }
     this.#consumed = undefined;
@@ -382,9 +380,10 @@ export class Session {
     this.purchase.forget();
     this.#unbooked = without(this.#unbooked, written);
     for (const { entry } of written) {
-      if (entry.kind === "answer") this.addUnusedCall(entry.message, entry.usage, entry.costUsd, true);
-      if (entry.kind === "compacted")
-        this.addUnusedCall(entry.message + 1, entry.value.usage, entry.value.cost_usd, true);
+      if (entry.kind === "answer") this.addUnusedCall(entry.message, entry, { isCutOff: true });
+      if (entry.kind !== "compacted") continue;
+      const { usage, cost_usd: costUsd } = entry.value;
+      this.addUnusedCall(entry.message + 1, { usage, costUsd }, { isCutOff: true });
     }
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;

@@ -15,10 +15,10 @@ import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
+import { observedRun } from "../observe/observer.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
 import type { Lease } from "./lease.ts";
-import { observedRun } from "./open-session.ts";
 import { type LeftFiles, leftFiles } from "./run-workspace.ts";
 import type { Session } from "./session.ts";
 
@@ -45,8 +45,8 @@ export async function settleRun(
     return lease.isLive() ? undefined : "lease_over";
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
-  if (workspace.opened) session.left = await listLeftFiles(context, session);
-  const commitment = session.prepareCommit(true);
+  if (workspace.opened) session.leftFiles = await listLeftFiles(context, session);
+  const prepared = session.prepareCommit(true);
   const settle = () =>
     store.settle(address, {
       authority: "worker",
@@ -56,18 +56,18 @@ export async function settleRun(
       stop_reason: step.reason,
       natural: step.natural,
       idle_ms: record.spec.idle_ms,
-      ...commitment.input,
+      ...prepared.input,
     });
   const hint = () => deadlines.hint(address, Math.min(store.timing.checkMs, record.spec.idle_ms));
   const answer = await (stays ? withDeadlineHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
-    await session.settled(commitment, answer);
+    await session.settled(prepared, answer);
     // Redis does not know yet about the call for this message: the delivery is committed before that call, and names it.
     session.isCommitDue = true;
     return undefined;
   }
   if (answer.status === "conflict")
-    return (await session.adopt(commitment)) === "lease_over" ? "lease_over" : undefined;
+    return (await session.adopt(prepared)) === "lease_over" ? "lease_over" : undefined;
   if (answer.status === "stale") return session.endLease();
   // If the first answer was lost, the second tells how the run ended: as this worker wanted, or otherwise.
   const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
@@ -75,8 +75,8 @@ export async function settleRun(
     lease.end("taken");
     return "lease_over";
   }
-  await session.settled(commitment);
-  const { progress: body } = commitment.update;
+  await session.settled(prepared);
+  const { progress: body } = prepared.update;
   if (answer.agent_status === "queued") await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   observer.settled({ status, stopReason: step.reason, body });
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
@@ -142,7 +142,7 @@ async function settleFailed(
   const status = statusOf(reason);
   const record = session?.record ?? AgentRecord.safeParse(Object.fromEntries(claimAnswer?.record ?? [])).data;
   const body: ReplyBody = {
-    ...(session?.committed ?? progressAtClaim(record, run)),
+    ...(session?.committedProgress ?? progressAtClaim(record, run)),
     duration_ms: earlierMs,
     error,
   };

@@ -16,7 +16,7 @@ import {
 } from "../../shared/protocol/permissions.ts";
 import { type PriceOverrides, priceOf } from "../../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../../shared/protocol/worker.ts";
-import type { RunRules } from "../loop/reply-body.ts";
+import type { RunRules } from "../loop/rules.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
 import { outputFormat } from "../model/output-format.ts";
 import { requestHead } from "../model/request.ts";

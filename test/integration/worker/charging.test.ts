@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
-import { BILL_GRACE_MS } from "../../../src/worker/run/cost.ts";
+import { BILL_GRACE_MS } from "../../../src/worker/run/call-model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { ARE_TIMES_JUDGED } from "../../helpers/figures.ts";
 import { seeded } from "../../helpers/seeded.ts";

@@ -196,7 +196,7 @@ test("a run makes room for a suspect after the step at hand", async () => {
   const { signal: draining } = new AbortController();
   const nothing = () => {};
   const { clock, ...context } = runContextOf(installation);
-  const slots = createRunSlots({ clock, draining, close: nothing, open: nothing });
+  const slots = createRunSlots({ clock, draining, pause: nothing, resume: nothing });
   const suspect = slots.admit();
   let isAlone: Promise<boolean> | undefined;
   const model = heldModel(installation, async () => {

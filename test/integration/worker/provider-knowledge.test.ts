@@ -30,7 +30,7 @@ async function frozenProcess() {
     { store, clock },
     { address, epoch: 1, claimId: "c-1", claimedAtMs: clock.monotonicMs(), earlierMs: 0 },
   );
-  const enter = async () => (await provider.enter(NAME, lease)).status;
+  const enter = async () => (await provider.acquire(NAME, lease)).status;
   return { provider, pause, enter, freeze: clock.skip, hasRead: () => reads > 0 };
 }
 

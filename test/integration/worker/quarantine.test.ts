@@ -288,7 +288,7 @@ test("a process of suspects that is told to end and does not is killed, and anot
   const processes = createIsolationProcesses(keeping, { file }, PLACES);
   closeAtEnd(() => processes.stop());
   const taken = { address: await installation.spawn(), wake: 1, timesTaken: 1 };
-  const passed = { status: "passed", because: "tried" };
+  const passed = { status: "passed", reason: "tried" };
   expect(await processes.run(taken, 0)).toEqual(passed);
   // It is idle for so long, and then told to end.
   clock.advance(10_000);
@@ -316,7 +316,7 @@ test("a process of suspects that does not start in time is ended, and its suspec
   });
   expect(processes.awaits(address.uid)).toBe(true);
   clock.advance(60_000);
-  expect(await until(() => end)).toMatchObject({ status: "returned", because: "isolation" });
+  expect(await until(() => end)).toMatchObject({ status: "returned", reason: "isolation" });
   expect(processes).toMatchObject({ isUsable: true, hasRoom: true });
   expect(clock.pending).toBe(0);
 });

@@ -9,7 +9,7 @@ import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
-import { type AgentStore, stateOf } from "../../../src/shared/redis/agent-store.ts";
+import { type AgentStore, claimedAgent } from "../../../src/shared/redis/agent-store.ts";
 import {
   type NewEntry,
   newAnswer,
@@ -19,7 +19,7 @@ import {
   newStarted,
   readLog,
 } from "../../../src/worker/loop/log.ts";
-import type { RunRules } from "../../../src/worker/loop/reply-body.ts";
+import type { RunRules } from "../../../src/worker/loop/rules.ts";
 import { Observer } from "../../../src/worker/observe/observer.ts";
 import { chargeUnbooked } from "../../../src/worker/run/cost.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
@@ -78,7 +78,7 @@ async function scene(rules: Partial<RunRules> = {}) {
     const claimId = newRequestKey();
     const answer = await rig.store.claim(agent, { claim_id: claimId, worker: "w" });
     if (answer.status !== "claimed") throw new Error(answer.status);
-    const { log, ...state } = stateOf(answer);
+    const { log, ...state } = claimedAgent(answer);
     const lease = keeper.hold({
       address: agent,
       epoch: answer.epoch,
@@ -190,7 +190,7 @@ test("of what commits had booked that is charged once which Redis has forgotten,
   const begun = session.purchase.idOf({ message: 3 });
   session.add([newResult(1, "c0", "found")]);
   await session.commit({ begun });
-  session.addUnusedCall(3, { ...USAGE, input_tokens: 10 }, 1, false);
+  session.addUnusedCall(3, { usage: { ...USAGE, input_tokens: 10 }, costUsd: 1 }, { isCutOff: false });
   await session.commit({ begun });
   session.add([answerOf(3, "second", ["glob"])]);
   await session.commit();
@@ -304,7 +304,8 @@ test("each call that was paid for in vain is an entry of its own", async () => {
   const { claim } = await scene();
   const session = await claim();
   take(session, "first");
-  for (let call = 0; call < 2; call++) session.addUnusedCall(2, USAGE, 0.25, false);
+  for (let call = 0; call < 2; call++)
+    session.addUnusedCall(2, { usage: USAGE, costUsd: 0.25 }, { isCutOff: false });
   expect(await session.commit()).toBe("committed");
   expect((await claim()).body().cost_usd).toBe(1);
 });
@@ -418,7 +419,7 @@ test("behind results that another has committed a call that is tried again is an
   session.add([newResult(1, "c0", "mine")]);
   expect(await session.commit()).toBe("adopted");
   const id = session.purchase.idOf({ message: 3 });
-  session.addUnusedCall(3, ZERO_USAGE, 0, false);
+  session.addUnusedCall(3, { usage: ZERO_USAGE, costUsd: 0 }, { isCutOff: false });
   await session.commit({ begun: id });
   const entries = await rig.redis.hlen(rig.keys.agent(agent).log);
   expect((await rig.raw(agent)).begun).toBe(`${id.slice(agent.uid.length + 1)}@${entries}`);

@@ -37,7 +37,7 @@ test.each([
     const passing = run(SHARED, 2);
     expect(processes.hasRoom).toBe(false);
     expect(run(SHARED)).toBeUndefined();
-    expect(await passing).toEqual({ status: "passed", because: "tried" });
+    expect(await passing).toEqual({ status: "passed", reason: "tried" });
     expect([run(SHARED) !== undefined, run(SHARED)]).toEqual([true, undefined]);
     expect(processes.active()).toHaveLength(places);
   },

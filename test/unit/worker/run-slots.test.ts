@@ -9,8 +9,8 @@ function rig() {
   const slots = createRunSlots({
     clock,
     draining: draining.signal,
-    close: () => void doors.push("closed"),
-    open: () => void doors.push("open"),
+    pause: () => void doors.push("paused"),
+    resume: () => void doors.push("resumed"),
   });
   const enter = (): RunSlot => {
     const place = slots.admit();
@@ -42,7 +42,7 @@ test("a suspect is alone when the last of the others has left, and no run is adm
   await isolating;
   expect(alone).toBe(true);
   expect(slots.admit()).toBeUndefined();
-  expect(doors).toEqual(["closed"]);
+  expect(doors).toEqual(["paused"]);
 });
 
 test.for(["endIsolation", "leave"] as const)("a suspect that %ss lets others in again, once", async (how) => {
@@ -51,7 +51,7 @@ test.for(["endIsolation", "leave"] as const)("a suspect that %ss lets others in 
   expect(await suspect.isolate()).toBe(true);
   suspect[how]();
   suspect[how]();
-  expect(doors).toEqual(["closed", "open"]);
+  expect(doors).toEqual(["paused", "resumed"]);
   expect(slots.admit()).toBeDefined();
 });
 
@@ -93,7 +93,7 @@ test("others that do not go keep the process: the suspect gives up and leaves it
   const isolating = suspect.isolate();
   clock.advance(ISOLATION_WAIT_MS);
   expect(await isolating).toBe(false);
-  expect(doors).toEqual(["closed", "open"]);
+  expect(doors).toEqual(["paused", "resumed"]);
   expect(stayer.mustHandBack).toBe(false);
   suspect.leave();
   stayer.leave();

@@ -50,8 +50,8 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
   const context = contextOf(call);
   const { request_key = newRequestKey() } = sameKey(call, "request_key", call.body.request_key);
   const input = { ...call.body, request_key };
-  const planned = checkSpawn("task", input, context, { answersTask: true });
-  const spawned = await withCall(context, (each) => spawnAgent(each, planned));
+  const checked = checkSpawn("task", input, context, { answersTask: true });
+  const spawned = await withCall(context, (each) => spawnAgent(each, checked));
   const reply = call.query.wait > 0 ? await waitForReply(call, context, spawned) : undefined;
   if (reply) return { status: 200, body: reply.entry.entry, sent: reply.sent };
   const location = addressOf(call, spawned.receipt.agent_id);

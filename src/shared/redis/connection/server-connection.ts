@@ -14,7 +14,7 @@
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { lastOf } from "../../hidden-class.ts";
+import { keptForV8 } from "../../hidden-class.ts";
 
 const HANDSHAKE_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
@@ -123,7 +123,7 @@ function gatherWrites({ status, stream }: Redis): void {
     gathering.delete(stream);
     stream.uncork();
   });
-  lastOf.flush = flush;
+  keptForV8.flush = flush;
 }
 
 /** Drops the socket if its handshake is not over in time. The returned function cancels that for the current handshake. */

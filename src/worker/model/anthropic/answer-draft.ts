@@ -10,7 +10,7 @@
  * 4. A tool input is parsed strictly; nothing repairs broken JSON. Such a call is refused, never executable.
  * 5. Other content that cannot be rebuilt faithfully raises {@link MalformedAnswerError} instead of a wrong answer.
  */
-import { lastOf } from "../../../shared/hidden-class.ts";
+import { keptForV8 } from "../../../shared/hidden-class.ts";
 import {
   type ContentBlock,
   type JsonObject,
@@ -110,7 +110,7 @@ export class AnswerDraft {
     this.#model = requestedModel;
     this.#maxTokens = maxTokens;
     this.limitBytes = answerLimitBytes(maxTokens);
-    lastOf.answer = this;
+    keptForV8.answer = this;
   }
 
   /** True if the message has begun: then the call is billed. */
@@ -263,7 +263,7 @@ class CallChecks {
 
   constructor(isCutOff: boolean) {
     this.#isCutOff = isCutOff;
-    lastOf.checks = this;
+    keptForV8.checks = this;
   }
 
   /** Checks the call in place. */

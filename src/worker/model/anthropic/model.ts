@@ -15,7 +15,7 @@
 import { createHash } from "node:crypto";
 import { Anthropic, APIError } from "@anthropic-ai/sdk";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
-import { lastOf } from "../../../shared/hidden-class.ts";
+import { keptForV8 } from "../../../shared/hidden-class.ts";
 import { COUNT, type OptionForms, optionProblems, refuseProblems } from "../../../shared/options.ts";
 import { jsonIn } from "../../../shared/protocol/text.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
@@ -200,7 +200,7 @@ class CallPlan implements ExchangePlan {
     this.#control = control;
     this.#draft = draft;
     this.#isStreamed = isStreamed;
-    lastOf.plan = this;
+    keptForV8.plan = this;
   }
 
   get deadlineMs(): number {

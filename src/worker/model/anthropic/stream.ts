@@ -10,7 +10,7 @@
  *    many tokens are billed, but never further than {@link MOST_BYTES}.
  */
 import { APIError } from "@anthropic-ai/sdk";
-import { lastOf } from "../../../shared/hidden-class.ts";
+import { keptForV8 } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
 import { closingQuote, shallowJsonIn } from "../../../shared/protocol/text.ts";
@@ -84,7 +84,7 @@ class EventReader implements BodyReader {
   constructor(draft: AnswerDraft, onText: ((text: string) => void) | undefined) {
     this.#draft = draft;
     this.#onText = onText;
-    lastOf.stream = this;
+    keptForV8.stream = this;
   }
 
   feed(chunk: Buffer): void {
@@ -276,7 +276,7 @@ class MessageReader implements BodyReader {
 
   constructor(draft: AnswerDraft) {
     this.#draft = draft;
-    lastOf.message = this;
+    keptForV8.message = this;
   }
 
   feed(chunk: Buffer): void {

@@ -14,7 +14,7 @@
  */
 import type { Client, Dispatcher } from "undici";
 import type { Clock } from "../../../shared/clock.ts";
-import { lastOf } from "../../../shared/hidden-class.ts";
+import { keptForV8 } from "../../../shared/hidden-class.ts";
 import { type Link, LinkedList } from "../../../shared/linked-list.ts";
 import { cutBelowKept } from "../../../shared/protocol/text.ts";
 import { type ConnectionOptions, Connections } from "./connections.ts";
@@ -164,7 +164,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onConnect(abort: (error?: Error) => void): void {
     this.#abortRequest = abort;
     // `abort` references undici's request, and through it this exchange.
-    lastOf.request = abort;
+    keptForV8.request = abort;
     if (this.#error) abort(this.#error);
     else if (!this.#plan.mayBegin()) this.abort("the call may not begin any more");
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
-import { leaveOut, makeRoom } from "../../../../src/worker/loop/caps.ts";
+import { clearStep, makeRoom } from "../../../../src/worker/loop/caps.ts";
 import { asked, call, conversation, rules, type Story, text, used } from "./story.ts";
 
 const LONG = "a long word ".repeat(50);
@@ -90,7 +90,7 @@ test("results are left out of a window that fills only where that frees a fifth 
   const state = long(6, "page").log();
   const { chars = 0 } = state.conversation.clearable(3) ?? {};
   const filled = (tokens: number) =>
-    leaveOut(Object.assign(state, { last: { ...state.last, usage: used(tokens) } }), false);
+    clearStep(Object.assign(state, { last: { ...state.last, usage: used(tokens) } }), false);
   // A token is counted as three characters.
   const worthIt = Math.floor(chars / 3 / 0.2);
   expect(filled(worthIt - 1)).toMatchObject({ do: "clear" });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { ReplyBody } from "../../../../src/shared/protocol/reply.ts";
-import { type RunRules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import { replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import type { RunRules } from "../../../../src/worker/loop/rules.ts";
 import { asked, call, rules, type Story, text, used } from "./story.ts";
 
 /** The reply's body as the parent would parse it. */

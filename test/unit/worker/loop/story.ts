@@ -5,7 +5,7 @@ import { type AssistantEntry, entryKey, type FailureEntry } from "../../../../sr
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { CapReason } from "../../../../src/shared/protocol/reply.ts";
 import { readLog } from "../../../../src/worker/loop/log.ts";
-import type { RunRules } from "../../../../src/worker/loop/reply-body.ts";
+import type { RunRules } from "../../../../src/worker/loop/rules.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import type { ModelMessage } from "../../../../src/worker/model/model.ts";
 

@@ -13,7 +13,8 @@ import { statusOf } from "../../../../src/shared/protocol/reply.ts";
 import { makeRoom } from "../../../../src/worker/loop/caps.ts";
 import { readEntry, readLog } from "../../../../src/worker/loop/log.ts";
 import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
-import { type RunRules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import { replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import type { RunRules } from "../../../../src/worker/loop/rules.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import { call, message, rules, storedJson, used } from "./story.ts";
 

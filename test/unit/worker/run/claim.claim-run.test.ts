@@ -56,5 +56,5 @@ test("a wake that comes early claims once more when the agent is free, and not b
     return answers.length;
   };
   expect([await passed(0), await passed(499), await passed(1)]).toEqual([1, 1, 0]);
-  expect(await claimed).toEqual({ status: "passed", because: "ended" });
+  expect(await claimed).toEqual({ status: "passed", reason: "ended" });
 });

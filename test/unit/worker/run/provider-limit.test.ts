@@ -98,7 +98,7 @@ test("a limiter that cannot be asked is open: it spares the provider, the lease 
     logger,
   });
   const lease = { address: { uid: "sa-0" }, isLive: () => true } as Lease;
-  expect(await limit.enter("host/key/model", lease)).toMatchObject({ status: "open" });
+  expect(await limit.acquire("host/key/model", lease)).toMatchObject({ status: "open" });
 });
 
 test("the place of a call is kept again and again while its lease is alive, and not when the call is over", async () => {
@@ -125,14 +125,14 @@ test("the place of a call is kept again and again while its lease is alive, and 
   const unasked = { status: "open", enteredAt: 0, holdsSlot: false } as const;
   await until(() => real.release("host/key/m", "sa-1", unasked, limited).then(() => true));
   const admitted = await until(async () => {
-    const passage = await limit.enter("host/key/m", lease);
+    const passage = await limit.acquire("host/key/m", lease);
     return passage.status === "open" && passage;
   });
   for (let turn = 1; turn <= 3; turn++) {
     clock.advance(TIMING.renewMs);
     expect(kept).toBe(turn);
   }
-  await admitted.leave({ status: "aborted" });
+  await admitted.release({ status: "aborted" });
   clock.advance(TIMING.renewMs);
   expect([kept, clock.pending]).toEqual([3, 0]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pairs } from "../../../../src/shared/redis/replies.ts";
+import { pairs } from "../../../../src/shared/redis/codec.ts";
 
 test("a flat list is taken two by two, and what stands alone at its end is left out", () => {
   expect([...pairs([])]).toEqual([]);

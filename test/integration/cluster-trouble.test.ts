@@ -172,13 +172,14 @@ test("while the whole cluster is away producers say so within a second; workers 
 test.each(["at once", "when the cluster is down"])(
   "a command that needs a part of the cluster which no node serves ends and names the reason, asked %s",
   async (when) => {
-    const { keys } = await openStage({ redis: scene.cluster });
+    const { keys, prefix } = await openStage({ redis: scene.cluster });
     const { master, replica } = await scene.cluster.holderOf(keys.parents);
     const [asked] = scene.cluster.servers.filter((server) => server !== master && server !== replica);
     await Promise.all([master.kill(), replica?.kill()]);
     const isDown = async () => (await asked?.ask("CLUSTER", "INFO"))?.includes("cluster_state:fail");
     if (when !== "at once") await until(isDown, { what: "a cluster that is down" });
-    const { code, stderr } = await runHere(["ps"], { cwd: "/", env: { REDIS_URL: scene.cluster.url } });
+    const env = { REDIS_URL: scene.cluster.url, SUBAGENT_PREFIX: prefix };
+    const { code, stderr } = await runHere(["ps"], { cwd: "/", env });
     expect(code).toBe(3);
     expect(stderr.at(-1)).toMatch(
       /cannot be used \((?:CLUSTERDOWN |a node of the cluster is away, and none has taken its place\))/,

@@ -26,8 +26,9 @@ test("looking changes nothing, whatever the agent's state", async () => {
 });
 
 test("an agent of a newer version is never due here, whatever its state: a newer sweeper looks at it", async () => {
-  const rig = verbRig({ timing: { leaseMs: 2, checkMs: 2, maxAgeMs: 1 } });
+  const rig = verbRig({ timing: { leaseMs: 2, checkMs: 2 } });
   for (const agent of [await rig.spawn({ idleMs: 1 }), await rig.queued(), (await rig.running()).agent]) {
+    await rig.age(agent);
     await rig.redis.hset(rig.keys.agent(agent).record, "v", "2");
     await rig.redisReaches((await rig.redisNow()) + 5);
     const before = await rig.redisNow();
@@ -69,18 +70,18 @@ test("a queued agent is due after its look time, a running one after its lease, 
 });
 
 test("the greatest age of a message is due before anything else, queued or running", async () => {
-  const rig = verbRig({ timing: { maxAgeMs: 3 } });
+  const rig = verbRig();
   const agents = [await rig.queued(), (await rig.running()).agent];
-  await rig.redisReaches((await rig.redisNow()) + 5);
+  for (const agent of agents) await rig.age(agent);
   for (const agent of agents) expect(await overdue(rig, agent)).toBe("max_age_over");
 });
 
 test("an answered message has no age: a kept-alive agent is due for nothing but its idle time", async () => {
-  const rig = verbRig({ timing: { maxAgeMs: 3 } });
+  const rig = verbRig();
   const { agent, epoch } = await rig.running();
+  await rig.age(agent);
   await rig.readFirst(agent, epoch);
   await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
-  await rig.redisReaches((await rig.redisNow()) + 5);
   expect(await overdue(rig, agent)).toBe("not_due");
 });
 

@@ -66,7 +66,7 @@ test("a question waits no longer than its message may stay unanswered", async ()
   const { unanswered_since, deadline } = await rig.raw(agent);
   expect(Number(deadline)).toBe(Number(unanswered_since) + 5_000);
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "not_due", deadline: Number(deadline) });
-  await rig.redis.hset(rig.keys.agent(agent).record, "unanswered_since", 1);
+  await rig.age(agent);
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "max_age_over" });
   expect(await rig.store.settle(agent, MAX_AGE_END)).toMatchObject({ status: "settled" });
 });

@@ -152,6 +152,8 @@ export interface Rig {
   /** An agent that waits for the answers to the questions `1/<name>`. */
   waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;
   /** The record as Redis holds it. */
+  /** Makes the agent's unanswered message older than it may get. */
+  age(agent: AgentAddress): Promise<void>;
   raw(agent: AgentAddress): Promise<Record<string, string>>;
   redisNow(): Promise<number>;
   /** Resolves when Redis' own clock has reached `at` (epoch ms). */
@@ -231,6 +233,9 @@ export function verbRig(
       const answer = await store.ask(held.agent, questionsOf(held.epoch, names, answerMs));
       if (answer.status !== "asked") throw new Error(`not asked: ${JSON.stringify(answer)}`);
       return held;
+    },
+    async age(agent) {
+      await redis.hset(keys.agent(agent).record, "unanswered_since", "1");
     },
     raw: (agent) => redis.hgetall(keys.agent(agent).record),
     async redisNow() {

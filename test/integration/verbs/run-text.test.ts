@@ -48,9 +48,9 @@ test.for([
   ["its parent", DESTROY],
   ["a sweeper", MAX_AGE_END],
 ] as const)("a run that %s ends replies with it, and its record keeps it", async ([, how]) => {
-  const rig = verbRig({ timing: { maxAgeMs: 1 } });
+  const rig = verbRig();
   const { agent } = await talking(rig);
-  await rig.redisReaches((await rig.redisNow()) + 2);
+  await rig.age(agent);
   expect(await rig.store.settle(agent, how)).toMatchObject({ status: "settled" });
   expect(await replyOf(rig)).toMatchObject({ kind: "ended", summary: SAID });
   expect((await rig.store.record(agent))?.progress?.summary).toBe(SAID);

@@ -5,7 +5,7 @@ import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/limits.ts";
 import type { VerbInput } from "../../../../src/shared/redis/scripts.ts";
 import { sentOf } from "../rig.ts";
 import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
-import type { Shot } from "./shot.ts";
+import type { AgentShot, Shot } from "./shot.ts";
 import type { World } from "./world.ts";
 
 /** `spawn`: at most ten live, one agent a request key, overdue exactly those without life key. */
@@ -117,6 +117,7 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, isola
           answer,
         );
         if (answer.status === "held") must(heldUntil > before.nowMs, "held by nobody", was, before.nowMs);
+        if (answer.status === "too_old") must(tooOldAt(was) <= after.nowMs, "refused before its age", was);
         if (answer.status === "nothing")
           must(status === "idle" || status === "ended" || status === "waiting", "there was work", was);
         return;
@@ -127,6 +128,7 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, isola
       }
       must(status === "queued" || status === "running", "claimed what has no work", was);
       must(heldUntil <= after.nowMs, "claimed what is held", was, after.nowMs);
+      must(tooOldAt(was) > before.nowMs, "claimed what must end for its age", was, before.nowMs);
       must(Number(answer.epoch) > numberIn(was, "epoch"), "a claim must raise the epoch", was, answer);
       must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
       const deaths = judgeDeaths(world, agent, before, after);
@@ -284,8 +286,12 @@ function isDue(input: VerbInput<"settle">, agent: AgentAddress, shot: Shot): boo
   const is = agentIn(shot, agent);
   if (input.authority !== "sweeper") return true;
   if (input.stop_reason === "idle") return is.record.status === "idle" && is.lifeMs === -2;
+  return tooOldAt(is) <= shot.nowMs;
+}
+
+function tooOldAt(is: AgentShot): number {
   const since = numberIn(is, "unanswered_since");
-  return since > 0 && since + numberIn(is, "max_age_ms") <= shot.nowMs;
+  return since > 0 ? since + numberIn(is, "max_age_ms") : Number.POSITIVE_INFINITY;
 }
 
 function judgeDue(input: VerbInput<"settle">, agent: AgentAddress, before: Shot, after: Shot): void {
@@ -294,8 +300,7 @@ function judgeDue(input: VerbInput<"settle">, agent: AgentAddress, before: Shot,
     must(was.record.status === "idle", "idle death of an agent that is not idle", was);
     must(was.lifeEndMs <= after.nowMs, "idle death before its time", was, after.nowMs);
   } else {
-    const since = numberIn(was, "unanswered_since");
-    must(since > 0 && since + numberIn(was, "max_age_ms") <= after.nowMs, "too old before its time", was);
+    must(tooOldAt(was) <= after.nowMs, "too old before its time", was);
   }
 }
 

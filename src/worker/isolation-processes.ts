@@ -11,6 +11,8 @@
  * 4. A process whose worker is gone hands its runs back; this does not count as a crash.
  * 5. A suspect that waits for its process to start takes one slot, however often it is woken, and runs nowhere else. A
  *    process that does not start in time is killed, as is one that does not end after the grace of its runs.
+ * 6. A process whose message cannot be read is killed. Its runs count as lost: a sweeper wakes their agents when their
+ *    leases expire.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
@@ -211,10 +213,19 @@ class SuspectsProcess {
 
   #onMessage(message: unknown): void {
     const told = FromProcess.safeParse(message).data;
-    if (!told) return;
-    if ("ready" in told) this.#started();
+    if (!told) this.#stopUnreadable();
+    else if ("ready" in told) this.#started();
     else if ("end" in told) this.#endRun(told.id, told.end);
     else for (const run of this.#runs.values()) if (run.address.uid === told.uid) run.held = told.held;
+  }
+
+  /** Ends the process: the message may have been the end of a run, which would keep its slot for ever. */
+  #stopUnreadable(): void {
+    this.#context.logger.warn(
+      { pid: this.#child.pid },
+      "A message of a process of suspects cannot be read: it is killed",
+    );
+    this.stop();
   }
 
   #started(): void {

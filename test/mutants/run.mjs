@@ -1874,6 +1874,14 @@ export default [
     tests: ["test/unit/worker/isolation-processes.test.ts"],
   },
   {
+    id: "isolation-unreadable-ignored",
+    promise: "A process of suspects whose message cannot be read is killed.",
+    file: "src/worker/isolation-processes.ts",
+    find: 'it is killed",\n    );\n    this.stop();',
+    replace: 'it is killed",\n    );',
+    tests: ["test/unit/worker/isolation-processes.test.ts"],
+  },
+  {
     id: "isolation-end-unbounded",
     promise: "A process of suspects that does not end when told is killed.",
     file: "src/worker/isolation-processes.ts",

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { createIsolationProcesses } from "../../../src/worker/isolation-processes.ts";
 import type { RunContext } from "../../../src/worker/run/context.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -7,7 +8,7 @@ import { handClock } from "../../helpers/hand-clock.ts";
 
 const FILE = join(import.meta.dirname, "../../helpers/fixtures/held-suspects.mjs");
 /** Nothing crashes here with a run that it holds, so that Redis is asked for nothing. */
-const KEEPING = { clock: handClock() } as unknown as RunContext;
+const KEEPING = { clock: handClock(), logger: createLogger({ level: "silent" }) } as unknown as RunContext;
 const SHARED = 0;
 const ALONE = 1;
 
@@ -49,4 +50,12 @@ test("suspects that need a process of their own take no more places than others"
   expect(run(ALONE)).toBeDefined();
   expect([run(ALONE), run(SHARED)]).toEqual([undefined, undefined]);
   expect(processes.active()).toHaveLength(2);
+});
+
+test("a process whose message cannot be read is ended, and its runs are given up as lost", async () => {
+  const { processes, run } = suspectsOf(8);
+  const unreadable = run(SHARED, 3);
+  expect(await unreadable).toEqual({ status: "lost" });
+  expect(processes.active()).toEqual([]);
+  expect(await run(SHARED, 2)).toEqual({ status: "passed", reason: "tried" });
 });

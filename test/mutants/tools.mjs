@@ -1120,6 +1120,14 @@ export default [
     tests: ["test/unit/worker/tools/files/quota.test.ts"],
   },
   {
+    id: "quota-watcher-fails",
+    promise: "A command that moves its workspace away cannot end its worker.",
+    file: "src/worker/tools/files/quota.ts",
+    find: "await startOf(directory).catch(() => undefined);",
+    replace: "await startOf(directory);",
+    tests: ["test/unit/worker/tools/files/quota.test.ts"],
+  },
+  {
     id: "uncounted-is-nothing",
     promise: "What cannot be counted is more than the quota allows.",
     file: "src/worker/tools/files/quota.ts",

@@ -32,7 +32,8 @@ const UNCOUNTED = Number.POSITIVE_INFINITY;
 /** Counts the workspace on disk; stops a little beyond `quota`. */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
-  const open = await startOf(directory);
+  const open = await startOf(directory).catch(() => undefined);
+  if (!open) return { bytes, files: UNCOUNTED };
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
       for await (const { path, at, isDirectory } of listDirectory(here)) {

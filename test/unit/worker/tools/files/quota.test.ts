@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, readdir, truncate, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import {
@@ -24,6 +24,15 @@ it("counts what files take on the disk, directories as files, and stops beyond t
   const counted = await countHoldings(workspace, quota);
   expect(counted.files).toBe(11);
   expect(exceeds(counted, quota)).toBe(true);
+});
+
+it("takes a workspace that cannot be opened any more for full, for its watcher must not fail", async () => {
+  const { workspace, home } = await openScene();
+  await rename(home, `${home}.moved`);
+  await symlink(home, home);
+  expect(exceeds(await countHoldings(workspace, quota), quota)).toBe(true);
+  await rm(home);
+  expect(await countHoldings(workspace, quota)).toEqual({ bytes: 0, files: 0 });
 });
 
 it("refuses a write beyond the bytes or the files, and takes what makes room", async () => {

@@ -157,7 +157,7 @@ export class Session {
     return Object.assign(replyBody(this.state, this.rules), this.leftFiles);
   }
 
-  /** Applies the news of a renewal or a commit. */
+  /** Applies the status that a renewal or a commit returned. */
   applyStatus({ inbox, finish, watched }: HolderStatus): void {
     this.#inboxInRedis = inbox - this.#consumedHere;
     this.state.finish = finish;

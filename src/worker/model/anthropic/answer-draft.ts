@@ -36,10 +36,10 @@ const TYPE_MAX_CHARS = 70;
 /** Room for the suffix that makes an id unique. */
 const ID_SUFFIX_CHARS = 16;
 
-/** Bytes per token. A token is some four characters of English; nested JSON or escapes take several times that. */
-const BYTES_PER_TOKEN = 32;
+/** Most bytes per token that an answer may have: nested JSON and escapes take several times those of English text. */
+const MOST_BYTES_PER_TOKEN = 32;
 const BASE_BYTES = 64 * 1024;
-/** The same for an estimate of what has arrived. */
+/** Bytes per token of English text, for the estimate of output whose tokens were not reported. */
 const USUAL_BYTES_PER_TOKEN = 4;
 
 /** Deepest usable input. Deeper values could be parsed but not serialised: thousands of levels overflow the stack. */
@@ -65,7 +65,7 @@ const REFUSED = {
 
 /** Returns the limit in bytes for an answer requested with `maxTokens`. */
 function answerLimitBytes(maxTokens: number): number {
-  return BASE_BYTES + BYTES_PER_TOKEN * maxTokens;
+  return BASE_BYTES + MOST_BYTES_PER_TOKEN * maxTokens;
 }
 
 /** Members of a block that arrive in pieces. */

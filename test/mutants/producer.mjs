@@ -1441,7 +1441,7 @@ export default [
   {
     id: "replies-options-unknown",
     promise: "An option that replies() does not know is refused.",
-    file: "src/producer/model-replies.ts",
+    file: "src/producer/parent.ts",
     find: "const RepliesInput = z.strictObject(",
     replace: "const RepliesInput = z.object(",
     tests: ["test/integration/producer/wrong-options.test.ts"],

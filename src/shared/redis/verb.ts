@@ -222,10 +222,11 @@ export function openingOf(
   address: AgentAddress,
   given: Partial<KeyParameters>,
 ): Opening {
+  const named = valueIn(form, given);
   const words = wordsOf(form, settings, address, given);
   const [key = ""] = words;
   const bulks = bulksOf([`${form.keys.length}`, ...words]);
-  return { form, bulks, count: words.length + 1, key, for: valueIn(form, given) };
+  return { form, bulks, count: words.length + 1, key, for: named };
 }
 
 /** Returns the words of an opening: the keys of the verb, then its context. */

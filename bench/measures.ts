@@ -1,7 +1,7 @@
 /** The measurements beside the ratio: latencies, bursts, a backlog, memory, and leftover memory in Redis. */
 import { type Client, createClient, createParent } from "subagent-queue";
 import type { Options } from "./options.ts";
-import { type BenchRedis, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
+import { type BenchRedis, runLoop, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
 import { MODEL, promptFor, sideBySide } from "./work.ts";
 
 /** Redis, the model and the options of a measurement. */
@@ -196,38 +196,71 @@ const IN_FLIGHT = [
 const RSS_SAYS_LITTLE =
   "RSS also grows and shrinks with what the process had set aside before: of few runs it says nothing.";
 
-/** Measures runs in flight: the worker's memory for each, and how close the call rate is to one call per latency and run. */
+/**
+ * Measures runs in flight: the worker's memory for each, and how close the call rate is to one call per latency and run, beside
+ * the naive loop in the same round.
+ */
 export async function memory({ redis, model }: Rig): Promise<string[]> {
   const lines: string[] = [];
-  for (const { runs, latencyMs, warmUp, measured } of IN_FLIGHT) {
+  for (const shape of IN_FLIGHT) {
+    const { runs, latencyMs, warmUp, measured } = shape;
+    const size = { tasks: runs, turns: warmUp + measured - 1, concurrency: runs, outputBytes: OUTPUT_BYTES };
     const { worker, parents } = await fresh({ redis, model }, runs, latencyMs);
     const idle = await worker.memory();
-    await model.reset();
-    const turns = warmUp + measured - 1;
-    const working = parents.run({ tasks: runs, turns, concurrency: runs, outputBytes: OUTPUT_BYTES });
-    const everyRunHasMade = async (calls: number) => {
-      while ((await model.stats()).calls < runs * calls) await sleep(50);
-    };
-    await everyRunHasMade(1);
-    const busy = await worker.memory();
-    await everyRunHasMade(warmUp);
-    const startedMs = performance.now();
-    await everyRunHasMade(warmUp + measured);
-    const callsPerSecond = (runs * measured * 1_000) / (performance.now() - startedMs);
-    const { mostInFlight } = await model.stats();
-    await working;
-    const kib = (of: "rssMb" | "heapMb") => (((busy[of] - idle[of]) * 1_024) / runs).toFixed(1);
-    const share = (100 * callsPerSecond * latencyMs) / (runs * 1_000);
-    lines.push(
-      `| ${runs} | ${latencyMs} | ${mostInFlight} | ${callsPerSecond.toFixed(0)} | ${share.toFixed(1)} % | ${kib("heapMb")} | ${kib("rssMb")} |`,
-    );
+    let busy = idle;
+    const { mostInFlight, share } = await rate(model, shape, {
+      work: () => parents.run(size),
+      async whenAllHaveCalled() {
+        busy = await worker.memory();
+      },
+    });
     await parents.stop();
     await worker.stop();
+    const naive = await rate(model, shape, {
+      work: () => runLoop("naive", model.url({ latencyMs }), { ...size, warmUp: 0 }, undefined),
+    });
+    const kib = (of: "rssMb" | "heapMb") => (((busy[of] - idle[of]) * 1_024) / runs).toFixed(1);
+    lines.push(
+      `| ${runs} | ${latencyMs} | ${mostInFlight} | ${percent(share)} | ${percent(naive.share)} | ${kib("heapMb")} | ${kib("rssMb")} |`,
+    );
   }
   const head =
-    "| runs | model latency, ms | most calls in flight | calls/s | of one a latency | KiB of heap a run | KiB of RSS a run |";
+    "| runs | model latency, ms | most calls in flight | of one call a latency and run | naive loop, SDK `create` | KiB of heap a run | KiB of RSS a run |";
   const table = [head, "| --- | --- | --- | --- | --- | --- | --- |", ...lines];
   return ["## Runs in flight", "", ...table, "", RSS_SAYS_LITTLE];
+}
+
+interface RatedWork {
+  /** Begins all runs. */
+  work: () => Promise<unknown>;
+  /** Called when each run has made its first call. */
+  whenAllHaveCalled?: () => Promise<void>;
+}
+
+/** Measures the rate of the calls after the first `warmUp` of each run, as a share of one call per latency and run. */
+async function rate(
+  model: Rig["model"],
+  { runs, latencyMs, warmUp, measured }: (typeof IN_FLIGHT)[number],
+  { work, whenAllHaveCalled = async () => {} }: RatedWork,
+): Promise<{ share: number; mostInFlight: number }> {
+  await model.reset();
+  const working = work();
+  const everyRunHasMade = async (calls: number) => {
+    while ((await model.stats()).calls < runs * calls) await sleep(50);
+  };
+  await everyRunHasMade(1);
+  await whenAllHaveCalled();
+  await everyRunHasMade(warmUp);
+  const startedMs = performance.now();
+  await everyRunHasMade(warmUp + measured);
+  const share = (measured * latencyMs) / (performance.now() - startedMs);
+  const { mostInFlight } = await model.stats();
+  await working;
+  return { share, mostInFlight };
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
 }
 
 /** Measures the memory that Redis keeps of a task after the ack of its reply. */

@@ -4,6 +4,7 @@ export { type Client, createClient } from "./producer/client.ts";
 export type { ActiveParent, ClientOptions } from "./producer/client-resources.ts";
 export type { EventOptions, NumberedEvent } from "./producer/events.ts";
 export type { MessageOptions, ProfileInput } from "./producer/input.ts";
+export type { NewReplies } from "./producer/model-replies.ts";
 export type { ParentToolName } from "./producer/model-tools.ts";
 export {
   answerToolUse,
@@ -16,9 +17,9 @@ export {
   createParent,
   type Parent,
   type ParentOptions,
+  type RepliesOptions,
 } from "./producer/parent.ts";
 export type { LeaseOptions } from "./producer/parent-lease.ts";
-export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
 export type { ProfileReceipt, ProfileView } from "./producer/registered-profile.ts";
 export type { ReceivedEntry } from "./producer/replies/parent-channel.ts";
 export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";

@@ -8,7 +8,7 @@
  *    waits and the iterators wait.
  * 2. After {@link Parent.stop} none of its calls waits any more. Its agents go on.
  */
-import type { z } from "zod";
+import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import type { AlertThresholds, Budgets, Effort, LimitsInput } from "../shared/protocol/limits.ts";
@@ -34,11 +34,12 @@ import {
 import { type Client, createClient, internalsOf } from "./client.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
 import { type Profile, profileOf } from "./inheritance.ts";
-import { type MessageOptions, objectOf, type ProfileInput } from "./input.ts";
+import { type MessageOptions, objectOf, type ProfileInput, readOptions, Signal } from "./input.ts";
+import { type NewReplies, newReplies } from "./model-replies.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
-import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
+import { whenOpened } from "./push-iterator.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./registered-profile.ts";
 import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import {
@@ -247,6 +248,27 @@ export interface Parent {
   stop(): Promise<void>;
 }
 
+/** Options of a reader: `follow` (default true) goes on with new entries; `signal` ends the iterator. */
+export interface RepliesOptions {
+  signal?: AbortSignal;
+  follow?: boolean;
+}
+
+const RepliesInput = z.strictObject({ signal: Signal, follow: z.boolean().default(true) });
+
+async function openReader(
+  { profile: { parent }, open, onStop }: ParentContext,
+  options: RepliesOptions = {},
+): Promise<AsyncIterableIterator<ReceivedEntry>> {
+  const { signal, follow } = readOptions(RepliesInput, options, "replies");
+  const { channels } = await open();
+  if (!follow) return channels.readPresent(parent, signal);
+  let forgetStop = () => {};
+  const stream = channels.read(parent, { signal, onEnd: () => forgetStop() });
+  forgetStop = onStop(stream.end);
+  return stream;
+}
+
 function taskOf(context: ParentContext): Parent["task"] {
   function task<Schema extends z.ZodType>(
     input: TaskInput & TaskOptions & { output_schema: Schema },
@@ -339,7 +361,7 @@ function callsOf(context: ParentContext): Omit<Parent, "parentId" | "tenant" | "
     waitAny: (agentIds, extra) => waitAny(context, agentIds, extra),
     waitAll: (agentIds, extra) => waitAll(context, agentIds, extra),
     newReplies: (extra) => newReplies(context, extra),
-    replies: (extra) => readReplies(context, extra),
+    replies: (extra) => whenOpened(openReader(context, extra)),
     events: (extra) => watchParent(context, extra),
     timeline: (agentId) => timelineOf(context, agentId),
     tools: (names) => parentTools(context, names),

@@ -14,6 +14,7 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, opendir } from "node:fs/promises";
 import { join } from "node:path";
+import { messageOf, SubagentError } from "./errors.ts";
 import { DRAFT_PREFIX } from "./protocol/ids.ts";
 
 /** An open directory and its path. The holder closes the handle. */
@@ -51,6 +52,80 @@ export async function nameOf(
   const named = await lstat(pathIn(directory, name));
   if (named.ino !== opened.ino || named.dev !== opened.dev) return "other";
   return named.nlink > 1 ? "several" : "single";
+}
+
+/** Error codes that mean: the path does not exist, or not as the wanted kind. */
+const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
+/** Those of an entry that a list leaves out: an agent may lock one, and must not hide the others by it. */
+export const UNLISTED = new Set([...ABSENT, "EACCES", "EPERM"]);
+
+/** Opens a directory by its path, links included; returns undefined if there is none. Throws `invalid_config` if it is locked. */
+export async function openRoot(path: string): Promise<OpenDirectory | undefined> {
+  const handle = await orAbsent(open(path, constants.O_RDONLY | constants.O_DIRECTORY));
+  return handle && { handle, path };
+}
+
+/** Opens the directory below `from` at `segments`, and closes `from`. Returns and throws as {@link openBelow} does. */
+export async function descend(
+  from: OpenDirectory,
+  segments: readonly string[],
+): Promise<OpenDirectory | undefined> {
+  let directory: OpenDirectory | undefined = from;
+  for (const name of segments) {
+    if (!directory) return undefined;
+    const above: OpenDirectory = directory;
+    try {
+      directory = await openBelow(above, name);
+    } finally {
+      await above.handle.close();
+    }
+  }
+  return directory;
+}
+
+/** Opens a directory; returns undefined for each error code in `absent`. Throws `invalid_config` for any other. */
+export async function openBelow(
+  directory: OpenDirectory,
+  name: string,
+  absent: ReadonlySet<string> = ABSENT,
+): Promise<OpenDirectory | undefined> {
+  const handle = await orAbsent(openDirectoryAt(pathIn(directory, name)), absent);
+  return handle && { handle, path: join(directory.path, name) };
+}
+
+/** Opens a regular file with a single name; returns undefined for anything else. Throws as {@link openBelow} does. */
+export async function openRegular(
+  directory: OpenDirectory,
+  name: string,
+  absent: ReadonlySet<string> = ABSENT,
+) {
+  const handle = await orAbsent(openFileIn(directory, name), absent);
+  if (!handle) return undefined;
+  try {
+    const stat = await handle.stat();
+    if (stat.isFile() && (await orAbsent(nameOf(directory, name, stat))) === "single") {
+      return { handle, size: stat.size, modifiedAt: stat.mtime.toISOString() };
+    }
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+  await handle.close();
+  return undefined;
+}
+
+async function orAbsent<T>(
+  opening: Promise<T>,
+  absent: ReadonlySet<string> = ABSENT,
+): Promise<T | undefined> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && absent.has(String(error.code))) return undefined;
+    const why = messageOf(error).split(",")[0];
+    const sentence = `The workspaces cannot be read (${why}): give this process the rights of the workers.`;
+    throw new SubagentError("invalid_config", sentence, {}, error);
+  }
 }
 
 /** Content of a directory: its regular files except drafts, and its directories. */

@@ -7,18 +7,18 @@
  * 2. Only regular files with a single name that may be opened are listed or read. Anything else is left out.
  * 3. A workspace whose stamp names another agent counts as absent.
  */
-import { constants } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { messageOf, SubagentError } from "./errors.ts";
+import { SubagentError } from "./errors.ts";
 import {
   createWalkBudget,
+  descend,
   type Listing,
-  nameOf,
   type OpenDirectory,
-  openDirectoryAt,
-  openFileIn,
-  pathIn,
+  openBelow,
+  openRegular,
+  openRoot,
+  UNLISTED,
   walkTree,
 } from "./open-directory.ts";
 import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "./protocol/ids.ts";
@@ -44,10 +44,6 @@ const MAX_FILE_BYTES = 64 * 1024 * 1024;
 const MAX_STAMP_BYTES = 4_096;
 const PIECE_BYTES = 65_536;
 const SHOWN_CHARS = 200;
-/** Error codes that mean: the path does not exist, or not as the wanted kind. */
-const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
-/** Those of an entry that a list leaves out: an agent may lock one, and must not hide the others by it. */
-const UNLISTED = new Set([...ABSENT, "EACCES", "EPERM"]);
 
 /** Lists the regular files of a workspace, sorted by path, at most `most` (default 10,000). Empty if there is no workspace. */
 export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): Promise<WorkspaceFile[]> {
@@ -136,8 +132,8 @@ function unknownFile(path: unknown): SubagentError {
 
 /** Opens the workspace; returns undefined if there is none, or if it belongs to another agent. */
 async function openHome({ root, address, agentId }: WorkspaceAddress): Promise<OpenDirectory | undefined> {
-  const top = await orAbsent(open(root, constants.O_RDONLY | constants.O_DIRECTORY));
-  const agent = top && (await descend({ handle: top, path: root }, agentSegments(address, agentId)));
+  const top = await openRoot(root);
+  const agent = top && (await descend(top, agentSegments(address, agentId)));
   if (!agent) return undefined;
   if ((await stampedUid(agent)) === address.uid) return descend(agent, [FILES_NAME]);
   await agent.handle.close();
@@ -157,47 +153,6 @@ async function stampedUid(agent: OpenDirectory): Promise<string | undefined> {
   }
 }
 
-/** Opens a directory below `from`, and closes `from`. Returns undefined if a component does not exist. */
-async function descend(from: OpenDirectory, segments: readonly string[]): Promise<OpenDirectory | undefined> {
-  let directory: OpenDirectory | undefined = from;
-  for (const name of segments) {
-    if (!directory) return undefined;
-    const above: OpenDirectory = directory;
-    try {
-      directory = await openBelow(above, name);
-    } finally {
-      await above.handle.close();
-    }
-  }
-  return directory;
-}
-
-async function openBelow(
-  directory: OpenDirectory,
-  name: string,
-  absent: ReadonlySet<string> = ABSENT,
-): Promise<OpenDirectory | undefined> {
-  const handle = await orAbsent(openDirectoryAt(pathIn(directory, name)), absent);
-  return handle && { handle, path: join(directory.path, name) };
-}
-
-/** Opens a regular file with a single name; returns undefined for anything else. */
-async function openRegular(directory: OpenDirectory, name: string, absent: ReadonlySet<string> = ABSENT) {
-  const handle = await orAbsent(openFileIn(directory, name), absent);
-  if (!handle) return undefined;
-  try {
-    const stat = await handle.stat();
-    if (stat.isFile() && (await orAbsent(nameOf(directory, name, stat))) === "single") {
-      return { handle, size: stat.size, modifiedAt: stat.mtime.toISOString() };
-    }
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
-  await handle.close();
-  return undefined;
-}
-
 /** Reads `size` bytes, or fewer if the file has become shorter. */
 async function readAll(handle: FileHandle, size: number): Promise<Buffer> {
   const bytes = Buffer.alloc(size);
@@ -208,18 +163,4 @@ async function readAll(handle: FileHandle, size: number): Promise<Buffer> {
     read += bytesRead;
   }
   return bytes.subarray(0, read);
-}
-
-async function orAbsent<T>(
-  opening: Promise<T>,
-  absent: ReadonlySet<string> = ABSENT,
-): Promise<T | undefined> {
-  try {
-    return await opening;
-  } catch (error) {
-    if (error instanceof Error && "code" in error && absent.has(String(error.code))) return undefined;
-    const why = messageOf(error).split(",")[0];
-    const sentence = `The workspaces cannot be read (${why}): give this process the rights of the workers.`;
-    throw new SubagentError("invalid_config", sentence, {}, error);
-  }
 }

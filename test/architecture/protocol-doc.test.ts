@@ -8,7 +8,7 @@ import * as timing from "../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
 import type { Codec } from "../../src/shared/redis/codec.ts";
 import { luaSource, type VerbName } from "../../src/shared/redis/scripts.ts";
-import { contextAt, type Verb, wordsOf } from "../../src/shared/redis/verb.ts";
+import { type Verb, wordsOf } from "../../src/shared/redis/verb.ts";
 import { VERBS } from "../../src/shared/redis/verbs.ts";
 import { keyMembers } from "../helpers/key-names.ts";
 import { codeIn, protocolRows } from "../helpers/protocol-rows.ts";
@@ -89,7 +89,7 @@ test("a key's row names the scripts that are handed the key, and no others", () 
   };
   const given = { ...words, tenant: "acme", lock: keys.callbackLock };
   const handed = Object.entries<Verb>(VERBS).flatMap(([verb, { keys: names, context }]) => {
-    const spelled = wordsOf({ keys: names, context: [] }, contextAt(keys, timing.TIMING, address), given);
+    const spelled = wordsOf({ keys: names, context: [] }, { keys, timing: timing.TIMING }, address, given);
     const at = spelled.map((key) => rows.find(({ spelling }) => spelling.test(key))?.name ?? key);
     at.push(...context.flatMap((name) => CHANNELS[name] ?? []));
     return at.filter((row) => !UNUSED[verb]?.includes(row)).map((row) => `${row}: ${verb}`);

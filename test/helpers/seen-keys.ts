@@ -1,7 +1,8 @@
 /** Records which scripts and connections read and write the keys under a prefix of a Redis, and the TTLs they set. */
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
-import { luaSource, Script, type VerbName } from "../../src/shared/redis/scripts.ts";
+import { Script } from "../../src/shared/redis/connection/server-connection.ts";
+import { luaSource, type VerbName } from "../../src/shared/redis/scripts.ts";
 import { VERBS } from "../../src/shared/redis/verbs.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { openMonitor } from "./monitor.ts";

@@ -1374,7 +1374,7 @@ export default [
   {
     id: "one-locked-file-hides-all",
     promise: "A file that an agent has locked hides none of the others in its workspace.",
-    file: "src/shared/workspace-files.ts",
+    file: "src/shared/open-directory.ts",
     find: '[...ABSENT, "EACCES", "EPERM"]',
     replace: "[...ABSENT]",
     tests: ["test/unit/shared/workspace-files.test.ts"],

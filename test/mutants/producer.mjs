@@ -1379,7 +1379,7 @@ export default [
   {
     id: "model-asked-what-is-closed",
     promise: "A model is asked nothing by a question that takes no answer any more.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "return isOpen ? undefined : asker.status;",
     replace: "return undefined;",
     tests: ["test/integration/producer/questions.test.ts"],
@@ -1388,7 +1388,7 @@ export default [
   {
     id: "model-not-asked-second-question",
     promise: "Of two questions of an agent a model is asked the one that is open.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "asker.questions?.some((open) => open.question_id === question_id)",
     replace: "asker.questions !== undefined",
     tests: ["test/integration/producer/questions.test.ts"],
@@ -1397,7 +1397,7 @@ export default [
   {
     id: "newer-asker-hides-entries",
     promise: "A question of an agent of a newer version keeps no entry from a model.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "if (!isUnreadable(error)) throw error;",
     replace: "throw error;",
     tests: ["test/integration/producer/newer-entries.test.ts"],
@@ -1441,7 +1441,7 @@ export default [
   {
     id: "replies-options-unknown",
     promise: "An option that replies() does not know is refused.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/parent.ts",
     find: "const RepliesInput = z.strictObject(",
     replace: "const RepliesInput = z.object(",
     tests: ["test/integration/producer/wrong-options.test.ts"],

@@ -3,7 +3,7 @@ export default [
   {
     id: "check-reads-the-whole-channel",
     promise: "check_sub_agent reads of the channel only what came in the agent's life.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "{ after: cursorAt(record.created_at), upTo }",
     replace: "{ upTo }",
     tests: ["test/integration/producer/full-channel.test.ts"],
@@ -495,7 +495,7 @@ export default [
   {
     id: "forward-acks-at-once",
     promise: "What a model was handed comes again until it is acked.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "    text,\n",
     replace: "    text: (void ack(), text),\n",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -503,7 +503,7 @@ export default [
   {
     id: "forward-too-many",
     promise: "At most 20 entries are handed over at a time.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "if (found.length === MAX_ENTRIES) break;",
     replace: "",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -519,7 +519,7 @@ export default [
   {
     id: "forward-other-agents",
     promise: "What has come of one agent is of that agent alone.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "(uid === undefined || entry.uid === uid)",
     replace: "(true)",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -535,7 +535,7 @@ export default [
   {
     id: "forward-timeout",
     promise: "A look for new replies gives up in time.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "const timer = clock.timeout(timeoutMs, () => stream.end());",
     replace: "const timer = clock.timeout(timeoutMs, () => {});",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -832,7 +832,7 @@ export default [
   {
     id: "new-replies-ack-swallowed",
     promise: "An ack of new replies that took nothing says so.",
-    file: "src/producer/read-replies.ts",
+    file: "src/producer/model-replies.ts",
     find: "() => Promise.all(held.map((entry) => entry.ack()))",
     replace: "() => Promise.all(held.map((entry) => entry.ack().catch(() => false)))",
     tests: ["test/integration/producer/redis-away.test.ts"],

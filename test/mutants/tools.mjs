@@ -253,7 +253,7 @@ export default [
   {
     id: "parent-reads-second-name",
     promise: "A parent is not shown a file that has another name, which may stand anywhere.",
-    file: "src/shared/workspace-files.ts",
+    file: "src/shared/open-directory.ts",
     find: '(await orAbsent(nameOf(directory, name, stat))) === "single"',
     replace: "true",
     tests: ["test/unit/shared/workspace-files.test.ts"],

@@ -109,8 +109,7 @@ function readFound(
       return report(files, read) + rule.failures([...globs, ...steps]);
     });
     const isUnread = files.length > 0 && !task.steps.some(({ name }) => name === "read_file");
-    return typeof reads === "string" && isUnread
-      ? `I found ${files.join(", ")}, but read none of it.`
-      : reads;
+    if (typeof reads === "string" && isUnread) return `I found ${files.join(", ")}, but read none of it.`;
+    return reads;
   });
 }

@@ -24,8 +24,6 @@ export interface Rule {
 const FILE_NAME =
   /(?<![\w./@-])(?:\.{0,2}\/)?(?:[\w@+-][\w.@+-]*\/)*[\w@+-][\w.@+-]*\.[a-z][a-z0-9]{0,7}(?![\w/])/gi;
 
-const SEARCHES: ReadonlySet<string> = new Set(["glob", "grep"]);
-
 /** Requests the calls of offered tools, six a turn and none twice; then returns the result of `done` on their results. */
 export function lookup(task: Task, calls: readonly ToolCall[], done: (steps: Step[]) => Draft): Draft {
   const keyOf = ({ name, input }: ToolCall) => `${name} ${JSON.stringify(Object.entries(input).sort())}`;
@@ -61,7 +59,7 @@ export function foundLines(steps: readonly Step[]): string[] {
 /** Returns the failures and notices of partial searches, in parentheses after a space; "" if there are none. */
 export function failures(steps: readonly Step[]): string {
   const told = steps.flatMap(({ name, failed, output }) => {
-    const notices = SEARCHES.has(name) ? output.matchAll(/^ *\[(.* .*)\] *$/gm) : [];
+    const notices = name === "glob" || name === "grep" ? output.matchAll(/^ *\[(.* .*)\] *$/gm) : [];
     const said = failed ? [output.split("\n", 1)[0]] : Array.from(notices, ([, notice]) => notice);
     return said.map((each) => `${name}: ${each}`);
   });

@@ -57,11 +57,10 @@ const writeFile: rule.Rule = {
     const target = targetIn(task.text) ?? "notes.md";
     const found = contentFor(task, target);
     if (typeof found !== "string") return found;
-    const input = { file_path: target, content: found };
-    return rule.lookup(task, [{ name: "write_file", input }], (steps) => {
+    const call = { name: "write_file", input: { file_path: target, content: found } };
+    return rule.lookup(task, [call], (steps) => {
       if (steps[0]?.failed) return `${target} was not written${rule.failures(steps)}.`;
-      const size = Buffer.byteLength(found);
-      return `I wrote ${target} (${size} ${size === 1 ? "byte" : "bytes"}):\n${rule.shorten(found, 500)}`;
+      return `I wrote ${target} (${rule.counted(Buffer.byteLength(found), "byte")}):\n${rule.shorten(found, 500)}`;
     });
   },
 };
@@ -73,8 +72,8 @@ const targetIn = (text: string): string | undefined =>
     .findLast((name) => BEFORE_TARGET.test(text.slice(0, text.lastIndexOf(name)).replace(/\.\/$/, "")));
 
 function contentFor(task: rule.Task, target: string): rule.Draft {
-  const quotes = [...task.text.matchAll(/["“`]([^"”`]+)["”`]/g)].map(([, quote]) => quote);
-  const literal = quotes.find((quote) => quote !== target);
+  const quotes = task.text.matchAll(/["“`]([^"”`]+)["”`]/g);
+  const literal = Array.from(quotes, ([, quote]) => quote).find((quote) => quote !== target);
   if (literal !== undefined) return literal;
   const found = ruleFor(task.text.replace(target, " "), LOOKING).next(task);
   return typeof found === "string" ? `${found}\n` : found;

@@ -54,6 +54,8 @@ import {
 export interface ReplyChannels {
   /** Iterates over every unacked entry of a parent, oldest first, then over new ones, until the client stops. */
   read(parent: ParentAddress, options: ReaderOptions): PushIterator<ReceivedEntry>;
+  /** Iterates over the present unacked entries of a parent, oldest first, until the signal aborts. */
+  readPresent(parent: ParentAddress, signal: AbortSignal | undefined): AsyncGenerator<ReceivedEntry>;
   /** Reserves the final reply of an agent for the caller, who releases it; with `takeQuestion` also its questions. */
   reserve(parent: ParentAddress, uid: string, takeQuestion?: TakeQuestion): Reservation;
   /** Iterates over the present unacked entries of a parent, oldest first, except those reserved for a waiter of this client. */
@@ -104,7 +106,20 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
     else channels.set(doorbell, open);
     return open;
   };
+  const unacked = (parent: ParentAddress, part?: ChannelPart) =>
+    readUnacked(
+      parts,
+      { parent, ...part },
+      (entry) => channels.get(keys.parent(parent).doorbell)?.isReserved(entry) ?? false,
+    );
   return {
+    unacked,
+    async *readPresent(parent, signal) {
+      for await (const entry of unacked(parent)) {
+        if (signal?.aborted) return;
+        yield received(entry, ackerOf(parts, parent));
+      }
+    },
     tryAck: (parent, entry) =>
       ackerOf(parts, parent)(entry, newRequestKey()).then(
         () => true,
@@ -113,12 +128,6 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
           logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");
           return false;
         },
-      ),
-    unacked: (parent, part) =>
-      readUnacked(
-        parts,
-        { parent, ...part },
-        (entry) => channels.get(keys.parent(parent).doorbell)?.isReserved(entry) ?? false,
       ),
     received: (parent, entry) => received(entry, ackerOf(parts, parent)),
     read: (parent, options) => channelOf(parent).read(options),

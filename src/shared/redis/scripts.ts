@@ -1,31 +1,25 @@
 /**
  * Runs the verbs of the table: assembles each script (the shared rules, locals by name, its own file), sends it with its
  * keys and arguments, and decodes the answer. Scripts are idempotent: a worker's ioredis re-sends one whose answer was lost.
- * This module builds the bytes of a command itself: ioredis would flatten, check and measure every argument, which costs
- * more than all the rest of a commit.
- *
- * 1. A connection gets the source with the first call of a script, and its digest from then on.
- * 2. If a server has forgotten the script (restarted, flushed, a new master), the call is sent once more, with the source.
  */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { Command } from "ioredis";
-import { keptForV8 } from "../hidden-class.ts";
 import { STORED_COUNTS } from "../protocol/content.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { STORED_PROGRESS } from "../protocol/reply.ts";
-import { bulksOf, decodeAnswer, encodeFields, type Fields, type Lists, type ValueOf } from "./codec.ts";
+import { decodeAnswer, encodeFields, type ValueOf } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { Script } from "./connection/server-connection.ts";
 import {
-  contextAt,
+  beginsWith,
+  type Form,
+  formOf,
   isNumber,
-  KEY_PARAMETER,
-  type KeyName,
+  type KEY_PARAMETER,
   type KeyParameters,
+  type Opening,
+  openingOf,
   type Verb,
-  type VerbContext,
-  wordsOf,
 } from "./verb.ts";
 import { VERBS } from "./verbs.ts";
 
@@ -119,7 +113,7 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
       const form = FORMS[name];
       let opening = openings.get(address);
       if (!opening || !beginsWith(opening, form, input)) {
-        opening = openingOf(form, contextAt(keys, timing, address), input);
+        opening = openingOf(form, { keys, timing }, address, input);
         openings.set(address, opening);
       }
       const { bulks, count, key } = opening;
@@ -136,123 +130,7 @@ function knownScripts(): ReadonlyMap<VerbName, Script> {
   return known;
 }
 
-/** A verb prepared for sending and reading: the parts that all its calls share are computed once. */
-interface Form {
-  readonly keys: readonly KeyName[];
-  readonly context: Verb["context"];
-  /** Names of the caller's values that name a key. */
-  readonly parameters: readonly (keyof KeyParameters)[];
-  readonly args: Fields;
-  readonly lists: Lists;
-  readonly answers: ReadonlyMap<string, Fields>;
-}
-
-function formOf({ keys, context, args, lists = {}, answers }: Verb): Form {
-  return {
-    keys,
-    context,
-    parameters: [...new Set(keys.flatMap((key) => (isParametric(key) ? [KEY_PARAMETER[key]] : [])))],
-    args: Object.entries(args),
-    lists: Object.entries(lists),
-    answers: new Map(Object.entries(answers).map(([word, fields]) => [word, Object.entries(fields)])),
-  };
-}
-
-function isParametric(key: KeyName): key is KeyName & keyof typeof KEY_PARAMETER {
-  return key in KEY_PARAMETER;
-}
-
 const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [name, formOf(verb)])) as Record<
   VerbName,
   Form
 >;
-
-/** The beginning of a call as it is sent: number of keys, keys and context. */
-interface Opening {
-  readonly form: Form;
-  readonly bulks: string;
-  readonly count: number;
-  readonly key: string;
-  /** The caller's value that names a key. */
-  readonly for: string | undefined;
-}
-
-function openingOf(form: Form, context: VerbContext, given: Partial<KeyParameters>): Opening {
-  const words = wordsOf(form, context, given);
-  const [key = ""] = words;
-  const bulks = bulksOf([`${form.keys.length}`, ...words]);
-  return { form, bulks, count: words.length + 1, key, for: valueIn(form, given) };
-}
-
-/** Returns true if another call of this verb on the same agent begins alike; always false if two values name keys. */
-function beginsWith(opening: Opening, form: Form, given: Partial<KeyParameters>): boolean {
-  return opening.form === form && form.parameters.length < 2 && opening.for === valueIn(form, given);
-}
-
-function valueIn({ parameters: [name] }: Form, given: Partial<KeyParameters>): string | undefined {
-  return name && `${given[name]}`;
-}
-
-/** A script, made from its source. */
-export class Script {
-  readonly digest: string;
-  readonly #byDigest: string;
-  readonly #bySource: string;
-  /** Sockets over which the source was sent. */
-  readonly #known = new WeakSet<object>();
-
-  constructor(source: string) {
-    this.digest = createHash("sha1").update(source).digest("hex");
-    this.#byDigest = bulksOf(["evalsha", this.digest]);
-    this.#bySource = bulksOf(["eval", source]);
-  }
-
-  /**
-   * Calls the script. `bulks`: the number of keys, the keys and the arguments, `count` words in all. `key`: one of the keys,
-   * by which a cluster finds the node. Rejects as ioredis does.
-   */
-  async call(redis: RedisClient, bulks: string, count: number, key: string): Promise<unknown> {
-    const call = new ScriptCommand(this, bulks, count, key);
-    try {
-      return await redis.sendCommand(call);
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
-      if (call.socket) this.#known.delete(call.socket);
-      return redis.sendCommand(new ScriptCommand(this, bulks, count, key));
-    }
-  }
-
-  /** Returns the first words of a call over `socket`. */
-  openingFor(socket: object): string {
-    if (this.#known.has(socket)) return this.#byDigest;
-    this.#known.add(socket);
-    return this.#bySource;
-  }
-}
-
-/** The command of one call. After a reconnect or a redirection it is built again for the new socket. */
-class ScriptCommand extends Command {
-  /** The socket over which it was sent last. */
-  socket: object | undefined;
-  readonly #script: Script;
-  readonly #bulks: string;
-  readonly #count: number;
-
-  constructor(script: Script, bulks: string, count: number, key: string) {
-    // These arguments are never sent: ioredis derives the cluster slot and the subject of an error from them.
-    super("evalsha", [script.digest, "1", key], UTF8);
-    this.#script = script;
-    this.#bulks = bulks;
-    this.#count = count;
-    keptForV8.command = this;
-  }
-
-  override toWritable(socket: object): string {
-    this.socket = socket;
-    return `*${this.#count + WORDS_BEFORE}\r\n${this.#script.openingFor(socket)}${this.#bulks}`;
-  }
-}
-
-const UTF8 = { replyEncoding: "utf8" } as const;
-/** Words before `bulks`: the command's name and the script. */
-const WORDS_BEFORE = 2;

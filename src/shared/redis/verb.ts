@@ -1,6 +1,6 @@
 /**
- * The form of a verb in the tables of verbs, and the values that every script gets without the caller naming them: keys,
- * settings, channels and parts of the address. Lua uses the same names. Pure.
+ * The form of a verb in the tables of verbs, and the values that every script gets without the caller naming them, with which
+ * each call begins: keys, settings, channels and parts of the address. Lua uses the same names. Pure.
  */
 
 import { KEPT_FIELDS, PAYLOAD_VERSION } from "../protocol/agent.ts";
@@ -16,7 +16,7 @@ import { IDLE_MS, MAX_LIVE_AGENTS, RESERVATION_MS, type Timing } from "../protoc
 import { ENTRY_OVERHEAD_BYTES, LOG_MAX_BYTES } from "../protocol/log.ts";
 import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES, INBOX_MAX_MESSAGES } from "../protocol/message.ts";
 import { MAX_SCHEDULES } from "../protocol/schedule.ts";
-import type { Codec, ListCodec } from "./codec.ts";
+import { bulksOf, type Codec, type Fields, type ListCodec, type Lists } from "./codec.ts";
 
 /** One verb. */
 export interface Verb {
@@ -32,17 +32,12 @@ export interface Verb {
 }
 
 /** The keys, settings and address that a verb uses. */
-export interface VerbContext {
+interface VerbContext {
   readonly keys: Keys;
   readonly timing: Timing;
   readonly address: AgentAddress;
   readonly agent: AgentKeys;
   readonly parent: ParentKeys;
-}
-
-/** The keys of one agent and its parent. */
-export function contextAt(keys: Keys, timing: Timing, address: AgentAddress): VerbContext {
-  return { keys, timing, address, agent: keys.agent(address), parent: keys.parent(address) };
 }
 
 /** Keys whose name contains a value from the caller's input → the name of that value. */
@@ -183,12 +178,65 @@ export function isNumber(name: ContextName): boolean {
   return !WORDS.has(name);
 }
 
-/** Returns the words that a verb gets: its keys, then its context. `given` has the caller's values for {@link KEY_PARAMETER}. */
+/** A verb prepared for sending and reading: the parts that all its calls share are computed once. */
+export interface Form {
+  readonly keys: readonly KeyName[];
+  readonly context: Verb["context"];
+  /** Names of the caller's values that name a key. */
+  readonly parameters: readonly (keyof KeyParameters)[];
+  readonly args: Fields;
+  readonly lists: Lists;
+  readonly answers: ReadonlyMap<string, Fields>;
+}
+
+/** Prepares a verb. */
+export function formOf({ keys, context, args, lists = {}, answers }: Verb): Form {
+  return {
+    keys,
+    context,
+    parameters: [...new Set(keys.flatMap((key) => (isParametric(key) ? [KEY_PARAMETER[key]] : [])))],
+    args: Object.entries(args),
+    lists: Object.entries(lists),
+    answers: new Map(Object.entries(answers).map(([word, fields]) => [word, Object.entries(fields)])),
+  };
+}
+
+function isParametric(key: KeyName): key is KeyName & keyof typeof KEY_PARAMETER {
+  return key in KEY_PARAMETER;
+}
+
+/** The beginning of a call as it is sent: number of keys, keys and context. */
+export interface Opening {
+  readonly form: Form;
+  readonly bulks: string;
+  readonly count: number;
+  readonly key: string;
+  /** The caller's value that names a key. */
+  readonly for: string | undefined;
+}
+
+/** Returns the opening of a call on the agent at `address`. `given` has the caller's values for {@link KEY_PARAMETER}. */
+export function openingOf(
+  form: Form,
+  settings: Pick<VerbContext, "keys" | "timing">,
+  address: AgentAddress,
+  given: Partial<KeyParameters>,
+): Opening {
+  const named = valueIn(form, given);
+  const words = wordsOf(form, settings, address, given);
+  const [key = ""] = words;
+  const bulks = bulksOf([`${form.keys.length}`, ...words]);
+  return { form, bulks, count: words.length + 1, key, for: named };
+}
+
+/** Returns the words of an opening: the keys of the verb, then its context. */
 export function wordsOf(
-  verb: { readonly keys: readonly KeyName[]; readonly context: readonly ContextName[] },
-  context: VerbContext,
+  verb: Pick<Verb, "keys" | "context">,
+  { keys, timing }: Pick<VerbContext, "keys" | "timing">,
+  address: AgentAddress,
   given: Partial<KeyParameters>,
 ): string[] {
+  const context = { keys, timing, address, agent: keys.agent(address), parent: keys.parent(address) };
   const words: string[] = [];
   for (const name of verb.keys) {
     const find: Find = KEYS[name];
@@ -196,4 +244,13 @@ export function wordsOf(
   }
   for (const name of verb.context) words.push(`${CONTEXT[name](context)}`);
   return words;
+}
+
+/** Returns true if another call of this verb on the same agent begins alike; always false if two values name keys. */
+export function beginsWith(opening: Opening, form: Form, given: Partial<KeyParameters>): boolean {
+  return opening.form === form && form.parameters.length < 2 && opening.for === valueIn(form, given);
+}
+
+function valueIn({ parameters: [name] }: Form, given: Partial<KeyParameters>): string | undefined {
+  return name && `${given[name]}`;
 }

@@ -6,7 +6,7 @@ import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { claimedAgent } from "../../../src/shared/redis/agent-store.ts";
 import { createKeyTypes } from "../../../src/shared/redis/key-types.ts";
-import { contextAt, type KeyName, wordsOf } from "../../../src/shared/redis/verb.ts";
+import { type KeyName, wordsOf } from "../../../src/shared/redis/verb.ts";
 import { VERBS } from "../../../src/shared/redis/verbs.ts";
 import {
   bodyOf,
@@ -155,7 +155,7 @@ const FOREIGN: Readonly<Record<(typeof VERBS.settle.keys)[number], "fails" | "se
 
 /** The key that a verb of an agent knows under this name; `run`: the one that the verb is told. */
 function keyOf({ keys }: Rig, agent: AgentAddress, name: KeyName, run?: number): string {
-  const [key = ""] = wordsOf({ keys: [name], context: [] }, contextAt(keys, TIMING, agent), { run });
+  const [key = ""] = wordsOf({ keys: [name], context: [] }, { keys, timing: TIMING }, agent, { run });
   return key;
 }
 

@@ -10,8 +10,11 @@
  * 6. All this also holds for duplicates, which BullMQ makes for itself.
  * 7. Nothing is written to the console, where a worker's log has lines of JSON: a password that the server does not ask for
  *    is the event {@link UNNEEDED_PASSWORD}, a user without INFO {@link NO_READY_CHECK}. Nodes of a cluster tell the same.
+ * 8. A connection gets the source of a script with its first call, and its digest from then on.
+ * 9. If a server has forgotten the script (restarted, flushed, a new master), the call is sent once more, with the source.
  */
-import { type Command, Redis, type RedisOptions } from "ioredis";
+import { createHash } from "node:crypto";
+import { Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { keptForV8 } from "../../hidden-class.ts";
@@ -125,6 +128,73 @@ function gatherWrites({ status, stream }: Redis): void {
   });
   keptForV8.flush = flush;
 }
+
+/**
+ * A script, made from its source. Its calls have their bytes already: ioredis would flatten, check and measure every argument,
+ * which costs more than all the rest of a commit.
+ */
+export class Script {
+  readonly digest: string;
+  readonly #byDigest: string;
+  readonly #bySource: string;
+  /** Sockets over which the source was sent. */
+  readonly #known = new WeakSet<object>();
+
+  constructor(source: string) {
+    this.digest = createHash("sha1").update(source).digest("hex");
+    this.#byDigest = `$7\r\nevalsha\r\n$${this.digest.length}\r\n${this.digest}\r\n`;
+    this.#bySource = `$4\r\neval\r\n$${Buffer.byteLength(source)}\r\n${source}\r\n`;
+  }
+
+  /**
+   * Calls the script. `bulks`: the number of keys, the keys and the arguments, `count` words in all. `key`: one of the keys,
+   * by which a cluster finds the node. Rejects as ioredis does.
+   */
+  async call(redis: Pick<Redis, "sendCommand">, bulks: string, count: number, key: string): Promise<unknown> {
+    const call = new ScriptCommand(this, bulks, count, key);
+    try {
+      return await redis.sendCommand(call);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
+      if (call.socket) this.#known.delete(call.socket);
+      return redis.sendCommand(new ScriptCommand(this, bulks, count, key));
+    }
+  }
+
+  /** Returns the first words of a call over `socket`. */
+  openingFor(socket: object): string {
+    if (this.#known.has(socket)) return this.#byDigest;
+    this.#known.add(socket);
+    return this.#bySource;
+  }
+}
+
+/** The command of one call. After a reconnect or a redirection it is built again for the new socket. */
+class ScriptCommand extends Command {
+  /** The socket over which it was sent last. */
+  socket: object | undefined;
+  readonly #script: Script;
+  readonly #bulks: string;
+  readonly #count: number;
+
+  constructor(script: Script, bulks: string, count: number, key: string) {
+    // These arguments are never sent: ioredis derives the cluster slot and the subject of an error from them.
+    super("evalsha", [script.digest, "1", key], UTF8);
+    this.#script = script;
+    this.#bulks = bulks;
+    this.#count = count;
+    keptForV8.command = this;
+  }
+
+  override toWritable(socket: object): string {
+    this.socket = socket;
+    return `*${this.#count + WORDS_BEFORE}\r\n${this.#script.openingFor(socket)}${this.#bulks}`;
+  }
+}
+
+const UTF8 = { replyEncoding: "utf8" } as const;
+/** Words before `bulks`: the command's name and the script. */
+const WORDS_BEFORE = 2;
 
 /** Drops the socket if its handshake is not over in time. The returned function cancels that for the current handshake. */
 export function limitHandshake(redis: Redis, clock: Clock): () => void {

@@ -1,59 +1,16 @@
-/** A parent's unacked entries: one after another for a reader, or as text for a model. */
-import { z } from "zod";
+/** A parent's unacked entries as text for a model. */
 import { isUnreadable } from "../shared/errors.ts";
 import type { AgentRecord, AgentStatus } from "../shared/protocol/agent.ts";
 import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
 import type { ChannelEntry, Question } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { readOptions, Signal } from "./input.ts";
+import { readOptions } from "./input.ts";
 import { asData } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
-import { whenOpened } from "./push-iterator.ts";
 import type { ChannelPart } from "./replies/client-channels.ts";
-import { cursorAt, type ReceivedEntry } from "./replies/parent-channel.ts";
+import { cursorAt } from "./replies/parent-channel.ts";
 import { WaitInput, type WaitOptions } from "./wait.ts";
-
-/** Options of a reader: `follow` (default true) goes on with new entries; `signal` ends the iterator. */
-export interface RepliesOptions {
-  signal?: AbortSignal;
-  follow?: boolean;
-}
-
-/** Iterates over a parent's unacked entries; see `Parent.replies`. */
-export function readReplies(
-  context: ParentContext,
-  options: RepliesOptions = {},
-): AsyncIterableIterator<ReceivedEntry> {
-  return whenOpened(openReader(context, options));
-}
-
-const RepliesInput = z.strictObject({ signal: Signal, follow: z.boolean().default(true) });
-
-async function openReader(
-  context: ParentContext,
-  options: RepliesOptions,
-): Promise<AsyncIterableIterator<ReceivedEntry>> {
-  const { signal, follow } = readOptions(RepliesInput, options, "replies");
-  if (!follow) return readUnacked(context, signal);
-  const { profile, onStop } = context;
-  const { channels } = await context.open();
-  let forgetStop = () => {};
-  const stream = channels.read(profile.parent, { signal, onEnd: () => forgetStop() });
-  forgetStop = onStop(stream.end);
-  return stream;
-}
-
-async function* readUnacked(
-  { open, profile: { parent } }: ParentContext,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<ReceivedEntry, undefined> {
-  const { channels } = await open();
-  for await (const entry of channels.unacked(parent)) {
-    if (signal?.aborted) return;
-    yield channels.received(parent, entry);
-  }
-}
 
 /** Maximum entries of one call; the next call returns the others. */
 const MAX_ENTRIES = 20;

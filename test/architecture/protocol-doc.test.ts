@@ -39,6 +39,7 @@ test("every key and channel stands in the table with its spelling, and nothing e
         budget: "<budget>",
         reservation: "<budget>/<purchase>",
         callback: "<thread_id>",
+        charged: "<purchase>",
         request: "<request_key>",
         message: "<message_id>",
         worker: "<worker_id>",

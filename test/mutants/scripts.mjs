@@ -753,6 +753,16 @@ export default [
     tests: ["test/integration/verbs/fast-path.test.ts"],
   },
   {
+    id: "charge-mark-lapses",
+    promise:
+      "A charged purchase is remembered as long as any of its workers may charge it, also beyond midnight.",
+    file: "src/shared/redis/lua/charge.lua",
+    find: "'PX', reservation_ms",
+    replace: "'PX', 3600000",
+    tests: ["test/integration/verbs/usage.test.ts"],
+    title: "beyond midnight",
+  },
+  {
     id: "charge-of-ended",
     promise: "That holds as long as the log of an agent that has ended is kept.",
     file: "src/shared/redis/lua/charge.lua",

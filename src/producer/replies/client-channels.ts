@@ -22,7 +22,7 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
+import { agentOf, type ParentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
 import {
@@ -261,7 +261,8 @@ function offer(listener: Listener, entry: StreamItem): void {
 
 /**
  * Looks for a waiter's reply, first in the agent's record, then in the stream: if the run was over before the read and the
- * stream has no entry, the entry was acked. The record has the id of the last reply's entry, so older entries are not read.
+ * stream has no entry, the entry was acked. The record has the id of the last entry that ended a run or the agent: if the
+ * waiter waits for that one, no other entry is read. An agent has no entry from before its spawn.
  */
 async function findReply(
   { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,
@@ -277,12 +278,13 @@ async function findReply(
       return await feed.readNew();
     }
     const kept = record && keptReply(record);
-    if (kept?.entry.kind === "reply" && kept.entry.run === waiter.run) {
+    const isOfRun = kept?.entry.reply_id === replyIdOf(waiter.uid, waiter.run);
+    if (kept && (isOfRun || record.run === 0)) {
       const firstAfter = async () =>
         (await call(({ read }) => read(() => replies.read(parent, cursorBefore(kept.id), 1))))[0]?.id;
       if (waiter.mayTakeCopy || (await firstAfter()) === kept.id) waiter.offer(kept);
     } else {
-      waiter.listen(OLDEST);
+      waiter.listen(record ? cursorAt(record.created_at) : OLDEST);
       await feed.readNew();
       if (kept && waiter.mayTakeCopy) waiter.offer(kept);
     }

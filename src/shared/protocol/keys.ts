@@ -58,6 +58,8 @@ export interface ParentKeys {
   request(requestKey: string): string;
   /** string: the token of this reply's first ack. */
   ack(replyId: string): string;
+  /** string: the mark of a purchase that `charge` has booked. */
+  charged(purchaseId: string): string;
   /** string: the full text of a reply. */
   text(replyId: string): string;
 }
@@ -218,6 +220,7 @@ function parentKeys(tag: string, ending: string): ParentKeys {
     callback: (threadId) => `${tag}:callback:${threadId}`,
     request: (requestKey) => `${tag}:request:${requestKey}`,
     ack: (replyId) => `${tag}:ack:${replyId}`,
+    charged: (purchaseId) => `${tag}:charged:${purchaseId}`,
     text: (replyId) => `${tag}:text:${replyId}`,
   };
 }

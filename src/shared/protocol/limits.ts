@@ -159,7 +159,7 @@ export function isTiming(value: unknown): value is Timing {
 export const IDLE_MS = 600 * SECOND;
 /** Time that a sub-agent's question waits for its answer, unless its parent set another time. */
 export const ANSWER_MS = HOUR;
-/** Lifetime of a call's reservation in a budget unless the call is settled: twice as long as the longest run. */
+/** Lifetime of a call's reservation in a budget unless it is settled, and of the mark of a charge: twice the longest run. */
 export const RESERVATION_MS = 2 * CEILING.max_duration_ms;
 /** Time for which the job of a taken wake stays visible. */
 export const WAKE_DONE_KEPT_MS = HOUR;

@@ -20,6 +20,7 @@ const PARENT_TYPES = {
   callback: "string",
   request: "string",
   ack: "string",
+  charged: "string",
   text: "string",
 } satisfies Record<Exclude<keyof ParentKeys, "doorbell" | "events">, string>;
 const AGENT_TYPES = {

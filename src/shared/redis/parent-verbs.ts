@@ -25,10 +25,9 @@ export const PARENT_VERBS = {
    * entry. `unknown`: no data tells whether the counters include it.
    */
   charge: {
-    keys: ["record", "usage", "log", "transcript"],
-    context: ["usage_ttl_ms"],
+    keys: ["record", "usage", "charged", "log", "transcript"],
+    context: ["usage_ttl_ms", "reservation_ms"],
     args: {
-      purchase_id: text,
       /** Usage and cost of the call, in the form of a progress. */
       bought,
       entry_key: optional(text),

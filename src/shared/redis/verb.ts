@@ -51,6 +51,7 @@ export const KEY_PARAMETER = {
   limiter: "name",
   budget: "name",
   reservation: "purchase_id",
+  charged: "purchase_id",
   holders: "name",
   waiting: "name",
   wake_job: "job_id",
@@ -68,7 +69,7 @@ export interface KeyParameters {
   /** The uid of the agent whose conversation a new agent continues. */
   resumes?: string | undefined;
   name: string;
-  /** The purchase for which a call reserves from the budget `name`. */
+  /** The purchase for which a call reserves from the budget `name`, or which is charged. */
   purchase_id: string;
   job_id: string;
   tenant: string;
@@ -90,6 +91,7 @@ const KEYS = {
   registry: ({ parent }) => parent.registry,
   live: ({ parent }) => parent.live,
   usage: ({ parent }) => parent.usage,
+  charged: ({ parent }, { purchase_id = "" }) => parent.charged(purchase_id),
   replies: ({ parent }) => parent.replies,
   webhook: ({ parent }) => parent.webhook,
   profile: ({ parent }) => parent.profile,

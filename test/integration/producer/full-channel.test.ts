@@ -20,12 +20,15 @@ async function scene() {
   await worker.run("first", { summary: SUMMARY });
   const { replies } = stage.keys.parent(address);
   const [[, fields] = ["", []]] = await stage.observer.xrange(replies, "-", "+", "COUNT", 1);
-  const adding = stage.observer.pipeline();
-  for (let i = 0; i < UNACKED; i++) {
-    const another = fields.map((field) => field.replaceAll(address.uid, `sa-other-${i}`));
-    adding.xadd(replies, "*", ...another);
-  }
-  await adding.exec();
+  const repliesOfOthers = async () => {
+    const adding = stage.observer.pipeline();
+    for (let i = 0; i < UNACKED; i++) {
+      const another = fields.map((field) => field.replaceAll(address.uid, `sa-other-${i}`));
+      adding.xadd(replies, "*", ...another);
+    }
+    await adding.exec();
+  };
+  await repliesOfOthers();
   const sent = async () =>
     Number(/total_net_output_bytes:(\d+)/.exec(await stage.observer.info("stats"))?.[1]);
   const bytesOf = async (work: () => Promise<unknown>) => {
@@ -33,7 +36,8 @@ async function scene() {
     await work();
     return (await sent()) - before;
   };
-  return { ...{ stage, replies, parent, worker, bytesOf }, channel: () => stage.observer.xlen(replies) };
+  const channel = () => stage.observer.xlen(replies);
+  return { stage, replies, parent, worker, bytesOf, channel, repliesOfOthers };
 }
 
 async function each(work: (i: number) => Promise<unknown>): Promise<void> {
@@ -71,17 +75,47 @@ test("tasks whose request keys are known do not read it either, before and after
 });
 
 test("waits for agents that exist do not read it either", async () => {
-  const { parent, worker, bytesOf } = await scene();
+  const { parent, worker, bytesOf, repliesOfOthers } = await scene();
   await each(async (i) => {
     const { agent_id } = await parent.spawn({ name: `there_${i}` });
     await parent.send(agent_id, "go");
     await worker.run(agent_id, { summary: `result ${i}` });
   });
+  await repliesOfOthers();
   const bytes = await bytesOf(() =>
     each(async (i) => expect(await parent.waitAny([`there_${i}`])).toMatchObject({ summary: `result ${i}` })),
   );
   process.stdout.write(`shared: ${Math.round(bytes / CALLS)} bytes a wait\n`);
   expect(bytes / CALLS).toBeLessThan(MOST_BYTES_A_CALL);
+});
+
+test("waits for agents that were destroyed do not read it either, whether they had work or not", async () => {
+  const { parent, bytesOf, repliesOfOthers } = await scene();
+  await each(async (i) => {
+    const { agent_id } = await parent.spawn({ name: `gone_${i}` });
+    if (i % 2 === 0) await parent.send(agent_id, "go");
+    await parent.destroy(agent_id);
+  });
+  await repliesOfOthers();
+  const bytes = await bytesOf(() =>
+    each(async (i) => expect(await parent.waitAny([`gone_${i}`])).toMatchObject({ status: "cancelled" })),
+  );
+  process.stdout.write(`destroyed: ${Math.round(bytes / CALLS)} bytes a wait\n`);
+  expect(bytes / CALLS).toBeLessThan(MOST_BYTES_A_CALL);
+});
+
+test("the reply of an agent that ended while it was idle is looked for from its spawn on", async () => {
+  const { parent, worker, bytesOf } = await scene();
+  await each(async (i) => {
+    const { agent_id } = await parent.spawn({ name: `idle_${i}`, keep_alive: true });
+    await parent.send(agent_id, "go");
+    await worker.run(agent_id, { summary: `result ${i}` });
+    await parent.destroy(agent_id);
+  });
+  const bytes = await bytesOf(() =>
+    each(async (i) => expect(await parent.waitAny([`idle_${i}`])).toMatchObject({ summary: `result ${i}` })),
+  );
+  expect(bytes / CALLS).toBeLessThan(2 * MOST_BYTES_A_CALL);
 });
 
 test("check_sub_agent reads of the channel what came in the agent's life, and nothing behind its end", async () => {

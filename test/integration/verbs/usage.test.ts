@@ -1,7 +1,7 @@
 /** Guarantee: what a run used is counted once, whoever ends it and however often that is asked for. */
 
 import { expect, test } from "vitest";
-import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { RESERVATION_MS, TIMING } from "../../../src/shared/protocol/limits.ts";
 import type { ReplyBody } from "../../../src/shared/protocol/reply.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf, DESTROY, IDLE_END, type Rig, verbRig, wellDone } from "./rig.ts";
@@ -90,6 +90,22 @@ test("days older than 90 are dropped when a new one begins, and younger ones kep
   ]);
   const left = await rig.redis.pttl(key);
   expect(left).toBeGreaterThan(TIMING.usageTtlMs - 60_000);
+});
+
+test("a charged purchase is remembered beyond midnight, and neither a reader nor a new day meets the marks of others", async () => {
+  const rig = verbRig();
+  const { usage: key, charged } = rig.keys.parent(rig.parent);
+  const { agent } = await rig.running();
+  const { usage } = partsOf(spent).progress;
+  const charge = async (purchase_id: string) =>
+    (await rig.store.charge(agent, { purchase_id, bought: { usage, cost_usd: 0.5 } })).status;
+  expect([await charge("p-1"), await charge("p-2")]).toEqual(["charged", "charged"]);
+  expect((await rig.redis.hkeys(key)).filter((field) => !/^\d+\/[a-z_]+$/.test(field))).toEqual([]);
+  await rig.redis.del(key);
+  await rig.store.settle(agent, DESTROY);
+  expect([await charge("p-1"), await charge("p-3")]).toEqual(["same", "charged"]);
+  const days = (await rig.redis.pttl(charged("p-1"))) / DAY_MS;
+  expect([days > 1, days <= RESERVATION_MS / DAY_MS]).toEqual([true, true]);
 });
 
 test("the counters of earlier days are looked at by the first run of a day alone", async () => {

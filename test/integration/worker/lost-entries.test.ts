@@ -123,11 +123,11 @@ const spend = (unit: number) => ({
 /** What the parent has used, what the model server billed, and how many purchases were charged by themselves. */
 async function account({ redis, keys, offline, parent }: Stage, agent: Agent) {
   const billed = offline.ledger.map(({ usage }) => (usage ? totalTokens(usage) : 0));
-  const marks = await redis.hkeys(keys.parent(agent).usage);
+  const marks = await keysLike(redis, `${keys.parent(agent).charged("")}*`);
   return {
     used: (await parent(agent.parentId).usage()).tokens,
     billed: billed.reduce((sum, tokens) => sum + tokens, 0),
-    charged: marks.filter((field) => field.startsWith("charged/")).length,
+    charged: marks.length,
   };
 }
 

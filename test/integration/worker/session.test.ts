@@ -27,6 +27,7 @@ import { RunWorkspace } from "../../../src/worker/run/run-workspace.ts";
 import { Session } from "../../../src/worker/run/session.ts";
 import { INTERIM_TOOL } from "../../../src/worker/tools/builtin/parent.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { DESTROY, SPEC, verbRig, wellDone } from "../verbs/rig.ts";
 
 const USAGE = {
@@ -205,10 +206,10 @@ test("of what commits had booked that is charged once which Redis has forgotten,
   await rig.redis.hdel(log, tried);
   expect(await charged()).toMatchObject({ tokens: 3 + 12, cost_usd: 1.5 });
   expect(await charged()).toMatchObject({ tokens: 3 + 12, cost_usd: 1.5 });
-  const marks = await rig.redis.hkeys(rig.store.keys.parent(rig.parent).usage);
-  expect(marks.filter((field) => field.startsWith("charged/")).sort()).toEqual([
-    `charged/${begun}`,
-    `charged/${begun}/${tried}`,
+  const mark = rig.keys.parent(rig.parent).charged;
+  expect((await keysLike(rig.redis, `${mark("")}*`)).sort()).toEqual([
+    mark(begun),
+    mark(`${begun}/${tried}`),
   ]);
 });
 

@@ -1,5 +1,7 @@
 /** The page's client of the API: reads a route, or follows events. */
 
+/** Time in which the server must have answered. */
+const ANSWER_MS = 10_000;
 const MOST_WAIT_MS = 30_000;
 const FIRST_WAIT_MS = 1_000;
 /** Maximum characters of an event that is not complete yet. */
@@ -21,13 +23,27 @@ function headersOf(key, more = {}) {
 }
 
 /**
- * Reads a route. Throws {@link Refused}. It omits the browser's credentials, so that the browser shows no login dialogue.
+ * Reads a route. Throws {@link Refused}, or another error if no whole answer comes within {@link ANSWER_MS}. It omits the
+ * browser's credentials, so that the browser shows no login dialogue.
  * @param {string} path @param {string | undefined} key
  */
 export async function read(path, key) {
-  const response = await fetch(path, { headers: headersOf(key), credentials: "omit", cache: "no-store" });
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new Error("The server does not answer.")), ANSWER_MS);
+  const { signal } = late;
+  try {
+    return await answerOf(
+      await fetch(path, { headers: headersOf(key), credentials: "omit", cache: "no-store", signal }),
+    );
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Returns the body of an answer. Throws {@link Refused}. @param {Response} response */
+async function answerOf(response) {
+  if (response.ok) return response.json();
   const body = await response.json().catch(() => ({}));
-  if (response.ok) return body;
   const seconds = Number(response.headers.get("Retry-After")) || 2;
   throw new Refused(
     response.status,

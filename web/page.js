@@ -92,6 +92,8 @@ async function showParent() {
     ask(`${ofParent()}/replies?limit=${REPLIES_A_PAGE}${after}`),
   ]);
   if (mine !== choice) return;
+  // All entries of a later page were acked meanwhile.
+  if (replies.length === 0 && at.replies !== "") return turn("replies", "");
   const agents = agentsAfter(sightings, live);
   keep(byId("agents"), agents, (each) => each.agent_id, agentCard(readWhole));
   keep(byId("replies"), replies, (each) => each.reply_id, replyCard);

@@ -4,7 +4,7 @@ const MOST_ENDED = 20;
 
 /**
  * @typedef {{ agent_id: string, status: string, run: number, turn: number, maxTurns: number, tokens: number, cost: number,
- *   tool: string, question: string, isLive: boolean }} Sight
+ *   tool: string, question: string, waits: string, isLive: boolean }} Sight
  */
 
 /** Creates the state from events, by agent; `number` is that of the last event. */
@@ -30,6 +30,7 @@ export function createSightings() {
 function newSight({ agent_id, run }) {
   return {
     ...{ agent_id, run, status: "running", turn: 0, maxTurns: 0, tokens: 0, cost: 0, tool: "", question: "" },
+    waits: "",
     isLive: true,
   };
 }
@@ -45,6 +46,8 @@ function changeOf(event, before) {
       return { tool: event.tool, question: "" };
     case "tool_finished":
       return { tool: "" };
+    case "waiting_for_tools":
+      return { waits: `Waits for a worker that has ${event.tools.join(", ")}` };
     case "waiting":
       return { question: event.question, tool: "" };
     case "ended":
@@ -74,10 +77,18 @@ export function agentsAfter({ seen }, live) {
       maxTurns: view.limits.max_turns,
       tool: view.status === "running" ? sight.tool : "",
       question: view.questions?.[0]?.text ?? "",
+      waits: waitOf(view, sight),
     };
   });
   const ids = new Set(live.map((view) => view.agent_id));
   const ended = [...seen.values()].filter(({ agent_id, isLive }) => !isLive && !ids.has(agent_id)).reverse();
   for (const { agent_id } of ended.slice(MOST_ENDED)) seen.delete(agent_id);
   return [...rows, ...ended.slice(0, MOST_ENDED)];
+}
+
+/** Returns what keeps a queued agent, as a sentence; "" if nothing does. @param {any} view @param {Sight} sight */
+function waitOf({ status, provider_wait: wait }, sight) {
+  if (status === "waiting_for_tools") return sight.waits;
+  if (!wait) return "";
+  return `Waits for ${wait.provider} (${wait.reason}), which is asked again at ${wait.next_try_at.slice(11, 19)} UTC`;
 }

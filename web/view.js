@@ -152,6 +152,7 @@ export function agentCard(readWhole) {
           // A run in progress has no last text.
           ...(agent.isLive && agent.status !== "idle" ? [] : [whole]),
         ]),
+        ...(agent.waits === "" ? [] : [node("p", "text", agent.waits)]),
         ...(agent.question === "" ? [] : [node("p", "text", `Asks: ${agent.question}`)]),
         ...shown,
       ];
@@ -174,6 +175,7 @@ export function replyCard(entry, row) {
         node("span", "facts", [...facts, ago(entry.created_at)].join(" · ")),
       ]),
       node("p", "text", entry.summary ?? entry.text ?? entry.question ?? ""),
+      ...(entry.error ? [node("p", "text error", entry.error)] : []),
     ];
   });
 }

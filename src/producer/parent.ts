@@ -166,7 +166,7 @@ export interface Parent {
    * `agent_ended`: the reply was acked before; `unknown_agent`.
    */
   waitAny(agentIds: readonly string[], options?: WaitOptions): Promise<Reply>;
-  /** Waits for all of these agents and resolves with their replies in the order of the ids, acked. Rejects like `waitAny`. */
+  /** Waits for all of these agents and resolves with a reply for each id, in their order, acked. Rejects like `waitAny`. */
   waitAll(agentIds: readonly string[], options?: WaitOptions): Promise<Reply[]>;
   /**
    * Returns the unacked entries for a parent that is a model: replies and messages as data for its next user message. Ack

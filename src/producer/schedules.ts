@@ -357,7 +357,10 @@ async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
 /** Returns the error for a schedule that does not exist. */
 export function unknownSchedule(scheduleId: unknown): SubagentError {
   const shown = quoted(String(scheduleId));
-  return new SubagentError("unknown_schedule", `This parent has no schedule ${shown}: list them.`);
+  return new SubagentError(
+    "unknown_schedule",
+    `This parent has no schedule ${shown}: schedules(), or subagent-queue schedule without a name, lists them.`,
+  );
 }
 
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {

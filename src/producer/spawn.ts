@@ -86,7 +86,10 @@ export interface SpawnReceipt {
   model: string;
   limits: Limits;
   unknown_tools: string[];
-  /** Other settings in force that the profile, the definition or this spawn sets. */
+  /**
+   * Other settings in force that the profile, the definition or this spawn sets. Its `tools` include the `unknown_tools`: a
+   * worker that comes with one of them offers it.
+   */
   in_force: InForce;
 }
 

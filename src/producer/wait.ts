@@ -46,17 +46,19 @@ export function waitAny(
   });
 }
 
-/** Resolves with the replies of all agents in the order of their ids, acked. */
+/** Resolves with the replies of all agents, acked: one for each id, in their order, the same one for an id that comes twice. */
 export function waitAll(
   context: ParentContext,
   agentIds: unknown,
   options: WaitOptions = {},
 ): Promise<Reply[]> {
-  return waitFor(context, agentIds, options, async (client, waits) => {
+  return waitFor(context, agentIds, options, async (client, waits, places) => {
     const ended = await Promise.all(
       waits.map(async ({ reservation, entry }) => ({ reservation, entry: await entry })),
     );
-    return Promise.all(ended.map(({ reservation, entry }) => take(client, context, reservation, entry)));
+    const taken = ended.map(({ reservation, entry }) => take(client, context, reservation, entry));
+    const replies = await Promise.all(taken);
+    return places.flatMap((place) => replies[place] ?? []);
   });
 }
 
@@ -70,19 +72,19 @@ async function take(
   return entry.entry;
 }
 
+/** `work` gets one wait for each agent, and for each given id the place of its wait. */
 async function waitFor<T>(
   context: ParentContext,
   agentIds: unknown,
   options: WaitOptions,
-  work: (client: ClientResources, waits: readonly Wait[]) => Promise<T>,
+  work: (client: ClientResources, waits: readonly Wait[], places: readonly number[]) => Promise<T>,
 ): Promise<T> {
   const { signal, timeout_ms } = readOptions(WaitInput, options, "wait");
   const { agent_ids } = readInput(WaitFor, { agent_ids: agentIds }, "wait");
   signal?.throwIfAborted();
   const client = await context.open();
-  const found = await withCall(context, (call) =>
-    Promise.all([...new Set(agent_ids)].map((id) => findAgent(call, id))),
-  );
+  const ids = [...new Set(agent_ids)];
+  const found = await withCall(context, (call) => Promise.all(ids.map((id) => findAgent(call, id))));
   const reservations = found.map(({ address }) => client.channels.reserve(address, address.uid));
   const cancel = (reason: unknown) => {
     for (const reservation of reservations) reservation.cancel(reason);
@@ -102,7 +104,12 @@ async function waitFor<T>(
       entry.catch(() => {});
       return { reservation, entry };
     });
-    return await work(client, waits);
+    const placeOf = new Map(ids.map((id, place) => [id, place]));
+    return await work(
+      client,
+      waits,
+      agent_ids.flatMap((id) => placeOf.get(id) ?? []),
+    );
   } finally {
     timer?.cancel();
     forget();

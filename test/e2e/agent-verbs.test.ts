@@ -121,7 +121,11 @@ test.each([
   ["finishing nobody", ["finish", "nobody"], /Parent "cli" has no sub-agent "nobody"/],
   ["destroying nobody", ["destroy", "../x", "--json"], /Parent "cli" has no sub-agent "\.\.\/x"/],
   ["an empty name", ["spawn", ""], /name/],
-  ["a schedule that is not there", ["schedule", "x"], /no schedule "x": list them\.$/],
+  [
+    "a schedule that is not there",
+    ["schedule", "list"],
+    /no schedule "list": .*subagent-queue schedule without a name, lists them\.$/,
+  ],
   ["a schedule of two minds", ["schedule", "x", "--pause", "--remove"], /Choose one: --pause/],
   [
     "a schedule without a time",

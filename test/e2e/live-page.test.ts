@@ -124,6 +124,76 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     expect(misconduct).toEqual({ complaints: [], foreign: [] });
   });
 
+  test("says why a run failed, and what a queued agent waits for", async () => {
+    const house = await openStage({
+      scenario: [
+        { match: { user: "fail" }, turns: [{ error: { status: 400, message: "the prompt is too odd" } }] },
+        { turns: [{ error: { status: 429, headers: { "retry-after": "600" } } }] },
+      ],
+    });
+    await house.startWorker();
+    const door = await startApi({ client: house.client() });
+    const parent = house.parent("unlucky");
+    for (const [name, text] of [
+      ["failing", "fail"],
+      ["limited", "go"],
+      ["toolless", "go"],
+    ] as const) {
+      await parent.spawn({ name, ...(name === "toolless" && { skills: ["surgery"] }) });
+      await parent.send(name, text);
+    }
+    const { page, misconduct } = await openPage();
+    await page.goto(`${door.url}/#parent=unlucky`);
+    await seen(page, "#replies li", /failing\s*failed[\s\S]*the prompt is too odd/);
+    await seen(
+      page,
+      "#agents li",
+      /limited\s*queued[\s\S]*Waits for 127\.0\.0\.1\S* \(rate_limited\), which is asked again at [\d:]{8} UTC/,
+    );
+    await seen(
+      page,
+      "#agents li",
+      /toolless\s*waiting_for_tools[\s\S]*Waits for a worker that has skill:surgery/,
+    );
+    await picture(page, "waits");
+    expect(misconduct).toEqual({ complaints: [], foreign: [] });
+  });
+
+  test("goes back to the oldest replies when those of a later page have been acked", async () => {
+    const house = await openStage();
+    const parent = house.parent("reader");
+    const ids = Array.from({ length: 11 }, (_, n) => `agent_${n}`);
+    for (const name of ids) {
+      await parent.spawn({ name });
+      await parent.destroy(name);
+    }
+    const door = await startApi({ client: house.client() });
+    const { page } = await openPage();
+    await page.goto(`${door.url}/#parent=reader`);
+    await page.getByRole("button", { name: "Newer" }).click();
+    await seen(page, "#replies li", "agent_10");
+    expect(await page.locator("#replies li").count()).toBe(1);
+    await parent.waitAny(["agent_10"]);
+    await seen(page, "#replies li", "agent_0");
+    expect(await page.locator("#replies li").count()).toBe(10);
+  });
+
+  test("says that the server does not answer, and is live again once it does", async () => {
+    const { page } = await openPage();
+    await page.clock.install();
+    await page.goto(api.url);
+    await seen(page, "#state", "live");
+    await page.route("**/v1/**", () => {});
+    const asked = page.waitForRequest("**/v1/parents?*");
+    await page.clock.fastForward(2_000);
+    await asked;
+    await page.clock.fastForward(10_000);
+    await seen(page, "#state", "The server does not answer");
+    await page.unroute("**/v1/**");
+    await page.clock.fastForward(2_000);
+    await seen(page, "#state", "live");
+  });
+
   test("shows 10,000 parents in pages, and asks for one of them at a time", async () => {
     const crowd = await openStage();
     const members = Array.from({ length: 10_000 }, (_, n) => [n + 1, `parent-${n}`]).flat();

@@ -9,6 +9,7 @@ const SERVER = ["test/unit/shared/http-server.test.ts"];
 const REPLIES = ["test/integration/service/replies.test.ts"];
 const PARENTS = ["test/integration/service/parents.test.ts"];
 const FILES = ["test/integration/service/files.test.ts"];
+const PAGE = ["test/e2e/live-page.test.ts"];
 
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
 const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
@@ -1308,12 +1309,75 @@ export default [
     title: "the number of requests",
   },
   {
+    id: "page-live-while-nothing-answers",
+    promise: "The live page says so when the server is silent; it does not go on to say that it is live.",
+    file: "web/client.js",
+    find: '() => late.abort(new Error("The server does not answer."))',
+    replace: "() => {}",
+    tests: PAGE,
+    title: "does not answer",
+  },
+  {
+    id: "page-failure-without-a-reason",
+    promise: "The live page says why a run failed.",
+    file: "web/view.js",
+    find: "entry.error ? [",
+    replace: "entry.errors ? [",
+    tests: PAGE,
+    title: "why a run failed",
+  },
+  {
+    id: "page-queued-without-a-reason",
+    promise: "The live page says what a queued agent waits for.",
+    file: "web/sightings.js",
+    find: 'if (!wait) return "";',
+    replace: 'if (wait) return "";',
+    tests: PAGE,
+    title: "why a run failed",
+  },
+  {
+    id: "page-empty-behind-acked-replies",
+    promise: "The live page never says that no reply waits while earlier ones do.",
+    file: "web/page.js",
+    find: 'replies.length === 0 && at.replies !== ""',
+    replace: "replies.length === -1",
+    tests: PAGE,
+    title: "goes back to the oldest",
+  },
+  {
+    id: "agent-protocol-failure-without-a-reason",
+    promise: "A client of the Agent Protocol is told why its run failed.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "ended as ${status} (${stop_reason})${why}`",
+    replace: "ended as ${status}.`",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "a failed one an error",
+  },
+  {
     id: "agui-error-without-a-reason",
     promise: "AG-UI's error of a failed run says why.",
     file: "src/service/api/routes/events.ts",
-    find: 'return event.status === "failed" ? { message',
-    replace: 'return event.status !== "failed" ? { message',
+    find: 'if (status === "failed") return { message',
+    replace: 'if (status === "partial") return { message',
     tests: ["test/integration/service/api.test.ts"],
+  },
+  {
+    id: "agui-custom-without-a-value",
+    promise: "A custom event of AG-UI has a value; its clients refuse a stream with one that has none.",
+    file: "src/service/api/routes/events.ts",
+    find: "{ name: event.type, value: event }",
+    replace: "{ name: event.type }",
+    tests: ["test/integration/service/api.test.ts"],
+    title: "value of a custom one",
+  },
+  {
+    id: "agui-destroyed-as-success",
+    promise: "AG-UI is told that a destroyed run was cancelled; without that word it counts as a success.",
+    file: "src/service/api/routes/events.ts",
+    find: 'status === "cancelled" ? { outcome',
+    replace: 'status === "partial" ? { outcome',
+    tests: ["test/integration/service/api.test.ts"],
+    title: "value of a custom one",
   },
   {
     id: "agui-failed-run-finished",

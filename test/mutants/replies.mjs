@@ -387,6 +387,15 @@ export default [
     tests: ["test/integration/producer/replies.test.ts", "test/integration/producer/waiting.test.ts"],
   },
   {
+    id: "wait-all-fewer-replies-than-ids",
+    promise: "waitAll gives a reply for each id, so that the n-th reply is that of the n-th id.",
+    file: "src/producer/wait.ts",
+    find: "return places.flatMap((place) => replies[place] ?? []);",
+    replace: "return replies;",
+    tests: ["test/integration/producer/waiting.test.ts"],
+    title: "a reply for each id",
+  },
+  {
     id: "wait-any-acks-all",
     promise: "Waiting for the first acks only what it hands out.",
     file: "src/producer/wait.ts",

@@ -1,6 +1,15 @@
 /** Guards of a run in its worker: claim, session, steps, settle, release, places, draining. */
 export default [
   {
+    id: "run-unknown-model-without-a-word",
+    promise: "A run whose model the provider does not know says so, and what to do.",
+    file: "src/worker/run/failure.ts",
+    find: 'if (kind !== "not_found") return message;',
+    replace: "if (kind !== undefined) return message;",
+    tests: ["test/integration/worker/provider-failures.test.ts"],
+    title: "does not know ends the run",
+  },
+  {
     id: "claim-held-unwaited",
     promise: "A claim that came early is sent once more when the agent is free, and not before.",
     file: "src/worker/run/claim.ts",

@@ -88,6 +88,7 @@ const ROWS: readonly (readonly ["get" | "post" | "delete", string, Handler])[] =
   ["get", "/threads/:thread/runs/:run", (call) => threadOf(call).run(param(call.request, "run"))],
   ["post", "/threads/:thread/runs/:run/cancel", cancel],
   ["get", "/threads/:thread/runs/:run/join", join],
+  ["get", "/threads/:thread/runs/:run/stream", joinStream],
   ["post", "/runs/wait", (call) => beginAndWait(call, threadOf(call, newThreadId()))],
   ["post", "/runs/stream", (call) => stream(call, threadOf(call, newThreadId()))],
 ];
@@ -194,13 +195,10 @@ async function join(call: Call): Promise<unknown> {
 }
 
 async function valuesAfter(call: Call, thread: Thread, runId: string): Promise<unknown> {
-  await thread.wait(runId, call.signal);
-  const { status } = await thread.run(runId);
+  const { status, problem } = await thread.wait(runId, call.signal);
   const { values, ack } = await thread.state();
   ackWhenSent(call, ack);
-  return status === "success"
-    ? values
-    : { ...values, __error__: { error: status, message: `The run ended as ${status}.` } };
+  return problem === undefined ? values : { ...values, __error__: { error: status, message: problem } };
 }
 
 async function cancel(call: Call): Promise<void> {
@@ -210,11 +208,19 @@ async function cancel(call: Call): Promise<void> {
   call.response.status(202);
 }
 
-/** Sends the beginning and the end of the run as server-sent events; clients read its progress from the parent's events. */
 async function stream(call: Call, thread: Thread): Promise<void> {
+  await streamRun(call, thread, await begin(call, thread));
+}
+
+async function joinStream(call: Call): Promise<void> {
+  const thread = threadOf(call);
+  await streamRun(call, thread, await thread.run(param(call.request, "run")));
+}
+
+/** Sends the beginning and the end of the run as server-sent events; clients read its progress from the parent's events. */
+async function streamRun(call: Call, thread: Thread, run: ProtocolRun): Promise<void> {
   const { parts, request, response, signal } = call;
   const { auth, clock } = parts;
-  const run = await begin(call, thread);
   await streamEvents({ request, response, auth, clock, signal }, eventsOf(call, thread, run));
 }
 
@@ -225,14 +231,13 @@ async function* eventsOf(
 ): AsyncGenerator<ServerSentEvent> {
   yield { event: "metadata", data: { run_id, thread_id } };
   try {
-    await thread.wait(run_id, call.signal);
-    const { status } = await thread.run(run_id);
-    if (status === "success") {
+    const { status, problem } = await thread.wait(run_id, call.signal);
+    if (problem === undefined) {
       const { values, ack } = await thread.state();
       yield { event: "values", data: values };
       // The loop asks for the next event only after the values are written, so the end of the stream includes them.
       ackWhenSent(call, ack);
-    } else yield { event: "error", data: { error: status, message: `The run ended as ${status}.` } };
+    } else yield { event: "error", data: { error: status, message: problem } };
   } catch (error) {
     if (call.signal.aborted) return;
     const { code, detail } = problemDocument(error, call.parts.logger);

@@ -42,6 +42,12 @@ export interface ProtocolRun {
   multitask_strategy: "interrupt";
 }
 
+/** The end of a run; `problem`: why it brought no result, as a sentence. */
+export interface RunEnd {
+  status: RunStatus;
+  problem?: string;
+}
+
 /** The replies of a thread. */
 export interface ThreadState {
   values: { messages: { id: string; type: "ai"; role: "assistant"; content: string }[] };
@@ -90,8 +96,8 @@ export interface Thread {
   run(runId: string): Promise<ProtocolRun>;
   /** Begins a run, or sends the message to the current run. Rejects as spawn and send do. */
   begin(message: ThreadMessage): Promise<ProtocolRun>;
-  /** Resolves when the run is over. Rejects with `closed` if `signal` aborts. */
-  wait(runId: string, signal: AbortSignal): Promise<void>;
+  /** Resolves when the run is over. Rejects with `not_found`, or with `closed` if `signal` aborts. */
+  wait(runId: string, signal: AbortSignal): Promise<RunEnd>;
   state(): Promise<ThreadState>;
   /** Destroys the live agents of the thread; with `runId` only that run's agent, if it is live. */
   cancel(runId?: string): Promise<void>;
@@ -115,6 +121,9 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
     async wait(runId, signal) {
       const { status } = await thread.run(runId);
       if (status === "pending" || status === "running") await waitForEnd(context, runId, signal);
+      const ended = (await records()).find((record) => runIdOf(record) === runId);
+      if (ended) return endOf(ended);
+      throw unknownThread(threadId);
     },
     state: async () => stateOf(context, await records()),
     async cancel(runId) {
@@ -197,6 +206,14 @@ function statusOf(record: AgentRecord): RunStatus {
   const reply: Reply | undefined = keptReply(record)?.entry;
   if (reply) return STATUSES[reply.status];
   return record.ended_reason === "completed" ? "success" : "error";
+}
+
+function endOf(record: AgentRecord): RunEnd {
+  const status = statusOf(record);
+  if (status === "success") return { status };
+  const { stop_reason = "its reply is no longer kept", error } = keptReply(record)?.entry ?? {};
+  const why = error === undefined ? "." : `: ${error}`;
+  return { status, problem: `The run ended as ${status} (${stop_reason})${why}` };
 }
 
 /** Begins a run or sends to the current one; if another request begins the same run meanwhile, sends the message to that run. */

@@ -21,6 +21,7 @@ import { isUnreadable, messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/caps.ts";
@@ -77,8 +78,10 @@ export async function afterModelFailure(
   if (failure.kind === "context_window" && canShorten(session, step)) return undefined;
   if (!failure.retryable) {
     // If another run found the refused credential (`shared`), this run asks again.
-    if (scope === "own" || !isDenial(failure.kind))
-      session.add([newFailure(step.message, failureEntry(failure, step))]);
+    if (scope === "own" || !isDenial(failure.kind)) {
+      const message = sentenceOf(failure, session.model);
+      session.add([newFailure(step.message, failureEntry({ ...failure, message }, step))]);
+    }
     return undefined;
   }
   session.attempts += 1;
@@ -116,6 +119,12 @@ function withoutModel({ equipment, model }: Session): boolean {
   if (left.length === 0) return false;
   equipment.models = left;
   return true;
+}
+
+/** Returns the provider's sentence; of an unknown model it says little more than the name, so ours stands before it. */
+function sentenceOf({ kind, message }: ModelFailure, model: string): string {
+  if (kind !== "not_found") return message;
+  return `The provider does not know the model ${quoted(model)}, or its address is wrong: name a model that it serves. It says: ${message}`;
 }
 
 function failureEntry(failure: { kind: string; message: string }, { finalCall }: CallStep) {

@@ -37,6 +37,7 @@ const ENDS: Scenario = [
     turns: [{ content: [{ type: "text", text: "half of it" }], stop_reason: "max_tokens" }],
   },
   { match: { user: "refused" }, turns: [{ content: [], stop_reason: "refusal" }] },
+  { match: { user: "unpaid" }, turns: [{ error: { status: 400, message: "no credit is left" } }] },
 ];
 
 /** A LangGraph server that takes runs; unless told otherwise, after it was away once. */
@@ -88,8 +89,9 @@ describe("the LangGraph SDK", () => {
     expect(first).toMatchObject({ messages: [{ type: "ai" }] });
     const names: string[] = [];
     for await (const { event } of client.runs.stream(thread_id, "researcher", options)) names.push(event);
-    expect(names).toEqual(["metadata", "values"]);
     const runs = await client.runs.list(thread_id);
+    for await (const { event } of client.runs.joinStream(thread_id, runs[1]?.run_id ?? "")) names.push(event);
+    expect(names).toEqual(["metadata", "values", "metadata", "values"]);
     expect(runs.map(({ status }) => status)).toEqual(["success", "success"]);
     expect((await client.threads.get(thread_id)).status).toBe("idle");
   });
@@ -115,7 +117,7 @@ describe("the LangGraph SDK", () => {
   });
 });
 
-test("a partial reply is a success with its text, a failed one an error", async () => {
+test("a partial reply is a success with its text, a failed one an error that says why", async () => {
   const harsh = await openStage({ scenario: ENDS });
   await harsh.startWorker();
   const door = await startApi({
@@ -131,6 +133,15 @@ test("a partial reply is a success with its text, a failed one an error", async 
   };
   expect(await end("cut")).toBe("success");
   expect(await end("refused")).toBe("error");
+  const why = "The run ended as error (model_error): no credit is left";
+  const unpaid = { input: input("unpaid") };
+  await expect(client.runs.wait(null, "researcher", unpaid)).rejects.toThrow(why);
+  const told: unknown[] = [];
+  for await (const each of client.runs.stream(null, "researcher", unpaid)) told.push(each);
+  expect(told[1]).toMatchObject({
+    event: "error",
+    data: { error: "error", message: expect.stringContaining(why) },
+  });
 });
 
 /** The tools of deepagents for asynchronous sub-agents at `url`, with the state that its agent would keep. */

@@ -229,6 +229,28 @@ test("a failed run ends with AG-UI's error, which says why", async () => {
   expect(events.at(-1)).toEqual({ type: "RUN_ERROR", message: "model_error", code: "model_error" });
 });
 
+test("AG-UI gets an event of ours as the value of a custom one, and a destroyed run as cancelled", async () => {
+  const ask = { type: "tool_use" as const, name: "ask_parent", input: { question: "Which?" } };
+  const asking = await openStage({ scenario: { turns: [{ content: [ask] }] } });
+  await asking.startWorker();
+  const door = await startApi({ client: asking.client() });
+  const path = "/v1/parents/agui";
+  await door.ask("POST", `${path}/tasks`, { body: { prompt: "Ask" } });
+  const seen: unknown[] = [];
+  for await (const { event, data } of readEvents(`${door.url}${path}/events?after=0`)) {
+    const { name, value, outcome } = data as Record<string, unknown>;
+    if (event === "CUSTOM") seen.push({ name, value });
+    if (name === "waiting") await door.ask("DELETE", `${path}/agents/task`);
+    if (event !== "RUN_FINISHED") continue;
+    seen.push({ outcome });
+    break;
+  }
+  expect(seen).toEqual([
+    { name: "waiting", value: expect.objectContaining({ type: "waiting", question: "Which?" }) },
+    { outcome: { type: "cancelled" } },
+  ]);
+});
+
 async function unacked(path: string): Promise<unknown[]> {
   return (await api.ask("GET", `${path}/replies`)).body.replies;
 }

@@ -89,6 +89,16 @@ test.for([
   expect(ledger.filter(({ turn }) => turn === 1)).toHaveLength(failures.length + 1);
 });
 
+test("a model that the provider does not know ends the run with its first call, and the reply says what to do", async () => {
+  const unknown = { status: 404, message: "model: claude-nope" };
+  const { reply, ledger } = await runOf({ turns: [{ error: unknown }] });
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error", cost_usd: 0 });
+  expect(reply.error).toMatch(
+    /^The provider does not know the model "offline-1", .*name a model that it serves\. It says: model: claude-nope/,
+  );
+  expect(ledger).toHaveLength(1);
+});
+
 test("the pauses between failures grow, also when each broken stream had been paid for", async () => {
   // One that says nothing about other calls: no limiter has this run wait as well.
   const broken = { stream: { truncateAfterChunks: 3 } };

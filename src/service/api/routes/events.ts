@@ -95,10 +95,19 @@ function fieldsOf(event: NumberedEvent, runId: string): Record<string, unknown> 
     case "tool_finished":
       return { toolCallId: event.tool_use_id };
     case "ended":
-      return event.status === "failed" ? { message: event.stop_reason, code: event.stop_reason } : {};
+      return endFields(event);
     case "run_started":
       return {};
     default:
-      return { name: event.type };
+      return { name: event.type, value: event };
   }
+}
+
+/** AG-UI reads an end without `outcome` as a success. */
+function endFields({
+  status,
+  stop_reason,
+}: Extract<NumberedEvent, { type: "ended" }>): Record<string, unknown> {
+  if (status === "failed") return { message: stop_reason, code: stop_reason };
+  return status === "cancelled" ? { outcome: { type: "cancelled" } } : {};
 }

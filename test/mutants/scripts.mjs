@@ -1,6 +1,24 @@
 /** Guards of the Lua verbs: each `Closes:` line of a script, broken at least once. */
 export default [
   {
+    id: "charged-anew-after-midnight",
+    promise: "A call that one worker charged before midnight is not charged by another one after it.",
+    file: "src/shared/redis/lua/include/usage.lua",
+    find: "num(all[i + 1]) < day - 1",
+    replace: "num(all[i + 1]) < day",
+    tests: ["test/integration/verbs/usage.test.ts"],
+    title: "before midnight",
+  },
+  {
+    id: "charge-marks-kept",
+    promise: "The mark of a charged purchase does not stay for ever.",
+    file: "src/shared/redis/lua/include/usage.lua",
+    find: " or not counted and num(all[i + 1]) < day - 1",
+    replace: "",
+    tests: ["test/integration/verbs/usage.test.ts"],
+    title: "before midnight",
+  },
+  {
     id: "codec-flag-unchecked",
     promise: "An answer that is no flag is a protocol_violation.",
     file: "src/shared/redis/codec.ts",
@@ -1580,8 +1598,8 @@ export default [
     id: "settle-usage-kept-for-ever",
     promise: "What runs used is dropped after 90 days.",
     file: "src/shared/redis/lua/include/usage.lua",
-    find: "<= day - usage_ttl_ms / DAY_MS then",
-    replace: "< 0 then",
+    find: "counted <= day - usage_ttl_ms / DAY_MS",
+    replace: "counted < 0",
     tests: ["test/integration/verbs/usage.test.ts"],
   },
   {

@@ -2409,8 +2409,16 @@ export default [
     id: "ttl-budget",
     promise: "A budget that nothing is taken out of goes by itself.",
     file: "src/shared/redis/lua/budget-reserve.lua",
-    find: "  redis.call('PEXPIRE', budget, registry_ttl_ms)\n",
+    find: "  redis.call('PEXPIRE', budget, of_agent and reply_ttl_ms or registry_ttl_ms)\n",
     replace: "",
+    tests: ["test/integration/verbs/lifetimes.test.ts"],
+  },
+  {
+    id: "ttl-budget-of-agent",
+    promise: "The budget of an agent that cannot live any more goes by itself.",
+    file: "src/shared/redis/lua/budget-reserve.lua",
+    find: "of_agent and reply_ttl_ms or registry_ttl_ms",
+    replace: "registry_ttl_ms",
     tests: ["test/integration/verbs/lifetimes.test.ts"],
   },
   {

@@ -92,29 +92,6 @@ test("days older than 90 are dropped when a new one begins, and younger ones kep
   expect(left).toBeGreaterThan(TIMING.usageTtlMs - 60_000);
 });
 
-test("a purchase that was charged before midnight is not charged again after it; its mark goes a day later", async () => {
-  const rig = verbRig();
-  const key = rig.keys.parent(rig.parent).usage;
-  const { agent } = await rig.running();
-  const { usage } = partsOf(spent).progress;
-  const charge = async (purchase_id: string) =>
-    (await rig.store.charge(agent, { purchase_id, bought: { usage, cost_usd: 0.5 } })).status;
-  await charge("today");
-  const today = Number(await rig.redis.hget(key, "charged/today"));
-  const daysAgo = {
-    "charged/yesterday": today - 1,
-    "charged/before": today - 2,
-    "charged/by_another_version": 1,
-  };
-  await rig.redis.del(key);
-  await rig.redis.hset(key, daysAgo);
-  await rig.store.settle(agent, DESTROY);
-  expect((await rig.redis.hkeys(key)).filter((field) => field.startsWith("charged/"))).toEqual([
-    "charged/yesterday",
-  ]);
-  expect([await charge("yesterday"), await charge("before")]).toEqual(["same", "charged"]);
-});
-
 test("the counters of earlier days are looked at by the first run of a day alone", async () => {
   const rig = verbRig();
   const key = rig.keys.parent(rig.parent).usage;

@@ -1,5 +1,5 @@
 -- charge: books the cost of a call that was bought but not committed, once per purchase. The mark of the purchase is a field
--- beside the counters, so the record of an ended agent stays unchanged. It holds the day and stays at least one day.
+-- beside the counters, so the record of an ended agent stays unchanged; marks are deleted with the first run of another day.
 -- An entry that is in the log was committed after all, by a commit whose answer was lost: the counters of its run have it.
 -- `head`: the beginning of an entry that was in the log. It is booked if Redis has forgotten the entry in a failover. A
 -- missing transcript proves nothing, because it may have been deleted.
@@ -19,7 +19,6 @@ if head and redis.call('HGET', record, 'status') == 'ended' and redis.call('EXIS
   return answer('unknown')
 end
 write_hash_even_when_full(usage)
-local now = now_ms()
-count_usage(now, counters_of(bought))
-redis.call('HSET', usage, 'charged/' .. purchase_id, fmt(math.floor(now / DAY_MS)))
+count_usage(now_ms(), counters_of(bought))
+redis.call('HSET', usage, 'charged/' .. purchase_id, '1')
 return answer('charged')

@@ -1,6 +1,5 @@
 -- Adds the counters of a run to the parent's counters of today (Redis' clock). The first run of a new day deletes days that
--- are too old, and the marks of purchases that were charged before yesterday: two workers may charge one call before and
--- after midnight. A counter that is not a number starts again, and a key of the wrong type is left alone: neither keeps a run
+-- are too old. A counter that is not a number starts again, and a key of the wrong type is left alone: neither keeps a run
 -- from its end. Uses the script's usage and usage_ttl_ms.
 local DAY_MS = 86400000
 local function count_usage(now, counters)
@@ -10,11 +9,8 @@ local function count_usage(now, counters)
   local has_today = redis.pcall('HEXISTS', usage, today .. 'turns')
   if fails(has_today) then return end
   if has_today == 0 then
-    local all = redis.call('HGETALL', usage)
-    for i = 1, #all, 2 do
-      local counted = tonumber(string.match(all[i], '^%d+'))
-      local is_old = counted and counted <= day - usage_ttl_ms / DAY_MS or not counted and num(all[i + 1]) < day - 1
-      if is_old then redis.call('HDEL', usage, all[i]) end
+    for _, field in ipairs(redis.call('HKEYS', usage)) do
+      if num(string.match(field, '^%d+')) <= day - usage_ttl_ms / DAY_MS then redis.call('HDEL', usage, field) end
     end
   end
   for counter, n in pairs(counters) do

@@ -25,7 +25,7 @@ export interface LeaseOptions {
   onParentGone: "keep" | "finish" | "destroy";
   /**
    * How long the parent may be silent, default 60,000 ms, at least 1 s, at most 24 h. Choose it longer than this process can
-   * be blocked. The agents follow some 10 s later: a sweeper first makes sure that Redis is up and the parent is gone.
+   * be blocked. The agents follow half as long again later, 10 s at least: a sweeper first makes sure that the parent is gone.
    */
   ms?: number | undefined;
 }

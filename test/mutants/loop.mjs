@@ -806,8 +806,16 @@ export default [
     id: "budget-report-of-nothing",
     promise: "A run whose calls brought no answer reports nothing at the cost of a spent budget.",
     file: "src/worker/loop/caps.ts",
-    find: "state.overBudget && state.turns === 0",
-    replace: "state.overBudget && state.paidCalls === 0",
+    find: "stopped && state.turns === 0",
+    replace: "stopped && state.paidCalls === 0",
     tests: ["test/unit/worker/loop/caps.budget.test.ts"],
+  },
+  {
+    id: "finish-report-of-nothing",
+    promise: "A run that is asked to finish before its first answer buys no call.",
+    file: "src/worker/loop/caps.ts",
+    find: 'state.finish ? "finished_by_parent" : state.overBudget;',
+    replace: "state.overBudget;",
+    tests: ["test/unit/worker/loop/caps.test.ts"],
   },
 ];

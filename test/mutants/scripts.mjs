@@ -1,6 +1,30 @@
 /** Guards of the Lua verbs: each `Closes:` line of a script, broken at least once. */
 export default [
   {
+    id: "parent-gone-before-it-could-renew",
+    promise: "A living parent whose lease a jump of the clock has ended has time to renew it.",
+    file: "src/shared/redis/lua/include/orphan.lua",
+    find: "math.max(check_ms, num(lease.lease_ms) / 2)",
+    replace: "check_ms",
+    tests: ["test/integration/verbs/parent-lease.test.ts"],
+  },
+  {
+    id: "parent-gone-at-once",
+    promise: "A parent with a short lease is gone no sooner than a check after its end was noted.",
+    file: "src/shared/redis/lua/include/orphan.lua",
+    find: "math.max(check_ms, num(lease.lease_ms) / 2)",
+    replace: "num(lease.lease_ms) / 2",
+    tests: ["test/integration/verbs/parent-lease.test.ts"],
+  },
+  {
+    id: "lease-of-the-last-process",
+    promise: "A parent of two processes is given half of the lease that ends last.",
+    file: "src/shared/redis/lua/hold.lua",
+    find: "held_until, lease_ms = num(stored.held_until), num(stored.lease_ms) end",
+    replace: "held_until = num(stored.held_until) end",
+    tests: ["test/integration/verbs/parent-lease.test.ts"],
+  },
+  {
     id: "codec-flag-unchecked",
     promise: "An answer that is no flag is a protocol_violation.",
     file: "src/shared/redis/codec.ts",
@@ -2377,8 +2401,16 @@ export default [
     id: "ttl-budget",
     promise: "A budget that nothing is taken out of goes by itself.",
     file: "src/shared/redis/lua/budget-reserve.lua",
-    find: "  redis.call('PEXPIRE', budget, registry_ttl_ms)\n",
+    find: "  redis.call('PEXPIRE', budget, of_agent and reply_ttl_ms or registry_ttl_ms)\n",
     replace: "",
+    tests: ["test/integration/verbs/lifetimes.test.ts"],
+  },
+  {
+    id: "ttl-budget-of-agent",
+    promise: "The budget of an agent that cannot live any more goes by itself.",
+    file: "src/shared/redis/lua/budget-reserve.lua",
+    find: "of_agent and reply_ttl_ms or registry_ttl_ms",
+    replace: "registry_ttl_ms",
     tests: ["test/integration/verbs/lifetimes.test.ts"],
   },
   {

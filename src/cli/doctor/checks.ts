@@ -86,7 +86,9 @@ const CHECKS = {
     several(workers.flatMap(({ worker }) => worker.model ?? [])),
   ),
   clock_skew: warn("workers")`#clock (is|are) off by more than 5 s against Redis'
-    synchronise the clocks (NTP); deadlines use Redis' time, but times in logs are wrong`(wrongClocks),
+    synchronise the clocks (NTP): schedules, signatures of webhooks and times in logs go by them`(
+    wrongClocks,
+  ),
   refused_entries: warn("workers")`#(intake entry|intake entries) failed, and no parent could be told
     the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); DEL that key once they are dealt with`(
     ({ refusedEntries: { count, newest } }) => (count === 0 ? [] : [{ count, names: newest }]),

@@ -8,7 +8,7 @@ const HELP = `
 Examples:
   subagent-queue finish data_collector
 
-Its reply has the status partial and the stop reason finished_by_parent.`;
+Its reply has the status partial and the stop reason finished_by_parent. Without an answer so far it calls no model.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {

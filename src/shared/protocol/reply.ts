@@ -249,6 +249,7 @@ export const ProgressEvent = z.discriminatedUnion("type", [
   }),
   z.object({ ...base, type: z.literal("turn_started") }),
   z.object({ ...base, type: z.literal("text_delta"), text: z.string() }),
+  /** The end of a paid call, also of one whose answer cannot be used: the sum over a run is what it has cost. */
   z.object({ ...base, type: z.literal("turn_finished"), tokens: z.int(), cost_usd: z.number() }),
   z.object({ ...base, type: z.literal("tool_started"), tool_use_id: z.string(), tool: z.string() }),
   z.object({

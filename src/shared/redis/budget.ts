@@ -15,9 +15,10 @@ import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** One budget that binds an agent: its name and its limits. Without a window it never refills. */
+/** One budget that binds an agent: its name and its limits. Without a window it never refills. `isOfAgent`: it binds no other. */
 export interface BoundBudget {
   name: string;
+  isOfAgent?: boolean;
   maxTokens?: number | undefined;
   maxMicroUsd?: number | undefined;
   windowMs?: number | undefined;
@@ -35,7 +36,8 @@ export function budgetsOf(
   const bind = (name: string, caps: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
     if (!caps) return;
     const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = caps;
-    bound.push({ name, maxTokens, maxMicroUsd: maxUsd && Math.round(maxUsd * MICRO), windowMs });
+    const maxMicroUsd = maxUsd && Math.round(maxUsd * MICRO);
+    bound.push({ name, isOfAgent: caps === agent, maxTokens, maxMicroUsd, windowMs });
   };
   bind(`agent/${tenant}/${parentId}/${uid}`, agent);
   bind(`parent/${tenant}/${parentId}`, parent);
@@ -85,10 +87,11 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
     settle,
     async reserve(budgets, purchase_id, amount, forced) {
       const asked = Promise.all(
-        budgets.map(({ name, maxTokens, maxMicroUsd, windowMs }) =>
+        budgets.map(({ name, maxTokens, maxMicroUsd, windowMs, isOfAgent = false }) =>
           scripts.run("budget-reserve", undefined, {
             name,
             purchase_id,
+            of_agent: isOfAgent,
             ...taken(amount),
             max_tokens: maxTokens,
             max_micro_usd: maxMicroUsd,

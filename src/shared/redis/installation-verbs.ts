@@ -145,8 +145,10 @@ export const INSTALLATION_VERBS = {
   /** Reserves the estimated cost of a call in the budget `name`. `used_permille`: how much of it is used then. */
   "budget-reserve": {
     keys: ["budget", "reservation"],
-    context: ["registry_ttl_ms", "reservation_ms"],
+    context: ["reply_ttl_ms", "registry_ttl_ms", "reservation_ms"],
     args: {
+      /** It binds one agent, so it is kept only as long as that may live. */
+      of_agent: flag,
       tokens: int,
       micro_usd: int,
       max_tokens: optional(int),

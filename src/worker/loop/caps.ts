@@ -32,8 +32,9 @@ export type AllowedCall =
 export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
-  // A run without findings has nothing to report: agents of a spent budget buy nothing at all.
-  if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
+  // A run without findings has nothing to report: it buys nothing for a parent that wants an end, or from a spent budget.
+  const stopped = state.finish ? "finished_by_parent" : state.overBudget;
+  if (stopped && state.turns === 0) return { call: "none", cause: stopped };
   const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }

@@ -145,6 +145,11 @@ export class RunObserver {
     unlessTelemetryFails(() => this.#spans?.failed(kind, usage, costUsd));
   }
 
+  /** Called when this worker has booked a call of `model` that an earlier holder did not live to report. */
+  lostCallCharged(model: string, usage: Usage, costUsd: number): void {
+    this.#means.metrics?.bought(model, usage, costUsd);
+  }
+
   /** Performs a tool call; `isOffered`: a tool of this run has that name. */
   async tool<Outcome extends { isError: boolean; durationMs: number }>(
     call: { id: string; name: string },

@@ -1,5 +1,5 @@
 /** Performs `call_model`: buys one message of the conversation and adds it to the next commit. */
-import { ContentBlock, isToolUse, textOf, totalTokens } from "../../shared/protocol/content.ts";
+import { ContentBlock, isToolUse, textOf, totalTokens, type Usage } from "../../shared/protocol/content.ts";
 import { paceFor } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
@@ -60,6 +60,7 @@ export async function callModel(
   if (outcome.usage) {
     const { message, compactBefore } = step;
     session.addUnusedCall(message, { usage: outcome.usage, costUsd: cost }, { isCutOff, compactBefore });
+    tellTurnFinished(session, step, outcome.usage, cost);
   }
   if (!session.lease.isLive()) return "lease_over";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
@@ -222,8 +223,13 @@ function addModelAnswer(
   };
   if (compactBefore === undefined) addAnswer(session, step, priced);
   else addSummary(session, step, compactBefore, priced);
-  session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd: costUsd });
+  tellTurnFinished(session, step, usage, costUsd);
   session.equipment.observer.answered(priced);
+}
+
+/** Tells what a call has cost, whether or not its answer can be used: those who watch add it up. */
+function tellTurnFinished(session: Session, { turn }: CallStep, usage: Usage, cost_usd: number): void {
+  session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd });
 }
 
 /** Adds the answer, and results for those of its calls that cannot be performed. */

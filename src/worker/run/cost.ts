@@ -16,7 +16,7 @@ import {
   type Usage,
   ZERO_USAGE,
 } from "../../shared/protocol/content.ts";
-import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
+import { costUsd, priceOf, undatedId } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
 import { newNotice, paidIn } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
@@ -147,13 +147,25 @@ async function chargeForgotten(context: Booking, session: Session): Promise<void
   }
 }
 
-/** Books the prompt of purchase `name`, a call that an earlier holder began and did not commit. Never rejects. */
+/**
+ * Books the prompt of purchase `name`, a call that an earlier holder began and did not commit; metrics count it if no other
+ * worker has booked it. Never rejects.
+ */
 export async function chargeLostCall(context: RunContext, session: Session, name: string): Promise<void> {
   const { state, equipment, address } = session;
   const messages = state.conversation.messagesOf({ compactBefore: summedUpBy(name) });
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
+  session.model = modelOfLostCall(session);
   const cost = costOf(context, session, usage);
-  await charge(context, session, `${address.uid}.${name}`, { usage, cost });
+  const status = await charge(context, session, `${address.uid}.${name}`, { usage, cost });
+  if (status === "charged") equipment.observer.lostCallCharged(session.model, usage, cost);
+}
+
+/** Returns the model of the chain that gave the run's last answer, as it was probably asked again; without one the first. */
+function modelOfLostCall({ state, equipment, model }: Session): string {
+  const { model: answered } = state.tally;
+  if (answered === undefined) return model;
+  return equipment.models.find((each) => undatedId(each) === undatedId(answered)) ?? model;
 }
 
 /** A cost to book, and the `key` of its entry. `entry`: an uncommitted entry; `head`: the beginning of a committed one. */

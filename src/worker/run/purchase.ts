@@ -12,7 +12,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Usage } from "../../shared/protocol/content.ts";
-import { type NewEntry, paidIn } from "../loop/log.ts";
+import { type LogEntry, type NewEntry, paidIn } from "../loop/log.ts";
 import type { LastAnswer } from "../loop/state.ts";
 import type { ModelRequest } from "../model/model.ts";
 
@@ -26,6 +26,15 @@ interface PurchaseTarget {
 export function summedUpBy(name: string): number | undefined {
   const message = /^\d+-(\d+)\./.exec(name)?.[1];
   return message === undefined ? undefined : Number(message);
+}
+
+/** Returns the call of an entry that cannot enter the log, as one that was paid for in vain; undefined if it paid for none. */
+export function unusedCallOf(entry: LogEntry) {
+  const paid = paidIn(entry);
+  if (!paid) return undefined;
+  const message = entry.kind === "compacted" ? entry.message + 1 : entry.message;
+  const { cut_off = false, sums_up } = entry.kind === "purchase" ? entry.value : { cut_off: true };
+  return { ...paid, message, isCutOff: cut_off, compactBefore: sums_up };
 }
 
 /** The purchase that follows a commit. */

@@ -25,7 +25,7 @@ import type { RunRules } from "../loop/rules.ts";
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
 import type { HolderStatus, Lease } from "./lease.ts";
-import { NextPurchase, type UpcomingPurchase } from "./purchase.ts";
+import { NextPurchase, type UpcomingPurchase, unusedCallOf } from "./purchase.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
 /** Outcome of a commit. `adopted`: the log keeps the other content that it had. `lease_over`: this process may write no more. */
@@ -206,12 +206,13 @@ export class Session {
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
   }
 
-  /** Adds an event to the next commit's line. */
+  /** Adds an event to the next commit's line. A turn that is over begins anew if its call, which was cut off, is made again. */
   tell(event: RunEvent): void {
+    if (event.type === "turn_finished") this.#turnStarted = event.turn - 1;
     this.events.push(event);
   }
 
-  /** Tells once that turn `turn` begins. */
+  /** Tells once that turn `turn` begins, until it is over. */
   tellTurnStarted(turn: number): void {
     if (this.#turnStarted >= turn) return;
     this.#turnStarted = turn;
@@ -365,8 +366,9 @@ export class Session {
    * Called when the log has other content: reloads the state from Redis; an answer that was bought twice is paid for twice.
    * Rejects if the log has nothing new, because it would refuse the next answer as well.
    */
-  async adopt({ entries: written }: PreparedCommit): Promise<CommitOutcome> {
+  async adopt({ entries: written, events }: PreparedCommit): Promise<CommitOutcome> {
     const known = this.#acknowledged;
+    this.events.unshift(...events);
     const stored = await this.#store.load(this.address);
     if (stored?.record.epoch !== this.lease.epoch) return this.endLease();
     this.#consumed = undefined;
@@ -380,10 +382,8 @@ export class Session {
     this.purchase.forget();
     this.#unbooked = without(this.#unbooked, written);
     for (const { entry } of written) {
-      if (entry.kind === "answer") this.addUnusedCall(entry.message, entry, { isCutOff: true });
-      if (entry.kind !== "compacted") continue;
-      const { usage, cost_usd: costUsd } = entry.value;
-      this.addUnusedCall(entry.message + 1, { usage, costUsd }, { isCutOff: true });
+      const unused = unusedCallOf(entry);
+      if (unused) this.addUnusedCall(unused.message, unused, unused);
     }
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;

@@ -22,9 +22,9 @@ async function heldUntil({ redis, keys }: Stage, parentId: string): Promise<numb
   return Number(await redis.hget(keys.parent(of(parentId)).lease, "held_until"));
 }
 
-/** As if a lease of a minute had not been renewed for so long. */
+/** As if a lease of a second had not been renewed for a minute. */
 async function minuteLater({ redis, keys }: Stage, parentId: string): Promise<void> {
-  await redis.hset(keys.parent(of(parentId)).lease, "held_until", "1");
+  await redis.hset(keys.parent(of(parentId)).lease, { held_until: 1, lease_ms: 1_000 });
   await redis.zadd(keys.deadlines, 1, `default/${parentId}`);
 }
 

@@ -1,6 +1,6 @@
 /** Guarantee: what a parent and its agents leave in Redis goes by itself, each key after its time, and what is in use does not. */
 import { expect, test } from "vitest";
-import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
+import { budgetsOf, createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { handedBack, type Rig, verbRig } from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -76,4 +76,14 @@ test("a budget goes when nothing was taken out of it for a month, and what a los
     if (key === keys.budget("team")) expect(days).toBe(30);
     else expect([1, 2], key).toContain(days);
   }
+});
+
+test("the budget of one agent goes a week after its last call, which no agent outlives", async () => {
+  const { redis, keys, store, address } = verbRig();
+  const book = createBudgetBook(redis, keys, store.timing);
+  const budgets = { agent: { max_total_tokens: 1_000 }, parent: { max_total_tokens: 1_000 } };
+  const bound = budgetsOf(address(), budgets);
+  await book.reserve(bound, "call.1", { tokens: 10, costUsd: 0 }, false);
+  const days = bound.map(async ({ name }) => Math.ceil((await redis.pttl(keys.budget(name))) / DAY_MS));
+  expect(await Promise.all(days)).toEqual([7, 30]);
 });

@@ -1,4 +1,4 @@
-/** A parent's lease in Redis: noted when it is over, lapsed `check_ms` later, and decided anew inside each verb. */
+/** A parent's lease in Redis: noted when it is over, lapsed half of it later, and decided anew inside each verb. */
 import { expect, test } from "vitest";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
@@ -30,11 +30,11 @@ async function followerOf(rig: Rig, on_parent_gone: "finish" | "destroy"): Promi
 const lease = ({ keys, parent }: Rig) => keys.parent(parent).lease;
 /** The lease is over, and a sweeper noted it so long ago. */
 const lapse = async (rig: Rig) => {
-  const { checkMs } = rig.store.timing;
-  await rig.redis.hset(lease(rig), { held_until: 1, lapsed_at: (await rig.redisNow()) - checkMs });
+  const graceMs = LEASE.parent_lease_ms / 2;
+  await rig.redis.hset(lease(rig), { held_until: 1, lapsed_at: (await rig.redisNow()) - graceMs });
 };
 
-test("a lease that is over is noted first, and lapses a look later; until then nothing follows", async () => {
+test("a lease that is over is noted first, and lapses half of it later; until then nothing follows", async () => {
   const rig = verbRig();
   const agent = await followerOf(rig, "destroy");
   const held = await rig.store.hold(agent, LEASE);
@@ -43,10 +43,13 @@ test("a lease that is over is noted first, and lapses a look later; until then n
   const before = await rig.redisNow();
   const noted = await rig.store.orphans(agent);
   expect(noted).toMatchObject({ status: "held" });
-  expect(noted.status === "held" && noted.at).toBeGreaterThanOrEqual(before + rig.store.timing.checkMs);
+  expect(noted.status === "held" && noted.at).toBeGreaterThanOrEqual(before + LEASE.parent_lease_ms / 2);
   expect(await rig.store.orphans(agent)).toEqual(noted);
   expect((await rig.store.overdue(agent)).status).toBe("not_due");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("not_due");
+  await rig.redis.hincrby(lease(rig), "lapsed_at", 1_000 - LEASE.parent_lease_ms / 2);
+  expect((await rig.store.orphans(agent)).status).toBe("held");
+  expect((await rig.store.overdue(agent)).status).toBe("not_due");
   await lapse(rig);
   expect(await rig.store.orphans(agent)).toMatchObject({ status: "gone", uids: [agent.uid] });
   expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
@@ -88,4 +91,26 @@ test("an agent that was spawned without a lease does not follow, and a shorter l
   expect((await rig.store.settle(plain, PARENT_GONE)).status).toBe("not_due");
   const long = await rig.store.hold(plain, LEASE);
   expect(await rig.store.hold(plain, { parent_lease_ms: 1_000 })).toEqual(long);
+});
+
+test("a short lease lapses no sooner than a check after it was noted, and one of another version then", async () => {
+  const rig = verbRig();
+  const { checkMs } = rig.store.timing;
+  for (const short of [true, false]) {
+    const agent = await followerOf(rig, "destroy");
+    if (short) await rig.store.hold(agent, { parent_lease_ms: 1_000 });
+    else await rig.redis.hdel(lease(rig), "lease_ms", "lapsed_at");
+    await rig.redis.hset(lease(rig), "held_until", "1");
+    const before = await rig.redisNow();
+    const noted = await rig.store.orphans(agent);
+    expect(noted.status === "held" && noted.at).toBeGreaterThanOrEqual(before + checkMs);
+    expect(noted.status === "held" && noted.at).toBeLessThan(before + checkMs + 5_000);
+  }
+});
+
+test("a parent of two processes is given half of the lease that ends last", async () => {
+  const rig = verbRig();
+  const agent = await followerOf(rig, "destroy");
+  for (const parent_lease_ms of [60_000, 600_000, 60_000]) await rig.store.hold(agent, { parent_lease_ms });
+  expect(await rig.redis.hget(lease(rig), "lease_ms")).toBe("600000");
 });

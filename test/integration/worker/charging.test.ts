@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
+import { costUsd, priceOf } from "../../../src/shared/protocol/usage.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { BILL_GRACE_MS } from "../../../src/worker/run/call-model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -138,16 +139,43 @@ test("the call that a killed worker had begun is charged by the next one, within
   const task = stage.parent("bereft").task("x".repeat(4_000));
   await until(() => stage.offline.ledger.length === 1 && stage.offline.inFlight === 1);
   await victim.kill();
-  const heir = await stage.startWorker();
+  const heir = await stage.startWorker({ metrics: true });
   const reply = await task;
   expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
   await quiet(stage, [heir]);
   const { tokens } = await stage.parent("bereft").usage();
+  expect(await reckoned(heir)).toBe(tokens - tokensOf([stage.offline.ledger[0]?.usage ?? null]));
   const served = stage.offline.ledger.filter(({ status }) => status === "served").map(({ usage }) => usage);
   expect(reply.tokens).toBe(tokensOf(served));
   const lost = tokens - reply.tokens;
   expect(lost).toBeGreaterThan(500);
   expect(lost).toBeLessThan(2 * tokensOf(served.slice(0, 1)));
+});
+
+test("the call that a killed worker had begun has the price of the model that answered last, not of the first of its chain", async () => {
+  const limited = { status: 429, headers: { "retry-after": "30" } };
+  const stage = await openStage({
+    scenario: {
+      turns: [
+        { ...look(0), failures: [limited] },
+        { ...text("done"), failures: [silence] },
+      ],
+    },
+    timing: SHORT_TIMING,
+  });
+  const victim = await stage.spawnWorker();
+  const parent = stage.parent("bereft");
+  const chain = { model: "claude-opus-4-5", fallback_models: ["claude-haiku-4-5"] };
+  const task = parent.task({ prompt: "x".repeat(4_000), ...chain });
+  await until(() => stage.offline.ledger.length === 2 && stage.offline.inFlight === 1);
+  await victim.kill();
+  const heir = await stage.startWorker();
+  const reply = await task;
+  await quiet(stage, [heir]);
+  const { usage, cost_usd } = await parent.usage();
+  expect(totalTokens(usage)).toBeGreaterThan(reply.tokens);
+  const price = priceOf("claude-haiku-4-5");
+  expect(cost_usd).toBeCloseTo(price ? costUsd(usage, price) : 0, 5);
 });
 
 test(`${KILLS} runs whose worker is killed at a random moment: what was billed is charged, and at most one call more a kill`, {

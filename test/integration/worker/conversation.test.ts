@@ -65,6 +65,28 @@ test("finish makes the next model call the final call", async () => {
   expect(installation.offline.ledger.map((call) => call.tool_choice)).toEqual(["auto", "none"]);
 });
 
+test("a run that is asked to finish before its first call buys none, and its agent takes further messages", async () => {
+  const installation = await openStage({ scenario: { turns: [say("done")], hand_back: say("nothing yet") } });
+  const agent = await installation.task("work", { keep_alive: true });
+  await installation.store.finish(agent);
+  await installation.startWorker();
+  expect(await installation.reply(agent)).toMatchObject({
+    status: "partial",
+    stop_reason: "finished_by_parent",
+    agent_status: "idle",
+    summary: "(no summary)",
+    turns: 0,
+    tokens: 0,
+  });
+  expect(installation.offline.ledger).toEqual([]);
+  expect(await installation.send(agent, "go on")).toBe("queued");
+  expect(await installation.reply(agent, 2)).toMatchObject({
+    status: "succeeded",
+    summary: "done",
+    turns: 1,
+  });
+});
+
 test("a follow-up to a kept-alive agent is a new run that sees the earlier conversation", async () => {
   const installation = await openStage({ scenario: { turns: [say("one"), say("two for {{user}}")] } });
   await installation.startWorker();

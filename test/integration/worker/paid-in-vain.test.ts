@@ -3,6 +3,7 @@
  * nothing end the run, and the reply tells what had been found before.
  */
 import { expect, test } from "vitest";
+import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openStage } from "../../stage/stage.ts";
@@ -50,7 +51,20 @@ async function answeredBy(shape: Script, maxTurns?: number) {
   const limits = { max_tokens: MAX_TOKENS, ...(maxTurns !== undefined && { max_turns: maxTurns }) };
   const reply = await parent.task({ prompt: "find the key", limits });
   expect((await parent.usage()).tokens).toBe(reply.tokens);
+  expect(toldOf(await parent.timeline(reply.agent_id)).tokens).toBe(reply.tokens);
   return { reply, calls: provider.received.length };
+}
+
+/** What events tell of the calls: their tokens, and their beginnings and ends with the number of the turn. */
+function toldOf(events: readonly ProgressEvent[]) {
+  let tokens = 0;
+  const turns: string[] = [];
+  for (const event of events) {
+    if (event.type === "turn_finished") tokens += event.tokens;
+    if (event.type === "turn_started" || event.type === "turn_finished")
+      turns.push(`${event.type} ${event.turn}`);
+  }
+  return { tokens, turns };
 }
 
 test.each([
@@ -83,4 +97,20 @@ test.each([
   expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error", summary: FOUND });
   expect(reply.error).toMatch(/^Five paid model calls in a row/);
   expect(reply.tokens).toBeGreaterThanOrEqual((1 + MOST_IN_VAIN) * 15);
+});
+
+test("those who watch are told what a call cost that was cut off for its time, and of the call that follows it", async () => {
+  const provider = await startProvider((response) => {
+    if (provider.received.length > 1) send(response, [{ type: "text", text: FOUND }]);
+  });
+  const stage = await openStage();
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
+  closeAtEnd(() => model.stop());
+  await stage.startWorker({ model });
+  const parent = stage.parent();
+  const reply = await parent.task({ prompt: "x".repeat(4_000), limits: { max_duration_ms: 4_000 } });
+  expect(reply).toMatchObject({ status: "partial", stop_reason: "max_duration", summary: FOUND });
+  const told = toldOf(await parent.timeline(reply.agent_id));
+  expect(told.tokens).toBe(reply.tokens);
+  expect(told.turns).toEqual(["turn_started 1", "turn_finished 1", "turn_started 1", "turn_finished 1"]);
 });

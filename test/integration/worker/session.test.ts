@@ -270,6 +270,27 @@ test("what another has committed in the place of an answer stands, and the answe
   expect(await rig.redis.hlen(log)).toBe(3);
 });
 
+test("a call in vain whose commit met another log stays paid for, once, counts as it did, and is told", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  const { unread } = session.state;
+  session.add([newDelivery(0, 1, unread)], false);
+  session.consume(1, [unread[0]?.message_id ?? ""]);
+  session.addUnusedCall(1, { usage: USAGE, costUsd: 0.25 }, { isCutOff: false });
+  session.addUnusedCall(1, { usage: USAGE, costUsd: 0.5 }, { isCutOff: true, compactBefore: 1 });
+  session.tell({ type: "turn_finished", turn: 1, tokens: 6, cost_usd: 0.75 });
+  const { log } = rig.keys.agent(agent);
+  await rig.redis.hset(log, "0", THEIR_MESSAGE.json);
+  expect(await session.commit()).toBe("adopted");
+  expect(session.body()).toMatchObject({ cost_usd: 0.75, tokens: 6 });
+  expect([session.state.paidCalls, session.unbooked]).toEqual([1, []]);
+  const stored = Object.values(await rig.redis.hgetall(log)).map((json) => JSON.parse(json));
+  expect(stored.filter(({ cost_usd }) => cost_usd === 0.25)).toHaveLength(1);
+  expect(stored.filter(({ cost_usd }) => cost_usd === 0.5)).toMatchObject([{ cut_off: true, sums_up: 1 }]);
+  const told = await rig.redis.lrange(rig.keys.agent(agent).timeline, 0, -1);
+  expect(told.filter((line) => line.includes('["f",1,6,0.75]'))).toHaveLength(1);
+});
+
 test("a log is adopted only by the holder of its agent", async () => {
   const { rig, agent, claim } = await scene();
   const session = await claim({

@@ -1,4 +1,5 @@
--- budget-reserve: reserves the estimated cost of a call in a budget, before the call begins.
+-- budget-reserve: reserves the estimated cost of a call in a budget, before the call begins. The budget of one agent is kept
+-- longer than a living agent can be without a call.
 -- Include budget, reservation.
 -- Closes: two workers that both find room for the last call; a call of a crashed worker that counts for nothing.
 local slice, oldest = slices(window_ms)
@@ -12,7 +13,7 @@ if not read_reservation(reservation, budget) then
   write_hash_even_when_full(budget)
   redis.call('HINCRBY', budget, 't/' .. fmt(slice), fmt(tokens))
   redis.call('HINCRBY', budget, 'c/' .. fmt(slice), fmt(micro_usd))
-  redis.call('PEXPIRE', budget, registry_ttl_ms)
+  redis.call('PEXPIRE', budget, of_agent and reply_ttl_ms or registry_ttl_ms)
   local reserved = fmt(tokens) .. ' ' .. fmt(micro_usd) .. ' ' .. fmt(slice)
   redis.call('SET', reservation, reserved, 'PX', reservation_ms)
 end

@@ -82,9 +82,18 @@ describe("duration", () => {
 });
 
 describe("other causes", () => {
-  test("finish makes the next call the last one, also the first", () => {
-    expect(verdict(asked(), {}, { finish: true })).toEqual(finalCall("finished_by_parent"));
+  test("finish makes the next call the last one", () => {
+    expect(verdict(turns(1), {}, { finish: true })).toEqual(finalCall("finished_by_parent"));
     expect(verdict(turns(3), {}, { finish: true })).toEqual(finalCall("finished_by_parent"));
+  });
+
+  test("finish buys nothing for a run without an answer, not even its only call", () => {
+    const finish = true;
+    expect(verdict(asked(), {}, { finish })).toEqual(none("finished_by_parent"));
+    expect(verdict(asked(), { max_turns: 1 }, { finish })).toEqual(none("finished_by_parent"));
+    expect(verdict(asked().broken(10, 0), {}, { finish })).toEqual(none("finished_by_parent"));
+    expect(verdict(turns(2).nextRun(6).user("next"), {}, { finish })).toEqual(none("finished_by_parent"));
+    expect(verdict(asked(), {}, { finish, overBudget: "max_cost" })).toEqual(none("finished_by_parent"));
   });
 
   test("finish is the cause before any cap that has not been passed", () => {

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError, ToolFailure } from "../../../shared/errors.ts";
-import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
+import { countHoldings, forgetHoldings, freeBytes, leastFree, overfills } from "../files/quota.ts";
 import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 import type { Area, Workspace } from "../workspace.ts";
@@ -65,7 +65,7 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
           .finally(watch.stop);
         if (outcome.network?.requests) log?.(outcome.network, ctx);
         if (outcome.cwd !== undefined) directories.set(workspace.home, outcome.cwd);
-        const text = textOf(outcome, timeout_seconds, watch.isFull());
+        const text = textOf(outcome, timeout_seconds, watch.whyFull());
         if (outcome.exitCode !== 0) throw new ToolFailure(text);
         return text;
       });
@@ -76,12 +76,12 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
 function textOf(
   { output, exitCode, killed, withheld, network }: CommandOutcome,
   timeoutS: number,
-  isFull: boolean,
+  whyFull: string | undefined,
 ): string {
   const notes = withheld.map((directory) => `[not shown to commands: ${directory}]`);
   if (network?.refused.length) notes.push(`[not reached: ${network.refused.join(", ")}]`);
   if (killed === "timeout") notes.push(`[killed with all its processes after ${timeoutS} s]`);
-  else if (isFull) notes.push("[killed: your workspace is full; delete something first]");
+  else if (whyFull !== undefined) notes.push(`[killed: ${whyFull}]`);
   else if (killed === "output")
     notes.push("[killed: it wrote more than 64 MB, or more than 8 KB to descriptor 3]");
   else if (killed === "stopped") notes.push("[killed: the run was stopped, or the command ran into a limit]");
@@ -89,30 +89,38 @@ function textOf(
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
 }
 
-/** Shortest time between two counts of a workspace during a command; after a longer count it is as long as the count took. */
-const COUNT_EVERY_MS = 1_000;
+/** Shortest time between two looks at a command's disk and workspace; after a longer look it is as long as that took. */
+const LOOK_EVERY_MS = 1_000;
+
+const WORKSPACE_FULL = "your workspace is full; delete something first";
+const DISK_FULL = "the disk is nearly full; write less, or delete something first";
+const UNWATCHED = "its use of the disk cannot be watched; try again";
 
 /**
- * Stops a command that fills its workspace beyond the quota. If the workspace is full already, only a command that adds to
- * it is stopped, so that it can be emptied.
+ * Stops a command that fills its workspace beyond the quota, or the disk: a file that was deleted while it is open takes room
+ * that no count sees. If the workspace is full already, only a command that adds to it is stopped, so that it can be emptied.
  */
 async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: Clock) {
   const full = new AbortController();
   const over = new AbortController();
   const before = await countHoldings(workspace);
-  const count = async (): Promise<void> => {
+  const leastFreeBytes = leastFree(await freeBytes(workspace));
+  const look = async (isFull: () => Promise<boolean>, why: string): Promise<void> => {
     for (let tookMs = 0; !over.signal.aborted; ) {
-      await clock.sleep(Math.max(COUNT_EVERY_MS, tookMs), over.signal);
+      await clock.sleep(Math.max(LOOK_EVERY_MS, tookMs), over.signal);
       const beganMs = clock.monotonicMs();
-      const now = await countHoldings(workspace);
+      if (await isFull()) full.abort(why);
       tookMs = clock.monotonicMs() - beganMs;
-      if (exceeds(now) && (now.bytes > before.bytes || now.files > before.files)) full.abort();
     }
   };
-  void count();
+  const looks = [
+    look(async () => (await freeBytes(workspace)) < leastFreeBytes, DISK_FULL),
+    look(async () => overfills(before, await countHoldings(workspace)), WORKSPACE_FULL),
+  ];
+  Promise.all(looks).catch(() => full.abort(UNWATCHED));
   return {
     signal: AbortSignal.any([signal, full.signal]),
-    isFull: () => full.signal.aborted,
+    whyFull: (): string | undefined => (full.signal.aborted ? String(full.signal.reason) : undefined),
     stop() {
       over.abort();
       forgetHoldings(workspace);

@@ -2,10 +2,11 @@
  * Limits the contents of an agent's workspace, in bytes and in files.
  *
  * 1. A workspace is counted once for a run. Writes of the file tools update the count; after a command it is counted again.
- * 2. Counting stops where the quota is exceeded, so that it costs no more than a full workspace.
+ * 2. Counting stops at twice the files of the quota, so that it costs no more than two full workspaces. Bytes do not stop it:
+ *    otherwise what a command adds to a full workspace could be hidden behind what was there before.
  * 3. Nothing is hidden from the count by a name that is no text, by modes, or by a depth that no path reaches.
  */
-import { lstat } from "node:fs/promises";
+import { lstat, statfs } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { codeOf, listDirectory, startOf } from "./list.ts";
@@ -26,10 +27,10 @@ const QUOTA: Holdings = { bytes: 1024 ** 3, files: 50_000 };
 /** By the home of the workspace: each call of a tool has an object of its own for the workspace. */
 const known = new WeakMap<Area, Holdings>();
 
-/** Directories that cannot be counted exceed any quota: otherwise files could be hidden there. */
+/** Number of files where they cannot be counted, or only in part; exceeds any quota, because files could be hidden there. */
 const UNCOUNTED = Number.POSITIVE_INFINITY;
 
-/** Counts the workspace on disk; stops a little beyond `quota`. */
+/** Counts the workspace on disk. More than twice the files of `quota` are not counted. */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
   const open = await startOf(directory).catch(() => undefined);
@@ -40,7 +41,7 @@ export async function countHoldings({ directory }: Workspace, quota: Holdings = 
         files++;
         if (isDirectory) open.push(path);
         else bytes += await sizeOf(at);
-        if (exceeds({ bytes, files }, quota)) return { bytes, files };
+        if (files > 2 * quota.files) return { bytes, files: UNCOUNTED };
       }
     } catch (error) {
       // A directory that has vanished holds nothing.
@@ -53,6 +54,33 @@ export async function countHoldings({ directory }: Workspace, quota: Holdings = 
 /** Checks whether these contents exceed the quota. */
 export function exceeds({ bytes, files }: Holdings, quota: Holdings = QUOTA): boolean {
   return bytes > quota.bytes || files > quota.files;
+}
+
+/**
+ * Checks whether a command must be stopped that has found `before` and left `now` so far: the workspace is full, and holds
+ * more than before or cannot be counted. A command that empties a full workspace goes on.
+ */
+export function overfills(before: Holdings, now: Holdings): boolean {
+  const isMore = now.bytes > before.bytes || now.files > before.files || now.files === UNCOUNTED;
+  return isMore && exceeds(now);
+}
+
+/** Returns the room on the disk of the workspace, bytes; {@link UNCOUNTED} if the system does not say. */
+export async function freeBytes({ directory }: Workspace): Promise<number> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize;
+  } catch {
+    return UNCOUNTED;
+  }
+}
+
+/** Room on the disk that a command must leave, bytes: more than it can take between two counts. */
+const LEAST_FREE_BYTES = 4 * 1024 ** 3;
+
+/** Returns the room that a command must leave where it found `free`: on a disk that is nearly full, half of it. */
+export function leastFree(free: number): number {
+  return Math.min(LEAST_FREE_BYTES, free / 2);
 }
 
 /** Makes the next write count the workspace again, because something other than the file tools changed it. */

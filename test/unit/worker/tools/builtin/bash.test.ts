@@ -1,17 +1,21 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { bashTool } from "../../../../../src/worker/tools/builtin/bash.ts";
 import { runTool } from "../../../../../src/worker/tools/registry.ts";
 import { CUT_MARKER } from "../../../../../src/worker/tools/result-text.ts";
 import { chooseRunner } from "../../../../../src/worker/tools/sandbox/choose.ts";
+import { createUnconfined } from "../../../../../src/worker/tools/sandbox/unconfined.ts";
 import type { Tool } from "../../../../../src/worker/tools/tool.ts";
 import { until } from "../../../../helpers/until.ts";
 import { openScene, type Scene, SECRET, stoppedBy } from "../scene.ts";
+
+const execute = promisify(execFile);
 
 let scene: Scene;
 let tool: Tool;
@@ -222,6 +226,50 @@ describe("bash", () => {
     );
     expect(await bash("rm f*; sleep 1.2; echo emptied", { of: own })).toMatchObject({ content: "emptied" });
     expect(await own.call("write_file", { file_path: "x", content: "x" })).toMatchObject({ isError: false });
+  });
+
+  it("stops a command that adds to a full workspace, wherever it adds", async () => {
+    const own = await openScene();
+    await own.put("below/here", "");
+    for (const name of ["a", "b"]) await execute("fallocate", ["-l", "600M", join(own.home, name)]);
+    const added = await bash("head -c 50M /dev/zero > below/here; sleep 30", {
+      of: own,
+      timeout_seconds: 10,
+    });
+    expect(added.content).toBe("[killed: your workspace is full; delete something first]");
+  });
+
+  it("stops a command that fills the disk where no count sees it, and gives the room back", async () => {
+    const code = `
+      import { statfsSync } from "node:fs";
+      import { systemClock } from "./src/shared/clock.ts";
+      import { bashTool } from "./src/worker/tools/builtin/bash.ts";
+      import { createUnconfined } from "./src/worker/tools/sandbox/unconfined.ts";
+      const [directory] = process.argv.slice(1);
+      const workspace = { directory, hidden: directory, home: {}, roots: [], exclusive: (work) => work() };
+      const before = statfsSync(directory).bfree;
+      const command = "exec 9>held; rm held; head -c 40M /dev/zero >&9; sleep 30";
+      const said = bashTool(createUnconfined(systemClock)).run({ command, timeout_seconds: 10 }, { workspace, signal: new AbortController().signal });
+      console.log(await said.catch((error) => error.message), statfsSync(directory).bfree === before);
+    `;
+    const own = await openScene();
+    const alone = process.getuid?.() === 0 ? ["--mount"] : ["--mount", "--user", "--map-root-user"];
+    const small = 'mount -t tmpfs -o size=64m tmpfs "$1" && shift && exec "$@"';
+    const node = [process.execPath, "--import", "tsx", "--input-type=module", "--eval", code, own.home];
+    const { stdout } = await execute("unshare", [...alone, "sh", "-c", small, "sh", own.home, ...node]);
+    expect(stdout).toBe("[killed: the disk is nearly full; write less, or delete something first] true\n");
+  });
+
+  it("stops a command whose use of the disk cannot be watched, and ends no worker by that", async () => {
+    const clock = { ...systemClock, sleep: () => Promise.reject(new Error("no time")) };
+    const blind = bashTool(createUnconfined(systemClock), clock);
+    await expect(blind.run({ command: "sleep 30" }, scene.context())).rejects.toThrow(
+      "[killed: its use of the disk cannot be watched; try again]",
+    );
+  });
+
+  it("gives way to its worker, however many processes it starts", async () => {
+    expect(await bash("nice; renice -n 0 $$ 2>/dev/null; nice")).toMatchObject({ content: "19\n19" });
   });
 
   it("keeps the beginning and the end of a long output, and little memory", async () => {

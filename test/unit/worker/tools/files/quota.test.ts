@@ -7,12 +7,13 @@ import {
   countHoldings,
   exceeds,
   forgetHoldings,
+  overfills,
 } from "../../../../../src/worker/tools/files/quota.ts";
 import { openScene } from "../scene.ts";
 
 const quota = { bytes: 1024 * 1024, files: 10 };
 
-it("counts what files take on the disk, directories as files, and stops beyond the quota", async () => {
+it("counts what files take on the disk, directories as files, and stops at twice the files of the quota", async () => {
   const { workspace, put, home } = await openScene();
   expect(await countHoldings(workspace, quota)).toEqual({ bytes: 0, files: 0 });
   await put("a/b/c", "x".repeat(5_000));
@@ -20,10 +21,31 @@ it("counts what files take on the disk, directories as files, and stops beyond t
   await writeFile(join(home, "sparse"), "");
   await truncate(join(home, "sparse"), 10 * 1024 ** 3);
   expect((await countHoldings(workspace, quota)).bytes).toBeLessThan(16_384);
-  for (let n = 0; n < 50; n++) await mkdir(join(home, `${n}`));
-  const counted = await countHoldings(workspace, quota);
-  expect(counted.files).toBe(11);
-  expect(exceeds(counted, quota)).toBe(true);
+  for (let n = 0; n < 16; n++) await mkdir(join(home, `${n}`));
+  expect((await countHoldings(workspace, quota)).files).toBe(20);
+  await mkdir(join(home, "16"));
+  expect((await countHoldings(workspace, quota)).files).toBe(Number.POSITIVE_INFINITY);
+});
+
+it("sees what is added to a full workspace, in whatever order it is counted", async () => {
+  const { workspace, home, put } = await openScene();
+  for (const path of ["a", "b", "c"]) await put(path, "x".repeat(quota.bytes));
+  await mkdir(join(home, "below"));
+  const before = await countHoldings(workspace, quota);
+  await put("below/d", "x".repeat(quota.bytes));
+  const now = await countHoldings(workspace, quota);
+  expect([now.files - before.files, now.bytes - before.bytes]).toEqual([1, quota.bytes]);
+});
+
+it("takes a full workspace for overfilled when it holds more than before or cannot be counted", () => {
+  const full = { bytes: 2 * 1024 ** 3, files: 10 };
+  const uncounted = { bytes: 0, files: Number.POSITIVE_INFINITY };
+  expect(overfills({ bytes: 0, files: 0 }, { bytes: 1024 ** 3, files: 50_000 })).toBe(false);
+  expect(overfills(full, full)).toBe(false);
+  expect(overfills(full, { ...full, bytes: full.bytes - 1 })).toBe(false);
+  expect(overfills(full, { ...full, bytes: full.bytes + 1 })).toBe(true);
+  expect(overfills(full, { ...full, files: 11 })).toBe(true);
+  expect(overfills(uncounted, uncounted)).toBe(true);
 });
 
 it("takes a workspace that cannot be opened any more for full, for its watcher must not fail", async () => {

@@ -40,6 +40,10 @@ function changeOf(event, before) {
   switch (event.type) {
     case "run_started":
       return { status: "running", maxTurns: event.max_turns, question: "" };
+    case "run_continued":
+      return { status: "running", question: "", tool: "" };
+    case "worker_lost":
+      return { status: "queued", tool: "" };
     case "turn_finished":
       return { tokens: before.tokens + event.tokens, cost: before.cost + event.cost_usd };
     case "tool_started":

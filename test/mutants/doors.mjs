@@ -18,6 +18,14 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "door-ag-ui-left-open",
+    promise: "AG-UI's clients get the end of each step and call before the run ends or begins them again.",
+    file: "src/service/api/routes/events.ts",
+    find: "const ended = takeEnded(event, open);",
+    replace: "const ended = takeEnded(event, new Map());",
+    tests: ["test/integration/service/ag-ui.test.ts"],
+  },
+  {
     id: "production-by-its-letters",
     promise: "NODE_ENV switches the production checks on in whatever case it is written.",
     file: "src/shared/config.ts",

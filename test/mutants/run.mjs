@@ -10,6 +10,14 @@ export default [
     title: "does not know ends the run",
   },
   {
+    id: "run-begins-at-each-claim",
+    promise: "A run begins once for its watchers, however many workers take it.",
+    file: "src/worker/run/open-session.ts",
+    find: "  if (isBegun) {\n    session.tell(",
+    replace: "  if (!session) {\n    session.tell(",
+    tests: ["test/integration/worker/run-begin.test.ts"],
+  },
+  {
     id: "claim-held-unwaited",
     promise: "A claim that came early is sent once more when the agent is free, and not before.",
     file: "src/worker/run/claim.ts",

@@ -521,6 +521,22 @@ export default [
     tests: ["test/integration/verbs/claim.test.ts"],
   },
   {
+    id: "claim-lost-worker-untold",
+    promise: "A worker that is gone is told in the timeline of its run, by the claim that finds it.",
+    file: "src/shared/redis/lua/claim.lua",
+    find: "trim_events(now, event_ttl_ms)\ntell_lost_worker()\n",
+    replace: "trim_events(now, event_ttl_ms)\n",
+    tests: ["test/integration/verbs/lost-worker.test.ts"],
+  },
+  {
+    id: "claim-lost-worker-untold-by-others",
+    promise: "A worker that is gone is told also where the claim must leave its run to others.",
+    file: "src/shared/redis/lua/claim.lua",
+    find: "then return end\n  tell_lost_worker()\n",
+    replace: "then return end\n",
+    tests: ["test/integration/verbs/lost-worker.test.ts"],
+  },
+  {
     id: "claim-no-doubt",
     promise: "A run whose worker died in a tool is a suspect at once where it can be isolated.",
     file: "src/shared/redis/lua/claim.lua",

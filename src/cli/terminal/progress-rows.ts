@@ -44,6 +44,8 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
   switch (event.type) {
     case "run_started":
       return { ...at, status: "running", maxTurns: event.max_turns, doing: "starting" };
+    case "run_continued":
+      return { ...at, status: "running", tools: new Map(), doing: "starting" };
     case "turn_started":
       return { ...at, status: "running", tools: new Map(), doing: "thinking" };
     case "text_delta":
@@ -58,6 +60,8 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
       return { ...at, doing: "summed up" };
     case "model_retry":
       return { ...at, doing: `retry in ${formatAge(event.delay_ms)}` };
+    case "worker_lost":
+      return { ...at, status: "queued", tools: new Map(), doing: "its worker is gone" };
     case "released":
       return { ...at, status: "queued", tools: new Map(), doing: plainLine(event.reason) };
     case "waiting":

@@ -158,6 +158,8 @@ function createTeller(
 /** Events of a run that makes no progress. */
 const STANDING_STILL: ReadonlySet<ProgressEvent["type"]> = new Set([
   "run_started",
+  "run_continued",
+  "worker_lost",
   "model_retry",
   "released",
 ]);
@@ -186,6 +188,10 @@ export function lineAbout(event: ProgressEvent): string | undefined {
   switch (event.type) {
     case "run_started":
       return `started, at most ${event.max_turns} turns`;
+    case "run_continued":
+      return `goes on, with worker ${plainLine(event.worker)}`;
+    case "worker_lost":
+      return `its worker is gone, or was silent for too long: ${plainLine(event.worker)}`;
     case "turn_finished":
       return `turn ${event.turn}, ${formatCount(event.tokens)} tokens, ${formatUsd(event.cost_usd)}`;
     case "tool_started":

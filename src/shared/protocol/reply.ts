@@ -244,9 +244,13 @@ export const ProgressEvent = z.discriminatedUnion("type", [
     type: z.literal("run_started"),
     max_turns: z.int(),
     worker: z.string(),
-    /** The run's prompt, cut to {@link PROMPT_KEPT_CHARS}; absent if another worker continues the run. */
+    /** The run's prompt, cut to {@link PROMPT_KEPT_CHARS}. */
     prompt: z.string().optional(),
   }),
+  /** A worker has claimed a run that had begun before: after an answer, a hand-back or the loss of its worker. */
+  z.object({ ...base, type: z.literal("run_continued"), worker: z.string() }),
+  /** The lease of `worker` had expired when another claim found the run. */
+  z.object({ ...base, type: z.literal("worker_lost"), worker: z.string() }),
   z.object({ ...base, type: z.literal("turn_started") }),
   z.object({ ...base, type: z.literal("text_delta"), text: z.string() }),
   /** The end of a paid call, also of one whose answer cannot be used: the sum over a run is what it has cost. */

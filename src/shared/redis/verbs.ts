@@ -208,6 +208,8 @@ export const AGENT_VERBS = {
         watched: flag,
         /** Purchase that an earlier holder began and neither committed nor gave up; its name without the uid. */
         lost_call: optional(text),
+        /** The last holder, if its lease had expired; absent in the answer to a claim that is sent again. */
+        lost_worker: optional(text),
       },
       crashed: { epoch: int, run: int, running_ms: int, attempts: int, breaks: int, record: hash },
       suspect: { crashes: int, isolated_crashes: int, wake: int },

@@ -54,6 +54,11 @@ export class Metrics {
   readonly #tools = new BoundedNames();
   readonly #asked: readonly Asked[];
   readonly #wakesTaken = this.#counter("subagent_wakes_taken_total", "Wakes taken, by outcome", ["outcome"]);
+  readonly #takeovers = this.#counter(
+    "subagent_takeovers_total",
+    "Runs that this worker took over from one whose lease had expired",
+    [],
+  );
   readonly #runs = this.#counter("subagent_runs_total", "Runs settled by this worker", [
     "status",
     "stop_reason",
@@ -102,6 +107,11 @@ export class Metrics {
   /** Counts a wake that is done. */
   wake(outcome: string): void {
     this.#wakesTaken.inc({ outcome });
+  }
+
+  /** Counts a run whose last worker is gone. */
+  takenOver(): void {
+    this.#takeovers.inc();
   }
 
   /** Counts a run that this worker settled. */

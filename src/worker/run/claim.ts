@@ -126,6 +126,7 @@ async function claim(
     case "claimed":
     case "crashed": {
       const { epoch, running_ms: earlierMs, attempts, breaks, run } = answer;
+      if ("lost_worker" in answer) tellTakeover(context, address, answer);
       const grant = { address, epoch, claimId, claimedAtMs, earlierMs };
       return { status: "claimed", ...grant, attempts, breaks, run, claimAnswer: answer };
     }
@@ -141,6 +142,20 @@ async function claim(
     default:
       return dropWake(answer.status);
   }
+}
+
+/** Reports that the run's last worker is gone: it was silent until its lease was over. */
+function tellTakeover(
+  { logger, observer }: RunContext,
+  { tenant, parentId: parent_id, uid }: AgentAddress,
+  { run, lost_worker }: Extract<ClaimAnswer, { status: "claimed" }>,
+): void {
+  if (lost_worker === undefined) return;
+  observer.metrics?.takenOver();
+  logger.warn(
+    { tenant, parent_id, uid, run, lost_worker },
+    "A run is taken over: its worker is gone, or was silent for too long",
+  );
 }
 
 /** Claims; waits and claims again if the agent is free soon, because this wake is used up and the sweeper's comes later. */

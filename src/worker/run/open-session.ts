@@ -67,12 +67,22 @@ export async function openSession(
   });
   // First of all: an error from here on hands the run back, and Redis then records no call.
   if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);
-  const { max_turns } = record.spec.limits;
-  const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
-  session.tell({ type: "run_started", turn: 0, max_turns, worker: context.workerId, ...prompt });
+  tellBegin(session, context.workerId);
   if (expected) await workspace.open();
   await addNotices(session, workspace, hooks);
   return session;
+}
+
+/** Tells the beginning of a run once: the commit that tells it also delivers the first message. */
+function tellBegin(session: Session, worker: string): void {
+  const { isBegun, unread } = session.state;
+  if (isBegun) {
+    session.tell({ type: "run_continued", turn: 0, worker });
+    return;
+  }
+  const { max_turns } = session.record.spec.limits;
+  const prompt = beginningOf(unread.map(({ text }) => text).join("\n\n"));
+  session.tell({ type: "run_started", turn: 0, max_turns, worker, ...prompt });
 }
 
 /** Adds notices at the head of the model's message, once: if an earlier holder has added one, it stays. */

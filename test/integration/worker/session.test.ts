@@ -536,10 +536,11 @@ test("events of a commit whose start marks stand already are told with the next 
   session.tell({ type: "run_started", turn: 1, max_turns: 5, worker: "w" });
   session.add([newStarted(1, "c0", "glob")]);
   expect(await session.commit()).toBe("committed");
-  expect(await told(ours)).toEqual([]);
+  // The claim told the first line.
+  expect(await told(ours)).toEqual([["worker_lost"]]);
   session.add([newResult(1, "c0", "found")]);
   await session.commit();
-  expect(await told(ours)).toEqual([["run_started"]]);
+  expect(await told(ours)).toEqual([["worker_lost"], ["run_started"]]);
 });
 
 test("events of an end that did not come, for there was a message, are told with the next commit, unless an entry told them", async () => {

@@ -58,10 +58,62 @@ const NAMES: Partial<Record<NumberedEvent["type"], string>> = {
   ended: "RUN_FINISHED",
 };
 
+/** AG-UI's ends of the parts of a run that have begun: of its step under {@link STEP}, of each tool call under its id. */
+type OpenParts = Map<string, { type: string; [field: string]: unknown }>;
+
+const STEP = "step";
+/** Events after which nothing of the run is under way. */
+const ENDS_ALL: ReadonlySet<NumberedEvent["type"]> = new Set([
+  "released",
+  "worker_lost",
+  "run_continued",
+  "ended",
+]);
+
+/**
+ * Yields events under AG-UI's names. A run may lose its worker in the middle of a step or call, and its next worker begins
+ * them again. AG-UI's clients refuse that, so what was open is ended first, in events without a number.
+ */
 async function* inAgUi(events: AsyncIterable<NumberedEvent>): AsyncGenerator<ServerSentEvent> {
+  const agents = new Map<string, OpenParts>();
   for await (const event of events) {
+    const open = agents.get(event.agent_id) ?? new Map();
+    const ended = takeEnded(event, open);
+    noteOpen(event, open);
+    if (open.size > 0) agents.set(event.agent_id, open);
+    else agents.delete(event.agent_id);
     const type = isError(event) ? "RUN_ERROR" : (NAMES[event.type] ?? "CUSTOM");
+    // An error may come at any time.
+    if (type !== "RUN_ERROR")
+      for (const end of ended) yield { event: end.type, data: { ...end, ...timeOf(event) } };
     yield { id: event.number, event: type, data: dataOf(type, event) };
+  }
+}
+
+/** Takes the parts out of `open` that are over when `event` comes. */
+function takeEnded({ type }: NumberedEvent, open: OpenParts) {
+  const ended = [...open].filter(
+    ([part]) => ENDS_ALL.has(type) || (type === "turn_started" && part === STEP),
+  );
+  for (const [part] of ended) open.delete(part);
+  return ended.map(([, end]) => end);
+}
+
+function noteOpen(event: NumberedEvent, open: OpenParts): void {
+  const ids = idsOf(event);
+  switch (event.type) {
+    case "turn_started":
+      return void open.set(STEP, { type: "STEP_FINISHED", ...ids, stepName: `turn ${event.turn}` });
+    case "turn_finished":
+      return void open.delete(STEP);
+    case "tool_started":
+      return void open.set(`call ${event.tool_use_id}`, {
+        type: "TOOL_CALL_END",
+        ...ids,
+        toolCallId: event.tool_use_id,
+      });
+    case "tool_finished":
+      return void open.delete(`call ${event.tool_use_id}`);
   }
 }
 
@@ -71,16 +123,16 @@ function isError(event: NumberedEvent): boolean {
 
 /** Returns an event with AG-UI's fields; `rawEvent` has our own event. */
 function dataOf(type: string, event: NumberedEvent): Record<string, unknown> {
-  const { agent_id, run, at } = event;
-  const runId = `${agent_id}.${run}`;
-  return {
-    type,
-    threadId: agent_id,
-    runId,
-    ...(at !== undefined && { timestamp: Date.parse(at) }),
-    ...fieldsOf(event, runId),
-    rawEvent: event,
-  };
+  const ids = idsOf(event);
+  return { type, ...ids, ...timeOf(event), ...fieldsOf(event, ids.runId), rawEvent: event };
+}
+
+function idsOf({ agent_id, run }: NumberedEvent) {
+  return { threadId: agent_id, runId: `${agent_id}.${run}` };
+}
+
+function timeOf({ at }: NumberedEvent): { timestamp?: number } {
+  return at === undefined ? {} : { timestamp: Date.parse(at) };
 }
 
 function fieldsOf(event: NumberedEvent, runId: string): Record<string, unknown> {

@@ -4,7 +4,8 @@
 -- had advanced. After two such crashes in a row the run is claimed in isolation only: as the only run of a worker, or in a
 -- process of suspects. If it crashes among suspects, it gets a process of its own. After a crash there, the claim hands it
 -- out to be settled. If a holder died with no model call under way, it died in a tool or close to one. The run is in doubt:
--- a caller that can isolate runs puts it among suspects at once.
+-- a caller that can isolate runs puts it among suspects at once. The claim that finds the expired lease tells that its holder
+-- is gone.
 -- Include queue, events, crashes, purchase, age.
 -- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or
 -- forgetting the call that the last holder began; crashes without progress going uncounted; one crash counted several times:
@@ -12,16 +13,17 @@
 -- bought for an agent that must end.
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
-  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms')
+  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms', 'worker')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
 local now, crashes, isolated_crashes = now_ms(), num(agent.crashes_without_progress), num(agent.isolated_crashes)
 local in_doubt, under_way = agent.in_doubt == '1', purchase_under_way(agent)
-local function handed_out(epoch, lost_call)
+local function handed_out(epoch, lost_call, lost_worker)
   local all = { epoch = epoch, run = num(agent.run), running_ms = num(agent.running_ms), attempts = num(agent.attempts),
     breaks = num(agent.breaks), record = redis.call('HGETALL', record), lost_call = lost_call }
   if crashes >= CRASHED then return answer('crashed', all) end
+  all.lost_worker = lost_worker
   all.log, all.messages, all.watched = redis.call('HGETALL', log), redis.call('LRANGE', inbox, 0, -1), is_watched()
   return answer('claimed', all)
 end
@@ -42,8 +44,13 @@ end
 if too_old_at(agent) <= now then return answer('too_old') end
 
 local changed = isolated_crashes ~= num(agent.isolated_crashes) and isolated_crashes or nil
+local lost_worker = agent.status == 'running' and (agent.worker or '') or nil
+local function tell_lost_worker()
+  if lost_worker then tell_events(agent, '{"type":"worker_lost","turn":0,"worker":' .. cjson.encode(lost_worker) .. '}') end
+end
 local function leave_queued()
   if agent.status ~= 'running' then return end
+  tell_lost_worker()
   queue(record, now + lease_ms, { crashes_without_progress = crashes, isolated_crashes = changed,
     in_doubt = in_doubt and '1' or nil })
 end
@@ -71,10 +78,11 @@ end
 redis.call('HSET', record, 'status', agent.status)
 -- The trim first: a key of the wrong type fails here, and the agent can still be claimed.
 trim_events(now, event_ttl_ms)
+tell_lost_worker()
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt', 'lost_call')
 write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
   isolated_crashes = changed, isolation = isolation or '', begun = claim_id,
   lost_call = under_way })
-return handed_out(epoch, under_way)
+return handed_out(epoch, under_way, lost_worker)

@@ -116,13 +116,17 @@ test("a run that is handed back again and again says so once, and again after it
   const base = { v: 1, agent_id: "a", name: "A", run: 1, turn: 0 } as const;
   const started = { ...base, type: "run_started", max_turns: 30, worker: "w" } as const;
   const refused = { ...base, type: "released", reason: "authentication" } as const;
-  for (const event of [started, refused, started, refused, started, turn("A", 1), started])
+  const again = { ...base, type: "run_continued", worker: "w" } as const;
+  const lost = { ...base, type: "worker_lost", worker: "w" } as const;
+  for (const event of [started, refused, again, refused, again, turn("A", 1), lost, lost, again])
     progress.apply(event);
   expect(written.join("").split("\n")).toEqual([
     "A: started, at most 30 turns",
     "A: handed back to the queue: the provider refuses the workers' API key; the run waits until a worker has a valid one",
+    "A: goes on, with worker w",
     "A: turn 1, 10 tokens, $0",
-    "A: started, at most 30 turns",
+    "A: its worker is gone, or was silent for too long: w",
+    "A: goes on, with worker w",
     "",
   ]);
 });

@@ -6,7 +6,7 @@ import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createAgentInspection } from "../../../src/shared/redis/inspection.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
-import { DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
+import { DESTROY, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const LIMITED = { outcome: "limited", reason: "overloaded" } as const;
 const OK = { outcome: "ok", reason: "turn" } as const;
@@ -121,6 +121,16 @@ test("neither a renewal nor a hand-back makes the next check earlier than it was
   expect(Number((await rig.raw(agent)).deadline)).toBe(later);
   await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0, breaks: 0 });
   expect(Number((await rig.raw(agent)).deadline)).toBe(later);
+});
+
+test("a question of a run whose message is too old already makes the next check no earlier than it was", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const { record } = rig.keys.agent(agent);
+  const before = (await rig.redisNow()) + 30_000;
+  await rig.age(agent);
+  await rig.redis.hset(record, "deadline", before);
+  expect(await rig.store.ask(agent, questionsOf(epoch))).toEqual({ status: "asked", deadline: before });
 });
 
 test("a new run begins with fresh counters, and is not asked to finish by what was said to the last one", async () => {

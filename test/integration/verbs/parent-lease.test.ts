@@ -48,7 +48,9 @@ test("a lease that is over is noted first, and lapses a look later; until then n
   expect((await rig.store.overdue(agent)).status).toBe("not_due");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("not_due");
   await lapse(rig);
-  expect(await rig.store.orphans(agent)).toMatchObject({ status: "gone", uids: [agent.uid] });
+  const gone = await rig.store.orphans(agent);
+  expect(gone).toMatchObject({ status: "gone", uids: [agent.uid] });
+  expect("at" in gone && gone.at).toBeGreaterThan(await rig.redisNow());
   expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("settled");
   expect((await rig.store.orphans(agent)).status).toBe("no_agents");

@@ -322,6 +322,26 @@ test("a release queues the agent with a new wake, its delay, its attempts and no
   expect(await rig.everything()).toEqual(before);
 });
 
+test("a release says since when a provider has failed the run; an advance or another reason ends that", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const handBack = { delay_ms: 0, running_ms: 1, attempts: 1 };
+  const failed = { ...handBack, provider_wait: '{"provider":"p","reason":"overloaded"}' };
+  const since = async () => Number((await rig.raw(agent)).provider_wait_since);
+  await rig.store.release(agent, { ...failed, epoch: await rig.claim(agent) });
+  const first = await since();
+  await rig.redisReaches(first + 2);
+  await rig.store.release(agent, { ...failed, epoch: await rig.claim(agent) });
+  expect(await since()).toBe(first);
+  const epoch = await rig.claim(agent);
+  await rig.readFirst(agent, epoch, { advances: true });
+  await rig.store.release(agent, { ...failed, epoch });
+  expect(await since()).toBeGreaterThan(first);
+  await rig.store.release(agent, { ...handBack, epoch: await rig.claim(agent) });
+  const raw = await rig.raw(agent);
+  expect([raw.provider_wait, raw.provider_wait_since]).toEqual([undefined, undefined]);
+});
+
 test("a release is never looked at later than the greatest age of its message", async () => {
   const rig = verbRig({ timing: { maxAgeMs: 60_000, leaseMs: 5 } });
   const { agent, epoch } = await rig.running();

@@ -149,7 +149,7 @@ test("an unanswered message sets the agent's greatest age from the moment it was
   expect((await rig.raw(agent)).unanswered_since).toBe(first);
 });
 
-test("a message that a reply left unread ages from the moment it was accepted, not from the reply", async () => {
+test("messages that a reply left unread age from the moment the first was accepted, not from the reply or a later one", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
@@ -157,6 +157,7 @@ test("a message that a reply left unread ages from the moment it was accepted, n
   await rig.send(agent, "two");
   const after = await rig.redisNow();
   await rig.redisReaches(after + 3);
+  await rig.send(agent, "three");
   await rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idle_ms: 5_000 });
   const since = Number((await rig.raw(agent)).unanswered_since);
   expect(since).toBeGreaterThanOrEqual(before);

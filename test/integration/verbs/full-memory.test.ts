@@ -39,9 +39,10 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
     leaving: await rig.running(),
     asking: await rig.running(),
     finishing: await rig.running(),
+    goingOn: await rig.running(),
     destroyed: await rig.queued(),
   }));
-  const { ending, staying, leaving, asking, finishing, destroyed } = prepared;
+  const { ending, staying, leaving, asking, finishing, goingOn, destroyed } = prepared;
   for (const { agent, epoch } of [ending, staying]) {
     expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({ status: "ok" });
     expect(
@@ -60,6 +61,8 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
   expect(
     await rig.store.settle(staying.agent, { ...wellDone(staying.epoch), target: "idle", idle_ms: 60_000 }),
   ).toMatchObject({ agent_status: "idle" });
+  const answered = { ...wellDone(goingOn.epoch), entries: [["0", "{}"]] as const, events: "{}" };
+  expect(await rig.store.settle(goingOn.agent, answered)).toMatchObject({ status: "more" });
   const handBack = { epoch: leaving.epoch, delay_ms: 0, running_ms: 1, attempts: 0, events: "{}" };
   expect(await rig.store.release(leaving.agent, handBack)).toMatchObject({ status: "released" });
   const asked = await rig.store.ask(asking.agent, questionsOf(asking.epoch));

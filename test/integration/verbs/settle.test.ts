@@ -6,7 +6,17 @@ import { itemOfRing } from "../../../src/shared/redis/replies.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
-import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, type Rig, verbRig, wellDone } from "./rig.ts";
+import {
+  bodyOf,
+  DESTROY,
+  handedBack,
+  IDLE_END,
+  MAX_AGE_END,
+  type Rig,
+  sentOf,
+  verbRig,
+  wellDone,
+} from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const entriesOf = async (rig: Rig) =>
@@ -367,6 +377,24 @@ test("a reply names the messages that only its last commit has read", async () =
   const [told] = await rig.replies.read(rig.parent, "0", 1);
   expect(told?.entry).toMatchObject({ message_ids: [agent.uid] });
   expect(told?.entry).not.toHaveProperty("undelivered");
+});
+
+test("a reply names the messages of all commits of its run, and what came with them has left Redis", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const epoch = await rig.claim(agent);
+  const came = { attached: "{}", attached_to: "message:m-2" };
+  await rig.store.send(agent, { ...sentOf("look at these", "m-2"), ...came });
+  const files = () => rig.redis.hkeys(rig.keys.agent(agent).attachments);
+  expect(await files()).toEqual(["message:m-2"]);
+  await rig.readFirst(agent, epoch, { consume_ids: [agent.uid] });
+  const taken = { consume_to: 2, consume_last: "m-2", consume_ids: ["m-2"] };
+  const commit = { epoch, known: 1, running_ms: 1, entries: [["2", "{}"]] as const, ...taken };
+  await rig.store.append(agent, { ...commit, consume_attached: ["message:m-2"] });
+  expect(await files()).toEqual([]);
+  await rig.store.settle(agent, handedBack(epoch));
+  const [told] = await rig.replies.read(rig.parent, "0", 1);
+  expect(told?.entry).toMatchObject({ message_ids: [agent.uid, "m-2"] });
 });
 
 test("a message whose id is no text is left out of the reply, which can be read", async () => {

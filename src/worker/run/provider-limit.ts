@@ -111,7 +111,6 @@ export class ProviderLimit {
     this.#isReading = true;
     const read = Promise.all([limiter.list(), pause.state()]).then(
       ([limiters, paused]) => {
-        if (sentAtMs < this.#readAtMs) return;
         this.#unhealthy = new Set(limiters.map(({ name }) => name));
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;

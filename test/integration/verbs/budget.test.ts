@@ -1,6 +1,9 @@
-/** Guarantee: a call that may begin is told how much of its budgets is used then, by tokens or money, whichever is more. */
+/**
+ * Guarantee: a budget sells what is left of it to the last token or cent, and a call that may begin is told how much of its
+ * budgets is used then, by tokens or money, whichever is more.
+ */
 import { expect, test } from "vitest";
-import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
+import { createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
 import { verbRig } from "./rig.ts";
 
 function bookOf() {
@@ -22,4 +25,37 @@ test.for([
   // A call that is reserved again takes nothing more.
   expect(await book.reserve(budgets, "call.1", amount, false)).toMatchObject({ status: "granted", used });
   expect(await book.reserve(budgets, "call.2", amount, false)).toMatchObject({ used: 2 * used });
+});
+
+test.for([
+  ["tokens", { maxTokens: 500 }, "max_total_tokens"],
+  ["money", { maxMicroUsd: 2_000_000 }, "max_cost"],
+] as const)(
+  "a budget of %s is sold to its end, and beyond it only to a call that must be made",
+  async ([, caps, over]) => {
+    const book = bookOf();
+    const reserve = (name: string, isForced = false) =>
+      book.reserve([{ name: "team", ...caps }], name, { tokens: 250, costUsd: 1 }, isForced);
+    expect(await reserve("call.1")).toEqual({ status: "granted", used: 0.5 });
+    expect(await reserve("call.2")).toEqual({ status: "granted", used: 1 });
+    expect(await reserve("call.3")).toEqual({ status: "refused", over });
+    expect(await reserve("call.3", true)).toEqual({ status: "granted", used: 1.5 });
+  },
+);
+
+test("a budget of less than a millionth of a USD says how far a call that must be made goes beyond it", async () => {
+  const amount = { tokens: 1, costUsd: 1 };
+  const made = await bookOf().reserve([{ name: "team", maxMicroUsd: 0 }], "call.1", amount, true);
+  expect(made).toEqual({ status: "granted", used: 1_000 });
+});
+
+test("a rolling window has sixty parts; what was spent before them is neither counted nor kept", async () => {
+  const { redis, keys, store, redisNow } = verbRig();
+  // It is half past the hundredth part, whenever the test runs.
+  const team = { name: "team", windowMs: Math.round((60 * (await redisNow())) / 100.5), maxTokens: 100 };
+  await redis.hset(keys.budget("team"), { "t/40": 7, "t/41": 5 });
+  expect(await readSpent(redis, keys, team)).toEqual({ tokens: 5, costUsd: 0 });
+  const book = createBudgetBook(redis, keys, store.timing);
+  await book.reserve([team], "call.1", { tokens: 5, costUsd: 0 }, false);
+  expect(await redis.hgetall(keys.budget("team"))).toEqual({ "t/41": "5", "t/100": "5", "c/100": "0" });
 });

@@ -278,7 +278,7 @@ test("a suspect is somebody's to look at: not due before the asking worker had t
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "queued", wake: 1 });
 });
 
-test("dying alone makes the run lost, whoever claims it then, alone or not; the answer says what to settle with", async () => {
+test("dying alone makes the run lost, whoever claims it then, alone or not, with its tools or without; the answer says what to settle with", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent } = await twiceBarren(rig);
   await rig.store.claim(agent, { claim_id: "c-3", worker: "w" });
@@ -288,6 +288,7 @@ test("dying alone makes the run lost, whoever claims it then, alone or not; the 
   expect(lost).toMatchObject({ status: "crashed", running_ms: 77 });
   expect(await rig.store.claim(agent, { claim_id: "c-4", worker: "w" })).toEqual(lost);
   await dies(rig, agent);
+  await rig.redis.hset(rig.keys.agent(agent).record, "needs_tools", " deploy ");
   expect(await rig.store.claim(agent, { claim_id: "c-5", worker: "w" })).toMatchObject({
     status: "crashed",
     running_ms: 77,

@@ -140,6 +140,17 @@ test("a look between a touch and its verb puts the next one off no further than 
   }
 });
 
+test("a look between a touch and its verb puts off no check that is due before the end of the grace", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));
+  await rig.deadlines.hint(agent, 30_000);
+  const [due] = await rig.deadlines.due(1, 1_000);
+  const at = (due?.nowMs ?? 0) + 2_000;
+  await rig.deadlines.move([{ due: due ?? expect.unreachable(), at }]);
+  expect(await scoreOf(rig, agent)).toBe(at);
+});
+
 test("when the grace of every touch is over the set remembers nothing of it", async () => {
   const rig = verbRig({ timing: { checkMs: 2 } });
   const agent = rig.address();

@@ -35,6 +35,26 @@ test("what one worker publishes of a run arrives in its order", async () => {
   expect(turns).toEqual(published);
 });
 
+/** Lines and numbers of events as many runs have left them: `<ms>-<n>` with n from 1 to `count`. */
+const FILL =
+  "for n = 1, tonumber(ARGV[3]) do redis.call(ARGV[1], KEYS[1], unpack(ARGV[1] == 'RPUSH' and { tostring(n) } or { ARGV[2] .. '-' .. n, 'u', 'x' })) end";
+
+test("of many lines the newest stay: 2,000 of an agent, some 10,000 numbers of its parent, none that is too old", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { timeline } = rig.keys.agent(agent);
+  const { history } = rig.keys.parent(agent);
+  await rig.redis.eval(FILL, 1, timeline, "RPUSH", "", 2_100);
+  await rig.redis.eval(FILL, 1, history, "XADD", 1, 500);
+  const epoch = await rig.claim(agent);
+  expect(await rig.redis.xlen(history)).toBeLessThan(200);
+  expect([await rig.redis.llen(timeline), await rig.redis.lindex(timeline, -1)]).toEqual([2_000, "2100"]);
+  await rig.redis.eval(FILL, 1, history, "XADD", await rig.redisNow(), 10_500);
+  await rig.store.settle(agent, handedBack(epoch));
+  expect(await rig.redis.xlen(history)).toBeLessThan(10_300);
+  expect(await rig.redis.xlen(history)).toBeGreaterThanOrEqual(10_000);
+});
+
 const turn = (n: number) => `{"type":"turn_started","turn":${n}}`;
 const typesIn = (lines: Awaited<ReturnType<typeof readTimeline>>) =>
   lines.flatMap(({ events }) => events.map(({ type, run }) => `${run} ${type}`));

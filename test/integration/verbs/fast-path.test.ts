@@ -70,6 +70,8 @@ test("a worker that lacks a tool the agent needs does not get it, and the agent 
   expect(await claim(["bash", "deployer"])).toEqual({ status: "missing_tools", tools: ["deploy"], wake: 1 });
   expect(await rig.everything()).toEqual(marked);
   expect(await claim(["bash", "deploy"])).toMatchObject({ status: "claimed" });
+  // It does not wait for tools any more: a sweeper would end the run for it.
+  expect(await rig.raw(agent)).not.toHaveProperty("tools_since");
 });
 
 test("a settle brings the last answer along; with an unread message the answer stands and the run goes on", async () => {
@@ -283,6 +285,28 @@ test.for(["claim", "append", "ask", "release"] as const)(
       await rig.redis.del(key);
       expect(["claimed", "appended", "asked", "released"]).toContain((await perform()).status);
     }
+  },
+);
+
+test.for(["append", "ask"] as const)(
+  "a foreign value at the parent's channel keeps `%s`, which tells the parent something, from half of what it does",
+  async (verb) => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    await rig.readFirst(agent, epoch);
+    const message = { interim_id: "i-1", interim: "so far" };
+    const entries = [["1", '"end"']] as const;
+    const perform = () =>
+      verb === "ask"
+        ? rig.store.ask(agent, { ...questionsOf(epoch), known: 1, events: "{}" })
+        : rig.store.append(agent, { epoch, known: 1, running_ms: 9, entries, events: "{}", ...message });
+    const putBack = await mistype(rig, keyOf(rig, agent, "replies"));
+    const before = await rig.everything();
+    await expect(perform()).rejects.toThrow("WRONGTYPE");
+    expect(await rig.everything()).toEqual(before);
+    await putBack();
+    expect((await perform()).status).toBe(verb === "ask" ? "asked" : "appended");
+    expect(await entriesOf(rig)).toHaveLength(1);
   },
 );
 

@@ -38,9 +38,11 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
     staying: await rig.running(),
     leaving: await rig.running(),
     asking: await rig.running(),
+    finishing: await rig.running(),
+    goingOn: await rig.running(),
     destroyed: await rig.queued(),
   }));
-  const { ending, staying, leaving, asking, destroyed } = prepared;
+  const { ending, staying, leaving, asking, finishing, goingOn, destroyed } = prepared;
   for (const { agent, epoch } of [ending, staying]) {
     expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({ status: "ok" });
     expect(
@@ -51,12 +53,17 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
         interim: "b",
       }),
     ).toMatchObject({ status: "appended" });
+    // The call behind a commit that Redis has already is named all the same.
+    expect(await rig.readFirst(agent, epoch, { begun: "1.1@1" })).toMatchObject({ status: "same" });
   }
+  expect(await rig.store.finish(finishing.agent)).toMatchObject({ status: "finishing" });
   expect(await rig.store.settle(ending.agent, handedBack(ending.epoch))).toMatchObject({ status: "settled" });
   expect(
     await rig.store.settle(staying.agent, { ...wellDone(staying.epoch), target: "idle", idle_ms: 60_000 }),
   ).toMatchObject({ agent_status: "idle" });
-  const handBack = { epoch: leaving.epoch, delay_ms: 0, running_ms: 1, attempts: 0 };
+  const answered = { ...wellDone(goingOn.epoch), entries: [["0", "{}"]] as const, events: "{}" };
+  expect(await rig.store.settle(goingOn.agent, answered)).toMatchObject({ status: "more" });
+  const handBack = { epoch: leaving.epoch, delay_ms: 0, running_ms: 1, attempts: 0, events: "{}" };
   expect(await rig.store.release(leaving.agent, handBack)).toMatchObject({ status: "released" });
   const asked = await rig.store.ask(asking.agent, questionsOf(asking.epoch));
   expect(asked).toMatchObject({ status: "asked" });
@@ -68,6 +75,17 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
   for (const entry of entries) expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);
   await rig.redis.config("SET", "maxmemory", "0");
   expect(await rig.claim(leaving.agent)).toBeGreaterThan(leaving.epoch);
+});
+
+test("when Redis is full a parent still renews its lease, and a sweeper notes the end of another's", async () => {
+  const { rig, prepared: agent } = await fullAfter((rig) => rig.spawn());
+  const { lease } = rig.keys.parent(agent);
+  expect(await rig.store.hold(agent, { parent_lease_ms: 1 })).toMatchObject({ status: "held" });
+  await rig.redisReaches((await rig.redisNow()) + 2);
+  expect(await rig.store.orphans(agent)).toMatchObject({ status: "held" });
+  expect(await rig.redis.hexists(lease, "lapsed_at")).toBe(1);
+  expect(await rig.store.hold(agent, { parent_lease_ms: 60_000 })).toMatchObject({ status: "held" });
+  expect(await rig.redis.hexists(lease, "lapsed_at")).toBe(0);
 });
 
 test("when Redis is full a hint comes through for an agent that sweepers know, and for no other", async () => {

@@ -6,7 +6,7 @@ import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createAgentInspection } from "../../../src/shared/redis/inspection.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
-import { DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
+import { DESTROY, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const LIMITED = { outcome: "limited", reason: "overloaded" } as const;
 const OK = { outcome: "ok", reason: "turn" } as const;
@@ -123,20 +123,29 @@ test("neither a renewal nor a hand-back makes the next check earlier than it was
   expect(Number((await rig.raw(agent)).deadline)).toBe(later);
 });
 
-test("a new run begins with fresh counters, and is not asked to finish by what was said to the last one", async () => {
+test("a question of a run whose message is too old already makes the next check no earlier than it was", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const { record } = rig.keys.agent(agent);
+  const before = (await rig.redisNow()) + 30_000;
+  await rig.age(agent);
+  await rig.redis.hset(record, "deadline", before);
+  expect(await rig.store.ask(agent, questionsOf(epoch))).toEqual({ status: "asked", deadline: before });
+});
+
+test("a new run begins with fresh counters, and with nothing that was noted of the last one", async () => {
   const rig = verbRig();
   const agent = await idleAfterRun(rig);
-  const before = { running_ms: 9, attempts: 8, breaks: 7, crashes_without_progress: 1, finish: 1 };
-  await rig.redis.hset(rig.keys.agent(agent).record, before);
+  const counters = { running_ms: 9, attempts: 8, breaks: 7, crashes_without_progress: 1 };
+  const notes = {
+    ...{ progress: "[]", summary: "said", reply: "{}", message_ids: "m-1", begun: "1.1@2", finish: 1 },
+    ...{ tools_since: 1, in_doubt: 1, isolated_crashes: 1, provider_wait: "{}", provider_wait_since: 1 },
+  };
+  await rig.redis.hset(rig.keys.agent(agent).record, { ...counters, ...notes });
   await rig.send(agent, "and now?", newRequestKey());
-  const { running_ms, attempts, breaks, crashes_without_progress, finish } = await rig.raw(agent);
-  expect([running_ms, attempts, breaks, crashes_without_progress, finish]).toEqual([
-    "0",
-    "0",
-    "0",
-    "0",
-    undefined,
-  ]);
+  const raw = await rig.raw(agent);
+  for (const name of Object.keys(counters)) expect(raw[name], name).toBe("0");
+  expect(Object.keys(raw).filter((name) => name in notes)).toEqual([]);
 });
 
 test.for(['"no object"', "7", "null", "{"])(

@@ -131,6 +131,18 @@ test("a run whose process of suspects crashes after a step is in doubt again", a
   expect(await asked(rig, agent, { can_isolate: true })).toMatchObject({ status: "suspect", crashes: 0 });
 });
 
+test("a worker that dies with its process of suspects blames a run among others for nothing, and a run alone the third time", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await rig.queued();
+  await rig.redis.hset(rig.keys.agent(agent).record, "crashes_without_progress", 2);
+  const answers: string[] = [];
+  for (const isolation of ["group", "own_process", "own_process", "own_process", "own_process"] as const) {
+    answers.push((await asked(rig, agent, { isolation, can_isolate: true })).status);
+    await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
+  }
+  expect(answers).toEqual(["claimed", "claimed", "claimed", "claimed", "crashed"]);
+});
+
 test("a crash that was seen takes back nothing that its holder had written: neither running time nor progress", async () => {
   const rig = verbRig();
   const agent = await rig.queued();

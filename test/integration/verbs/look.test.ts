@@ -217,15 +217,35 @@ test("a plain read tells of no agent that has more to look after than its job", 
   expect(await rig.store.waitingJob(agent, nowMs)).toBeUndefined();
 });
 
-test("of two sweepers that look at one agent one wakes it", async () => {
+test("an agent for whose tools it has waited too long is told of with them, also before its next check", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { record } = rig.keys.agent(agent);
+  const now = await rig.redisNow();
+  const waits = { needs_tools: " deploy ", deadline: now + 60_000 };
+  await rig.redis.hset(record, { ...waits, tools_since: now });
+  expect(await overdue(rig, agent)).toBe("not_due");
+  await rig.redis.hset(record, "tools_since", now - rig.store.timing.toolsMs);
+  expect(await rig.store.overdue(agent)).toEqual({
+    status: "tools_missing",
+    needs_tools: ["deploy"],
+    wake: 1,
+    agent_id: "researcher",
+    waited_ms: 0,
+  });
+});
+
+test("of two sweepers that look at one agent one wakes it, and the next check is later", async () => {
   const rig = verbRig({ timing: { checkMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
+  const { deadline } = await rig.raw(agent);
   const answers = await Promise.all([
     rig.store.requeue(agent, { expected_wake: 1 }),
     rig.store.requeue(agent, { expected_wake: 1 }),
   ]);
   expect(answers.map(({ status }) => status).sort()).toEqual(["not_due", "wake"]);
+  expect(Number((await rig.raw(agent)).deadline)).toBeGreaterThan(Number(deadline));
 });
 
 test("nobody is woken early, nor for a wake that is replaced, nor when idle or ended", async () => {

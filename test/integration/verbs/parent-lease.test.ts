@@ -51,7 +51,9 @@ test("a lease that is over is noted first, and lapses half of it later; until th
   expect((await rig.store.orphans(agent)).status).toBe("held");
   expect((await rig.store.overdue(agent)).status).toBe("not_due");
   await lapse(rig);
-  expect(await rig.store.orphans(agent)).toMatchObject({ status: "gone", uids: [agent.uid] });
+  const gone = await rig.store.orphans(agent);
+  expect(gone).toMatchObject({ status: "gone", uids: [agent.uid] });
+  expect("at" in gone && gone.at).toBeGreaterThan(await rig.redisNow());
   expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("settled");
   expect((await rig.store.orphans(agent)).status).toBe("no_agents");

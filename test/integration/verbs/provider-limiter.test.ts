@@ -129,6 +129,18 @@ test("a refusal among many halves what was in flight; from there it grows by one
   expect(await field("limit")).toBeLessThan(3);
 });
 
+test("a refusal of the only call in flight lets one through at a time, and from there one more a round", async () => {
+  const { limiter, admit, opens, field } = limiterRig({ limiterBackoffMs: 2 });
+  const call = async (how: LimiterRelease) => limiter.release(NAME, "a", await admit("a"), how);
+  await call(LIMITED);
+  await opens();
+  await call(OK);
+  await call(LIMITED);
+  await opens();
+  for (let i = 0; i < 2; i += 1) await call(OK);
+  expect(await field("limit")).toBe(2.5);
+});
+
 test("a dead holder's place frees itself, one that is kept does not", async () => {
   const { limiter, admit, opens, redis, keys, waitOf } = limiterRig({ limiterBackoffMs: 2, leaseMs: 60_000 });
   await limiter.release(NAME, "a", await admit("a"), LIMITED);
@@ -142,6 +154,29 @@ test("a dead holder's place frees itself, one that is kept does not", async () =
   await waitOf("c");
   await passes(20_000);
   expect((await limiter.acquire(NAME, "d")).status).toBe("open");
+});
+
+test("a call under way keeps its place while the limiter is closed", async () => {
+  const { limiter, admit, opens, redis, keys, redisNow } = limiterRig({ limiterBackoffMs: 500 });
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
+  await opens();
+  await limiter.release(NAME, "a", await admit("a"), OK);
+  await admit("under way");
+  await limiter.release(NAME, "b", await admit("b"), { ...LIMITED, retryAfterMs: 60_000 });
+  await redis.zadd(keys.limiterHolders(NAME), (await redisNow()) + 5_000, "under way");
+  await limiter.keep(NAME, "under way");
+  const until = Number(await redis.zscore(keys.limiterHolders(NAME), "under way"));
+  expect(until).toBeGreaterThan((await redisNow()) + 5_000);
+  expect(await limiter.list()).toMatchObject([{ state: "closed", holders: 1, waiting: 0 }]);
+});
+
+test("a run that never came back is not among those who wait any more", async () => {
+  const { limiter, admit, waitOf, redis, keys } = limiterRig();
+  await limiter.release(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 50_000 });
+  for (const run of ["gone", "b"]) await waitOf(run);
+  await redis.zincrby(keys.limiterWaiting(NAME), -TIMING.limiterQuietMs - 60_000, "gone");
+  await waitOf("b");
+  expect(await limiter.list()).toMatchObject([{ waiting: 1 }]);
 });
 
 test("those who wait come back one behind the other, and asking again keeps the place in the line", async () => {
@@ -167,26 +202,59 @@ test("a wait of hours is asked about again after a minute, and is forgotten by n
 });
 
 test("a refused credential is one run's end and everybody else's wait; a probe that is refused again is no end", async () => {
-  const { limiter, admit, waitOf, opens, field } = limiterRig({ breakerMs: 400, longestBreakerMs: 600 });
+  const { limiter, admit, waitOf, opens, field, everything } = limiterRig({
+    breakerMs: 400,
+    longestBreakerMs: 600,
+  });
   const [a, b] = [await admit("a"), await admit("b")];
   expect(await limiter.release(NAME, "a", a, DENIED)).toBe("first");
   expect(await limiter.release(NAME, "b", b, DENIED)).toBe("known");
   expect(await limiter.list()).toMatchObject([{ state: "denied", reason: "authentication" }]);
   await waitOf("b");
   await opens();
-  expect(await limiter.release(NAME, "b", await admit("b"), DENIED)).toBe("known");
+  const probe = await admit("b");
+  // Sent again, it is no more the end of the run that made it.
+  for (let i = 0; i < 2; i += 1) expect(await limiter.release(NAME, "b", probe, DENIED)).toBe("known");
   expect((await field("until")) - (await field("since"))).toBe(600);
+  await waitOf("c");
   await opens();
   await limiter.release(NAME, "b", await admit("b"), OK);
-  expect(await limiter.list()).toEqual([]);
+  expect(await everything()).toEqual({});
   expect((await limiter.acquire(NAME, "c")).status).toBe("open");
 });
 
+test.for([
+  [10_000, 10_500],
+  [24 * 3_600_000, 24 * 3_600_000 + 30_000],
+])(
+  "a wait of %i ms that the provider asks for is spread by a tenth, and by no more than the longest back-off",
+  async ([retryAfterMs, closedMs]) => {
+    const { redis, keys } = verbRig();
+    const timing = { ...TIMING, longestLimiterBackoffMs: 60_000 };
+    const limiter = createProviderLimiter(redis, keys, timing, () => 0.5);
+    const admission = await limiter.acquire(NAME, "a");
+    if (admission.status !== "open") return expect.unreachable();
+    await limiter.release(NAME, "a", admission, { ...LIMITED, retryAfterMs });
+    const [until, since] = await redis.hmget(keys.limiter(NAME), "until", "since");
+    expect(Number(until) - Number(since)).toBe(closedMs);
+  },
+);
+
+test("a credential that is refused while the provider has asked for a longer wait opens no earlier", async () => {
+  const { limiter, admit, field } = limiterRig({ breakerMs: 400 });
+  const [a, b] = [await admit("a"), await admit("b")];
+  await limiter.release(NAME, "a", a, { ...LIMITED, retryAfterMs: 60_000 });
+  const until = await field("until");
+  await limiter.release(NAME, "b", b, DENIED);
+  expect(await field("until")).toBe(until);
+});
+
 test("a credential that is refused while the limiter is slowed has somebody who found it", async () => {
-  const { limiter, admit } = limiterRig();
+  const { limiter, admit, field } = limiterRig({ limiterBackoffMs: 2, breakerMs: 400 });
   const [a, b, c] = [await admit("a"), await admit("b"), await admit("c")];
   await limiter.release(NAME, "a", a, LIMITED);
   expect(await limiter.release(NAME, "b", b, DENIED)).toBe("first");
+  expect((await field("until")) - (await field("since"))).toBe(400);
   expect(await limiter.release(NAME, "c", c, DENIED)).toBe("known");
 });
 

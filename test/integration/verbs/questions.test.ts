@@ -29,6 +29,7 @@ test("asking marks the calls, tells the parent and hands the agent back, all in 
       i === 0 ? ([id, started, text, "white"] as const) : ([id, started, question, none] as const),
     ),
   };
+  await rig.redis.hset(rig.keys.agent(agent).record, { crashes_without_progress: 1, attempts: 2 });
   const beforeMs = await rig.redisNow();
   const answer = await rig.store.ask(agent, input);
   const deadline = answer.status === "asked" ? Number(answer.deadline) : 0;
@@ -165,6 +166,9 @@ test("an answer that stands while its question is still open is carried through 
   const another = await halfDone(["a"]);
   expect(await rig.store.answer(another, byParent("yours"))).toMatchObject({ status: "answered" });
   expect(await rig.raw(another)).toMatchObject({ status: "queued", wake: "2" });
+  const anotherOfTwo = await halfDone(["a", "b"]);
+  expect(await rig.store.answer(anotherOfTwo, byParent("yours"))).toMatchObject({ status: "answered" });
+  expect((await rig.store.record(anotherOfTwo))?.questions).toMatchObject([{ question_id: "1/b" }]);
   const oneOfTwo = await halfDone(["a", "b"]);
   expect(await rig.store.answer(oneOfTwo, byParent("mine"))).toMatchObject({ status: "waiting", open: 1 });
   const log = await logOf(rig, another);
@@ -229,7 +233,7 @@ test("destroy ends an agent that waits, with what its run came to", async () => 
   });
 });
 
-test.for(["{", "5", "[5]"])(
+test.for(["{", "5", "[5]", '[{"question_id":"1/a","text":"a?"},5]'])(
   "where the questions read %s none is open: an answer is told so, by whomever",
   async (text) => {
     const rig = verbRig({ timing: { checkMs: 60_000 } });

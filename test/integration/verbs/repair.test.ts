@@ -42,15 +42,13 @@ test("of one whose record is gone, the place and every key is taken away", async
   const { agent, epoch } = await rig.running();
   const entries = [["0", "{}"]] as const;
   await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries, advances: true, events: "{}" });
-  const { record, log, inbox, life, timeline } = rig.keys.agent(agent);
-  expect(await Promise.all([log, inbox, life, timeline].map((key) => rig.redis.exists(key)))).toEqual([
-    1, 1, 1, 1,
-  ]);
+  const { record, log, inbox, attachments, life, timeline } = rig.keys.agent(agent);
+  await rig.redis.hset(attachments, "spawn", "{}");
+  const left = () => rig.redis.exists(log, inbox, attachments, life, timeline);
+  expect(await left()).toBe(5);
   await rig.redis.del(record);
-  expect(await mendTwice(rig, agent)).toMatchObject({ status: "repaired", removed: 5 });
-  expect(await Promise.all([log, inbox, life, timeline].map((key) => rig.redis.exists(key)))).toEqual([
-    0, 0, 0, 0,
-  ]);
+  expect(await mendTwice(rig, agent)).toMatchObject({ status: "repaired", removed: 6 });
+  expect(await left()).toBe(0);
   expect(await rig.store.liveUids(agent)).toEqual([]);
 });
 
@@ -61,6 +59,7 @@ test("one that lives gets its place and its name back, but not a name that anoth
   const { agent_id: agentId = "" } = await rig.raw(agent);
   await rig.redis.hdel(live, agent.uid);
   await rig.redis.hdel(registry, agentId);
+  await rig.redis.persist(registry);
   expect(await mendTwice(rig, agent)).toMatchObject({
     status: "repaired",
     removed: 0,
@@ -68,6 +67,7 @@ test("one that lives gets its place and its name back, but not a name that anoth
     named: true,
   });
   expect(await rig.store.uidOf(agent, agentId)).toBe(agent.uid);
+  expect(await rig.redis.pttl(registry)).toBeGreaterThan(0);
   expect((await rig.store.liveUids(agent)).sort()).toEqual([agent.uid, other.uid].sort());
 
   await rig.redis.hset(registry, agentId, other.uid);

@@ -322,6 +322,45 @@ test("a release queues the agent with a new wake, its delay, its attempts and no
   expect(await rig.everything()).toEqual(before);
 });
 
+test("a hand-back, and a commit behind which no call follows, leave no call under way; a crash does", async () => {
+  const rig = verbRig();
+  const begunOf = async (agent: ReturnType<Rig["address"]>) => (await rig.raw(agent)).begun;
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch, { begun: "1.1@2" });
+  const results = { epoch, known: 1, running_ms: 2, entries: [["1/a/result", "{}"]] as const };
+  expect(await begunOf(agent)).toBe("1.1@2");
+  await rig.store.append(agent, { ...results, no_purchase: true });
+  expect(await begunOf(agent)).toBe("");
+  for (const crashed of [true, false]) {
+    const held = await rig.running();
+    const claimed = await begunOf(held.agent);
+    expect(claimed).not.toBe("");
+    const handBack = { epoch: held.epoch, delay_ms: 0, running_ms: 1, attempts: 0 };
+    await rig.store.release(held.agent, { ...handBack, crashed });
+    expect(await begunOf(held.agent)).toBe(crashed ? claimed : "");
+  }
+});
+
+test("a release says since when a provider has failed the run; an advance or another reason ends that", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const handBack = { delay_ms: 0, running_ms: 1, attempts: 1 };
+  const failed = { ...handBack, provider_wait: '{"provider":"p","reason":"overloaded"}' };
+  const since = async () => Number((await rig.raw(agent)).provider_wait_since);
+  await rig.store.release(agent, { ...failed, epoch: await rig.claim(agent) });
+  const first = await since();
+  await rig.redisReaches(first + 2);
+  await rig.store.release(agent, { ...failed, epoch: await rig.claim(agent) });
+  expect(await since()).toBe(first);
+  const epoch = await rig.claim(agent);
+  await rig.readFirst(agent, epoch, { advances: true });
+  await rig.store.release(agent, { ...failed, epoch });
+  expect(await since()).toBeGreaterThan(first);
+  await rig.store.release(agent, { ...handBack, epoch: await rig.claim(agent) });
+  const raw = await rig.raw(agent);
+  expect([raw.provider_wait, raw.provider_wait_since]).toEqual([undefined, undefined]);
+});
+
 test("a release is never looked at later than the greatest age of its message", async () => {
   const rig = verbRig({ timing: { maxAgeMs: 60_000, leaseMs: 5 } });
   const { agent, epoch } = await rig.running();

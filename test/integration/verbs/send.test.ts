@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { INBOX_MAX_BYTES } from "../../../src/shared/protocol/message.ts";
-import { DESTROY, handedBack, IDLE_END, messageOf, verbRig, wellDone } from "./rig.ts";
+import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES } from "../../../src/shared/protocol/message.ts";
+import { DESTROY, handedBack, IDLE_END, messageOf, sentOf, verbRig, wellDone } from "./rig.ts";
 
 test("a message to an idle agent queues run 1 with wake 1 and takes the time limit off its life key", async () => {
   const rig = verbRig();
@@ -117,6 +117,31 @@ test("an inbox takes one megabyte of unread messages and no byte more", async ()
   expect(await rig.store.record(tight)).toMatchObject({ status: "idle" });
 });
 
+test("an unread message does not age with the one before it that was read", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.send(agent, "two");
+  const later = (await rig.redisNow()) + 3;
+  await rig.redisReaches(later);
+  await rig.readFirst(agent, epoch);
+  await rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idle_ms: 5_000 });
+  expect(Number((await rig.raw(agent)).unanswered_since)).toBeGreaterThanOrEqual(later);
+});
+
+test("the files of unread messages have sixteen million characters together and not one more", async () => {
+  const rig = verbRig();
+  const agent = await rig.spawn();
+  const withFiles = (id: string, chars: number) =>
+    rig.store.send(agent, {
+      ...sentOf("look", id),
+      attached: "x".repeat(chars),
+      attached_to: `message:${id}`,
+    });
+  expect(await withFiles("m-1", ATTACHED_MAX_WAITING - 1)).toMatchObject({ status: "queued" });
+  expect(await withFiles("m-2", 2)).toMatchObject({ status: "inbox_full" });
+  expect(await withFiles("m-3", 1)).toMatchObject({ status: "delivered" });
+});
+
 test("a message revives an agent whose idle time is over but which nobody has settled", async () => {
   const rig = verbRig();
   const agent = await rig.spawn({ idleMs: 1 });
@@ -149,7 +174,7 @@ test("an unanswered message sets the agent's greatest age from the moment it was
   expect((await rig.raw(agent)).unanswered_since).toBe(first);
 });
 
-test("a message that a reply left unread ages from the moment it was accepted, not from the reply", async () => {
+test("messages that a reply left unread age from the moment the first was accepted, not from the reply or a later one", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
@@ -157,6 +182,7 @@ test("a message that a reply left unread ages from the moment it was accepted, n
   await rig.send(agent, "two");
   const after = await rig.redisNow();
   await rig.redisReaches(after + 3);
+  await rig.send(agent, "three");
   await rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idle_ms: 5_000 });
   const since = Number((await rig.raw(agent)).unanswered_since);
   expect(since).toBeGreaterThanOrEqual(before);

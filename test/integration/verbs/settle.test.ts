@@ -1,12 +1,22 @@
 import { expect, test } from "vitest";
-import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import { NOTHING_DONE, partsOf } from "../../../src/shared/protocol/reply.ts";
 import { createAgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { itemOfRing } from "../../../src/shared/redis/replies.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
-import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, type Rig, verbRig, wellDone } from "./rig.ts";
+import {
+  bodyOf,
+  DESTROY,
+  handedBack,
+  IDLE_END,
+  MAX_AGE_END,
+  type Rig,
+  sentOf,
+  verbRig,
+  wellDone,
+} from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const entriesOf = async (rig: Rig) =>
@@ -322,6 +332,69 @@ test("entries older than seven days leave the channel with the next settle", asy
   const { agent, epoch } = await rig.running();
   await rig.store.settle(agent, handedBack(epoch));
   expect(await rig.redis.xlen(replies)).toBe(2);
+});
+
+test("a refusal is told once, as the end of an agent that never was, and clears the channel of what is too old", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  const { replies } = rig.keys.parent(agent);
+  await rig.redis.xadd(replies, "1-1", "v", "1");
+  const { summary, ...progress } = NOTHING_DONE;
+  const about = { agent_id: "refused", name: "refused", message_id: "key-1", summary, progress };
+  const refuse = () =>
+    rig.store.refuse(agent, { request_key: "refused x", reply_id: `${agent.uid}.end`, ...about });
+  expect(await refuse()).toEqual({ status: "refused" });
+  expect(await refuse()).toEqual({ status: "same" });
+  const entries = await rig.replies.read(rig.parent, "0", 10);
+  expect(entries.map(({ entry }) => entry)).toMatchObject([
+    {
+      kind: "ended",
+      status: "failed",
+      stop_reason: "refused",
+      agent_status: "ended",
+      message_ids: ["key-1"],
+    },
+  ]);
+});
+
+test("a sweeper ends an agent for missing tools only as long as it waits for them", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const missing = { ...MAX_AGE_END, stop_reason: "tools_missing" } as const;
+  const before = await rig.everything();
+  expect(await rig.store.settle(agent, missing)).toMatchObject({ status: "not_due" });
+  expect(await rig.everything()).toEqual(before);
+  await rig.redis.hset(rig.keys.agent(agent).record, "tools_since", 1);
+  expect(await rig.store.settle(agent, missing)).toMatchObject({ status: "settled" });
+});
+
+test("a reply names the messages that only its last commit has read", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const last = { consume_to: 1, consume_last: agent.uid, consume_ids: [agent.uid] };
+  const end = { ...handedBack(await rig.claim(agent)), entries: [["0", "{}"]] as const, ...last };
+  expect(await rig.store.settle(agent, end)).toMatchObject({ status: "settled" });
+  const [told] = await rig.replies.read(rig.parent, "0", 1);
+  expect(told?.entry).toMatchObject({ message_ids: [agent.uid] });
+  expect(told?.entry).not.toHaveProperty("undelivered");
+});
+
+test("a reply names the messages of all commits of its run, and what came with them has left Redis", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const epoch = await rig.claim(agent);
+  const came = { attached: "{}", attached_to: "message:m-2" };
+  await rig.store.send(agent, { ...sentOf("look at these", "m-2"), ...came });
+  const files = () => rig.redis.hkeys(rig.keys.agent(agent).attachments);
+  expect(await files()).toEqual(["message:m-2"]);
+  await rig.readFirst(agent, epoch, { consume_ids: [agent.uid] });
+  const taken = { consume_to: 2, consume_last: "m-2", consume_ids: ["m-2"] };
+  const commit = { epoch, known: 1, running_ms: 1, entries: [["2", "{}"]] as const, ...taken };
+  await rig.store.append(agent, { ...commit, consume_attached: ["message:m-2"] });
+  expect(await files()).toEqual([]);
+  await rig.store.settle(agent, handedBack(epoch));
+  const [told] = await rig.replies.read(rig.parent, "0", 1);
+  expect(told?.entry).toMatchObject({ message_ids: [agent.uid, "m-2"] });
 });
 
 test("a message whose id is no text is left out of the reply, which can be read", async () => {

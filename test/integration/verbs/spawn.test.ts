@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
-import { DESTROY, IDLE_END, SPEC, verbRig } from "./rig.ts";
+import { DESTROY, IDLE_END, messageOf, SPEC, verbRig } from "./rig.ts";
 
 const input = (stem: string, requestKey: string = newRequestKey(), digest = "d") => ({
   request_key: requestKey,
@@ -32,6 +32,40 @@ test("a spawned agent is idle, registered, live, and its life key holds its idle
   expect(left).toBeGreaterThan(590_000);
   expect(left).toBeLessThanOrEqual(600_000);
 });
+
+test("the first message of an agent ages from its spawn", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.store.spawn(agent, { ...input("a"), message: JSON.stringify(messageOf("go")) });
+  const { created_at, unanswered_since, inbox_since, max_age_ms } = await rig.raw(agent);
+  expect([unanswered_since, inbox_since]).toEqual([created_at, created_at]);
+  expect(Number(max_age_ms)).toBe(rig.store.timing.maxAgeMs);
+});
+
+test("an agent that is to go on from a transcript which is gone is not made", async () => {
+  const rig = verbRig();
+  const old = await rig.spawn();
+  const before = await rig.everything();
+  const goesOn = { message: JSON.stringify(messageOf("go on")), resumes: old.uid, first_run: 2 };
+  expect(await rig.store.spawn(rig.address(), { ...input("a"), ...goesOn })).toEqual({
+    status: "no_transcript",
+  });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test.for([true, false])(
+  "a request key that is promised (%s) is remembered as long as its agent may run beyond the day",
+  async (promised) => {
+    const rig = verbRig();
+    const message = JSON.stringify(messageOf("go"));
+    await rig.store.spawn(rig.address(), { ...input("a", "key-1"), message, promised });
+    const { requestTtlMs, maxAgeMs } = rig.store.timing;
+    const longestMs = requestTtlMs + (promised ? maxAgeMs : 0);
+    const leftMs = await rig.redis.pttl(rig.keys.parent(rig.parent).request("key-1"));
+    expect(leftMs).toBeLessThanOrEqual(longestMs);
+    expect(leftMs).toBeGreaterThan(longestMs - 60_000);
+  },
+);
 
 test("a request key seen with the same digest answers same with the first agent, whoever asks", async () => {
   const rig = verbRig();

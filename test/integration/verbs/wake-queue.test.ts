@@ -2,6 +2,7 @@ import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import { expect, test } from "vitest";
 import { Wake } from "../../../src/shared/protocol/worker.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { loadScripts } from "../../../src/shared/redis/scripts.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
@@ -131,4 +132,36 @@ test("stopping the queue twice is as good as once, and leaves the connection to 
   await queue.stop();
   await queue.stop();
   expect(await rig.redis.ping()).toBe("PONG");
+});
+
+/** The last place, and how far places are apart in the scores of BullMQ. */
+const [LAST, PLACE] = [2_097_151, 2 ** 32];
+
+/** A line of wakes that have no place yet, in the order of their names, and the verb that gives one of them its place. */
+async function lineOf(...jobs: readonly string[]) {
+  const { redis, keys, store } = verbRig();
+  for (const [i, job] of jobs.entries()) await redis.zadd(keys.rankedWakes, LAST * PLACE + i, job);
+  const scripts = loadScripts(redis, keys, store.timing);
+  const rank = (job_id: string, fair_parent = "p") =>
+    scripts.run("fair-rank", undefined, { tenant: "acme", job_id, fair_parent });
+  return { redis, keys, rank };
+}
+
+test("a wake gets its place once, and none while a worker has it; the places of a tenant are forgotten a day later", async () => {
+  const { redis, keys, rank } = await lineOf("a.1", "b.1");
+  expect(await rank("a.1")).toEqual({ status: "ranked", position: 1 });
+  expect(await rank("b.1")).toEqual({ status: "ranked", position: 2 });
+  const before = await redis.zrange(keys.rankedWakes, 0, -1, "WITHSCORES");
+  for (const job of ["a.1", "b.1", "taken.1"]) expect(await rank(job)).toEqual({ status: "gone" });
+  expect(await redis.zrange(keys.rankedWakes, 0, -1, "WITHSCORES")).toEqual(before);
+  expect(await redis.pttl(keys.fairTenant("acme"))).toBeGreaterThan(23 * 3_600_000);
+});
+
+test("a line that outgrows the greatest priority continues in the order of arrival", async () => {
+  const { redis, keys, rank } = await lineOf("a.1", "b.1", "c.1");
+  await rank("a.1");
+  const period = Number(await redis.get(keys.fairPeriod)) * 2 * (LAST + 1);
+  await redis.zadd(keys.fairTenant("acme"), period + LAST, "p");
+  for (const job of ["c.1", "b.1"]) expect(await rank(job)).toEqual({ status: "ranked", position: LAST - 1 });
+  expect(await redis.zrange(keys.rankedWakes, 0, -1)).toEqual(["a.1", "b.1", "c.1"]);
 });

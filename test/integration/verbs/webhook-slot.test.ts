@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { keysUnder, type ParentAddress, parentMember } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { createWebhookSlots, type PushLease } from "../../../src/shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../../src/shared/redis/webhooks.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -27,6 +28,10 @@ test("a slot is its first taker's until it ends; then nothing is left of it", as
   const { redis, keys, slots } = scene();
   expect(await slots.begin(parent, A)).toEqual(FREE);
   expect(await slots.begin(parent, A)).toEqual(FREE);
+  // If its holder dies, the slot is due when the lease is over.
+  const heldMs = Number(await redis.zscore(keys.webhooksDue, member)) - (await redisNowMs(redis));
+  expect(heldMs).toBeGreaterThan(0);
+  expect(heldMs).toBeLessThanOrEqual(A.ms);
   expect(await slots.end(parent, "b", undefined)).toBe(true);
   expect(await slots.begin(parent, B)).toBeUndefined();
   expect(await slots.end(parent, "a", undefined)).toBe(true);
@@ -42,6 +47,7 @@ test("a process that heard of an entry while another had the slot has that one l
   expect(await slots.end(parent, "a", undefined)).toBe(true);
   // The first one dies here.
   expect(await slots.due(B, [], 1)).toMatchObject({ lost: [], taken: [member] });
+  expect(await slots.end(parent, "b", undefined)).toBe(false);
 });
 
 test("a retry begins at its time, not at a ring before it", async () => {

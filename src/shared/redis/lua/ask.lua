@@ -13,8 +13,7 @@ write_even_when_full(record)
 local now = now_ms()
 local deadline = math.min(now + answer_ms, math.max(too_old_at(agent), num(agent.deadline)))
 local waiting_for = {}
--- Events and questions first: a key of the wrong type fails here, and no call is marked as begun.
-redis.call('HLEN', log)
+-- A key of the wrong type fails in `holds` (the log), here or at the events: nothing is told, and no call is marked as begun.
 redis.call('XLEN', replies)
 tell_events(agent, events)
 for _, question in ipairs(questions) do

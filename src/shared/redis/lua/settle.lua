@@ -122,6 +122,6 @@ else
   idle_ms = idle_ms or default_idle_ms
   redis.call('SET', life, '1', 'PX', idle_ms)
   redis.call('HDEL', record, 'unanswered_since', 'lease_until', 'claim_id', 'finish')
-  write(record, { status = 'idle', deadline = now + idle_ms, settled_epoch = epoch, epoch = epoch })
+  write(record, { status = 'idle', deadline = now + idle_ms, settled_epoch = epoch })
 end
 return answer('settled', { reply_id = reply_id, agent_status = agent_status, run = run, wake = stays_queued and wake + 1 or 0 })

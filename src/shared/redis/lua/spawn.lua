@@ -50,7 +50,7 @@ local function forget_names(most)
     local counted = string.match(name, '^#(.+)$')
     local is_gone
     if counted then
-      is_gone = counted ~= stem and redis.call('HEXISTS', registry, value == '1' and counted or counted .. '_' .. value) == 0
+      is_gone = redis.call('HEXISTS', registry, value == '1' and counted or counted .. '_' .. value) == 0
     else
       is_gone = redis.call('EXISTS', record_of(value)) == 0
     end

@@ -52,13 +52,13 @@ export function waitAll(
   agentIds: unknown,
   options: WaitOptions = {},
 ): Promise<Reply[]> {
-  return waitFor(context, agentIds, options, async (client, waits, places) => {
+  return waitFor(context, agentIds, options, async (client, waits, positions) => {
     const ended = await Promise.all(
       waits.map(async ({ reservation, entry }) => ({ reservation, entry: await entry })),
     );
     const taken = ended.map(({ reservation, entry }) => take(client, context, reservation, entry));
     const replies = await Promise.all(taken);
-    return places.flatMap((place) => replies[place] ?? []);
+    return positions.flatMap((position) => replies[position] ?? []);
   });
 }
 
@@ -72,12 +72,12 @@ async function take(
   return entry.entry;
 }
 
-/** `work` gets one wait for each agent, and for each given id the place of its wait. */
+/** `work` gets one wait for each agent, and for each given id the position of its wait. */
 async function waitFor<T>(
   context: ParentContext,
   agentIds: unknown,
   options: WaitOptions,
-  work: (client: ClientResources, waits: readonly Wait[], places: readonly number[]) => Promise<T>,
+  work: (client: ClientResources, waits: readonly Wait[], positions: readonly number[]) => Promise<T>,
 ): Promise<T> {
   const { signal, timeout_ms } = readOptions(WaitInput, options, "wait");
   const { agent_ids } = readInput(WaitFor, { agent_ids: agentIds }, "wait");
@@ -104,11 +104,11 @@ async function waitFor<T>(
       entry.catch(() => {});
       return { reservation, entry };
     });
-    const placeOf = new Map(ids.map((id, place) => [id, place]));
+    const positionOf = new Map(ids.map((id, position) => [id, position]));
     return await work(
       client,
       waits,
-      agent_ids.flatMap((id) => placeOf.get(id) ?? []),
+      agent_ids.flatMap((id) => positionOf.get(id) ?? []),
     );
   } finally {
     timer?.cancel();

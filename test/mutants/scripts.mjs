@@ -131,6 +131,15 @@ export default [
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {
+    id: "ack-numbers-without-bound",
+    promise: "One ack looks for at most 200 numbers in the history.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "NUMBERS_MAX - #numbers - 1",
+    replace: "-1",
+    tests: ["test/integration/verbs/ack.test.ts"],
+    title: "200 numbers",
+  },
+  {
     id: "ack-numbers-stay",
     promise: "The numbers of a timeline that goes leave the history.",
     file: "src/shared/redis/lua/ack.lua",

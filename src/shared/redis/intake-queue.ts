@@ -70,7 +70,14 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     async endRepeat(id) {
       await (await opened()).removeJobScheduler(id);
     },
-    nextAt: async (id) => (await (await opened()).getJobScheduler(id))?.next,
+    async nextAt(id) {
+      // BullMQ's own read brings the data of the schedule's jobs as well: up to 768 KB.
+      const [isThere, next] = await Promise.all([
+        redis.exists(keys.intakeJob(`repeat:${id}`)),
+        redis.zscore(keys.repeatedIntake, id),
+      ]);
+      return isThere === 1 && next !== null ? Number(next) : undefined;
+    },
     async due() {
       const [inLine, nowMs] = await Promise.all([
         (await opened()).getJobCountByTypes("waiting", "prioritized"),

@@ -335,7 +335,7 @@ async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boo
   return Math.min(sinceMs, clock.now() - Date.parse(made.created_at)) > WAKE_DONE_KEPT_MS;
 }
 
-/** Reads the schedules one by one: they may have 77 MB together, and Redis serves nobody else while it copies. */
+/** Reads the schedules one by one: they may have 77 MB together, and Redis serves no other client while it copies. */
 async function readAll({ read, parent, client: { redis, keys } }: ParentCall): Promise<Schedule[]> {
   const { schedules } = keys.parent(parent);
   const names = await read(() => redis.hkeys(schedules));

@@ -6,7 +6,7 @@ export default [
     file: "src/shared/redis/intake-queue.ts",
     find: "return isThere === 1 && next !== null ? Number(next) : undefined;",
     replace:
-      "await redis.hgetall(keys.intakeJob(`repeat:${id}`));\n      return isThere === 1 && next !== null ? Number(next) : undefined;",
+      "await redis.hgetall(keys.intakeJob(`repeat:${id}`));\n  return isThere === 1 && next !== null ? Number(next) : undefined;",
     tests: ["test/integration/service/schedules.test.ts"],
     title: "reads each of them once",
   },

@@ -87,7 +87,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
     if (before) await dequeue(call, before);
     let stored = await store(call, made, false);
     // Schedules with `at` that have run make room.
-    if (stored === "full" && (await removeFinished(call))) stored = await store(call, made, false);
+    if (stored === "full" && (await removeFinished(call, await readAll(call))).size > 0)
+      stored = await store(call, made, false);
     if (stored === "full")
       throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
     await syncQueue(call, made);
@@ -98,14 +99,15 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
 /** Returns the parent's schedules by name. Removes those with `at` that have run; adds a missing one to the queue. */
 export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
   return withCall(context, async (call) => {
-    await removeFinished(call);
-    return Promise.all(
-      (await readAll(call)).map(async (each) => {
-        if (!each.paused && !(await isQueued(call, each))) await syncQueue(call, each);
-        return view(call, each);
-      }),
-    );
+    const all = await readAll(call);
+    const finished = await removeFinished(call, all);
+    return Promise.all(all.flatMap((each) => (finished.has(each) ? [] : [listed(call, each)])));
   });
+}
+
+async function listed(call: ParentCall, each: Schedule): Promise<ScheduleView> {
+  if (!each.paused && !(await isQueued(call, each))) await syncQueue(call, each);
+  return view(call, each);
 }
 
 /** Stops a schedule until {@link resumeSchedule}; agents that were begun go on. Idempotent. `unknown_schedule`. */
@@ -309,15 +311,15 @@ async function forget({ write, parent, client }: ParentCall, { schedule_id }: Sc
   );
 }
 
-/** Removes schedules with `at` that have run; returns true if there were any. */
-async function removeFinished(call: ParentCall): Promise<boolean> {
-  let dropped = false;
-  for (const each of await readAll(call)) {
+/** Removes those of `all` that have `at` and have run; returns them. */
+async function removeFinished(call: ParentCall, all: readonly Schedule[]): Promise<ReadonlySet<Schedule>> {
+  const finished = new Set<Schedule>();
+  for (const each of all) {
     if (!(await hasRun(call, each))) continue;
     await forget(call, each);
-    dropped = true;
+    finished.add(each);
   }
-  return dropped;
+  return finished;
 }
 
 /**
@@ -333,8 +335,11 @@ async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boo
   return Math.min(sinceMs, clock.now() - Date.parse(made.created_at)) > WAKE_DONE_KEPT_MS;
 }
 
+/** Reads the schedules one by one: they may have 77 MB together, and Redis serves no other client while it copies. */
 async function readAll({ read, parent, client: { redis, keys } }: ParentCall): Promise<Schedule[]> {
-  const texts = await read(() => redis.hvals(keys.parent(parent).schedules));
+  const { schedules } = keys.parent(parent);
+  const names = await read(() => redis.hkeys(schedules));
+  const texts = await Promise.all(names.map((name) => read(() => redis.hget(schedules, name))));
   return texts
     .flatMap((text) => readSchedule(text) ?? [])
     .sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));

@@ -1,6 +1,25 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "schedule-list-reads-jobs",
+    promise: "When a schedule comes due next is read without the data of its jobs.",
+    file: "src/shared/redis/intake-queue.ts",
+    find: "return isThere === 1 && next !== null ? Number(next) : undefined;",
+    replace:
+      "await redis.hgetall(keys.intakeJob(`repeat:${id}`));\n  return isThere === 1 && next !== null ? Number(next) : undefined;",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "reads each of them once",
+  },
+  {
+    id: "schedule-without-its-jobs",
+    promise: "A schedule whose scheduler is gone from the queue is added again.",
+    file: "src/shared/redis/intake-queue.ts",
+    find: "isThere === 1 && next !== null",
+    replace: "next !== null",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "lost its scheduler",
+  },
+  {
     id: "spawn-repeated-and-refused",
     promise:
       "A call that is made again with its request key is answered as before, also where it would now be refused.",

@@ -106,6 +106,8 @@ export interface Keys {
   intakeJob(jobId: string): string;
   /** sorted set: job of the intake queue that must not be taken yet → the time when it may be; BullMQ's own. */
   delayedIntake: string;
+  /** sorted set of BullMQ: schedulers of the intake queue, by the time at which they come due next. */
+  repeatedIntake: string;
   /** string: number of the current period in which wakes have waited without a break. */
   fairPeriod: string;
   /** sorted set: parent of the tenant with wakes in the queue → position of its next one. */
@@ -243,6 +245,7 @@ function intakeNames(prefix: string) {
     intakeQueue: "intake",
     intakeJob: (jobId: string) => `{${prefix}}:intake:${jobId}`,
     delayedIntake: `{${prefix}}:intake:delayed`,
+    repeatedIntake: `{${prefix}}:intake:repeat`,
     intake: `{${prefix}}:intake-stream`,
     intakeRefused: `{${prefix}}:intake-refused`,
   };

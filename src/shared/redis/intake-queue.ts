@@ -70,7 +70,7 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     async endRepeat(id) {
       await (await opened()).removeJobScheduler(id);
     },
-    nextAt: async (id) => (await (await opened()).getJobScheduler(id))?.next,
+    nextAt: (id) => readNextAt(redis, keys, id),
     async due() {
       const [inLine, nowMs] = await Promise.all([
         (await opened()).getJobCountByTypes("waiting", "prioritized"),
@@ -83,6 +83,15 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       queue = undefined;
     },
   };
+}
+
+/** Reads two small values. BullMQ's own read of a scheduler brings the data of its jobs as well: up to 768 KB. */
+async function readNextAt(redis: RedisClient, keys: Keys, id: string): Promise<number | undefined> {
+  const [isThere, next] = await Promise.all([
+    redis.exists(keys.intakeJob(`repeat:${id}`)),
+    redis.zscore(keys.repeatedIntake, id),
+  ]);
+  return isThere === 1 && next !== null ? Number(next) : undefined;
 }
 
 type TaskJobs = Queue<object, unknown, string>;

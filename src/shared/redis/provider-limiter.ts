@@ -76,8 +76,8 @@ export interface ProviderLimiter {
     admission: Admission,
     how: LimiterRelease,
   ): Promise<"left" | "first" | "known">;
-  /** Lists every limiter that is not healthy, by name. */
-  list(): Promise<LimiterState[]>;
+  /** Lists every limiter that is not healthy and whose name begins with `beginning` (default: all), by name. */
+  list(beginning?: string): Promise<LimiterState[]>;
 }
 
 /** A run that finds all slots taken asks again after this long: longer than a worker holds its slot for a wait. */
@@ -129,9 +129,9 @@ export function createProviderLimiter(
       const args = { name, run_id: run, entered_at: enteredAt, jitter: random(), ...leaveArgs(how, timing) };
       return (await scripts.run("limiter-release", undefined, args)).status;
     },
-    async list() {
-      const names = (await redis.smembers(keys.limiters)).sort();
-      const found = await Promise.all(names.map((name) => stateOf(redis, keys, name)));
+    async list(beginning = "") {
+      const names = (await redis.smembers(keys.limiters)).filter((name) => name.startsWith(beginning));
+      const found = await Promise.all(names.sort().map((name) => stateOf(redis, keys, name)));
       return found.flatMap((state) => state ?? []);
     },
   };
@@ -155,13 +155,13 @@ function leaveArgs({ outcome, reason, retryAfterMs }: LimiterRelease, timing: Ti
 
 /** Reads a limiter, also one with values that no script wrote, as `limiter-acquire` does: it may be closed for ever. */
 async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<LimiterState | undefined> {
-  const [now, fields, leases, waits] = await Promise.all([
-    redisNowMs(redis),
-    redis.hgetall(keys.limiter(name)),
-    redis.zrange(keys.limiterHolders(name), 0, -1, "WITHSCORES"),
+  const fields = await redis.hgetall(keys.limiter(name));
+  if (fields.until === undefined) return undefined;
+  const now = await redisNowMs(redis);
+  const [holders, waiting] = await Promise.all([
+    redis.zcount(keys.limiterHolders(name), `(${now}`, "+inf"),
     redis.zcard(keys.limiterWaiting(name)),
   ]);
-  if (fields.until === undefined) return undefined;
   const until = numberIn(fields.until);
   const isClosed = until > now;
   return {
@@ -170,7 +170,7 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Li
     ...(isClosed && { until: isoTime(Math.min(until, LATEST_MS)) }),
     reason: fields.reason ?? "",
     limit: Math.floor(numberIn(fields.limit)),
-    holders: leases.filter((value, i) => i % 2 === 1 && numberIn(value) > now).length,
-    waiting: waits,
+    holders,
+    waiting,
   };
 }

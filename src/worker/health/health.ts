@@ -92,10 +92,8 @@ export function credentialProbe(
   model: Pick<Model, "limiterName">,
 ): ReadinessProbe {
   return async () => {
-    const ours = limiterNameOf(model, "");
-    const denied = (await limiter.list()).find(
-      ({ name, state }) => state === "denied" && name.startsWith(ours),
-    );
+    const ours = await limiter.list(limiterNameOf(model, ""));
+    const denied = ours.find(({ state }) => state === "denied");
     return denied && `the provider refuses the credential (${denied.reason}) at ${denied.name}`;
   };
 }

@@ -249,6 +249,23 @@ test("at may be a Date, which is stored as its text, and is no Date where it is 
   });
 });
 
+test("a list of schedules reads each of them once, and not what their jobs bring", async () => {
+  const stage = await openStage({ redis: "own" });
+  const parent = stage.parent();
+  const count = 4;
+  for (let n = 0; n < count; n++)
+    await parent.schedule({ schedule_id: `s-${n}`, every_ms: 3_600_000, prompt: LONG });
+  const sent = async () =>
+    Number(/total_net_output_bytes:(\d+)/.exec(await stage.observer.info("stats"))?.[1]);
+  const before = await sent();
+  const listed = await parent.schedules();
+  const bytes = (await sent()) - before;
+  expect(listed.map(({ prompt, next_at }) => [prompt.length, typeof next_at])).toEqual(
+    Array.from({ length: count }, () => [LONG.length, "string"]),
+  );
+  expect(bytes).toBeLessThan(1.2 * count * LONG.length);
+});
+
 test("a parent has 100 schedules at most, also when many are made at once; single ones that have run make room", async () => {
   const stage = await openStage();
   const parent = stage.parent();
@@ -398,6 +415,16 @@ test("a schedule that another call removes in the middle of schedule leaves noth
   await parent.schedule(OFTEN);
   expect(await queued(stage)).toEqual({ jobs: 0, schedulers: 0 });
   expect(await parent.schedules()).toEqual([]);
+});
+
+test("a schedule that has lost its scheduler in the queue gets it back when the list is asked for", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.schedule({ schedule_id: "hourly", every_ms: 3_600_000, prompt: "go" });
+  const scheduler = stage.keys.intakeJob(`repeat:${ADDRESS.tenant}/${ADDRESS.parentId}/hourly`);
+  expect(await stage.redis.del(scheduler)).toBe(1);
+  expect(await parent.schedules()).toMatchObject([{ next_at: expect.any(String) }]);
+  expect(await stage.redis.exists(scheduler)).toBe(1);
 });
 
 test("of a pause and a resume at once the one that is written last counts in the queue, too", async () => {

@@ -261,6 +261,30 @@ test("of acked agents the newest fifty keep their timelines; the numbers of the 
   expect(await rig.redis.llen(timelines)).toBe(50);
 });
 
+test("an ack takes at most 200 numbers out of the history, however long the timelines are that it deletes", async () => {
+  const rig = verbRig({ timing: { keptTimelines: 1 } });
+  const { history, timelines } = rig.keys.parent(rig.parent);
+  await acked(rig, "first", false);
+  const longOnes = ["long-1", "long-2"].map((uid) => rig.keys.agent({ ...rig.parent, uid }).timeline);
+  const [seconds] = await rig.redis.time();
+  // Before all numbers of a run of this test.
+  const hourAgo = (Number(seconds) - 3_600) * 1_000;
+  const filling = rig.redis.pipeline();
+  for (const [n, timeline] of longOnes.entries()) {
+    filling.rpush(timelines, timeline);
+    for (let line = 1; line <= 2_000; line += 1) {
+      filling.xadd(`${history}:filled`, `${hourAgo + n}-${line}`, "u", `long-${n + 1}`);
+      filling.rpush(timeline, `${hourAgo + n}-${line} 1 {}`);
+    }
+  }
+  await filling.exec();
+  await rig.redis.rename(`${history}:filled`, history);
+  await acked(rig, "second", false);
+  expect(await rig.redis.xlen(history)).toBeGreaterThanOrEqual(2 * 2_000 - 200);
+  expect(await rig.redis.exists(...longOnes)).toBe(0);
+  expect(await rig.redis.llen(timelines)).toBe(1);
+});
+
 test("an operator may keep more timelines, or fewer: a lowered number holds after a few acks", async () => {
   const prefix = uniquePrefix();
   const many = verbRig({ prefix, timing: { keptTimelines: 60 } });

@@ -274,6 +274,26 @@ test("an answer that is sent again says the same and counts once", async () => {
   await twice("d", d, DENIED);
 });
 
+test("a list is of all limiters, or of those whose names begin with a text", async () => {
+  const { limiter } = limiterRig();
+  const early = { status: "open", enteredAt: Number.MAX_SAFE_INTEGER, holdsSlot: false } as const;
+  for (const name of ["b/1/m", "a/1/m", "a/1/n"]) await limiter.release(name, "r", early, LIMITED);
+  const names = async (beginning?: string) => (await limiter.list(beginning)).map(({ name }) => name);
+  expect(await names()).toEqual(["a/1/m", "a/1/n", "b/1/m"]);
+  expect(await names("a/1/")).toEqual(["a/1/m", "a/1/n"]);
+});
+
+test("the names of limiters that have expired leave while others close, and those of the others stay", async () => {
+  const { limiter, redis, keys } = limiterRig();
+  const early = { status: "open", enteredAt: Number.MAX_SAFE_INTEGER, holdsSlot: false } as const;
+  await redis.sadd(keys.limiters, ...Array.from({ length: 100 }, (_, n) => `gone/${n}`));
+  await limiter.release("there", "r", early, LIMITED);
+  for (let n = 0; n < 40; n++) await limiter.release(NAME, `r-${n}`, early, LIMITED);
+  const left = await redis.smembers(keys.limiters);
+  expect(left).toEqual(expect.arrayContaining(["there", NAME]));
+  expect(left.length).toBeLessThan(10);
+});
+
 test("a limiter at which nobody waits is forgotten", async () => {
   const { limiter, admit, keys, redisReaches, redisNow, everything } = limiterRig({
     limiterBackoffMs: 2,

@@ -222,6 +222,20 @@ test("`parent` is reserved: an agent of that name becomes parent_2", async () =>
   expect(await rig.store.spawn(rig.address(), input("parent"))).toMatchObject({ agent_id: "parent_2" });
 });
 
+test("where the counter of a name is gone, a spawn takes the next number, or looks at a few of many names only", async () => {
+  const rig = verbRig();
+  const { registry } = rig.keys.parent(rig.parent);
+  const number = async (stem: string, names: number) => {
+    const taken = Array.from({ length: names }, (_, n) => (n === 0 ? stem : `${stem}_${n + 1}`));
+    await rig.redis.hset(registry, Object.fromEntries(taken.map((name) => [name, rig.address().uid])));
+    const answer = await rig.store.spawn(rig.address(), input(stem));
+    return "agent_id" in answer ? Number(answer.agent_id.split("_")[1]) : undefined;
+  };
+  expect(await number("few", 10)).toBe(11);
+  // One look at each of the names would have found 2,001.
+  expect(await number("many", 2_000)).toBe(2_062);
+});
+
 test("the registry's own counters are no agents", async () => {
   const rig = verbRig();
   await rig.spawn({ name: "a" });

@@ -1,12 +1,13 @@
 -- ack: removes a reply from the channel; its full text lives `kept_ms` from now. If the reply ends the agent, the record
 -- shrinks to the fields that its parent and a repeated request key still need, for `kept_ms`. With a kept transcript the
 -- whole record stays. The request key is deleted; one that the caller named stays at most as long as the record. The
--- timelines of a parent's newest `kept_timelines` ended agents stay; older ones are deleted together with their numbers in
--- the history.
+-- timelines of a parent's newest `kept_timelines` ended agents stay; older ones are deleted, and of their numbers in the history at most
+-- 200 with one ack: Redis looks for each of them. The history is bounded without that.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
 -- record cannot be made smaller.
 -- A hash takes half the memory if all its values are this short; with many of them it does not.
 local PIECE_BYTES, PIECES_MAX = 64, 100
+local NUMBERS_MAX = 200
 
 -- Returns the values of `kept_fields` as a JSON list: null for a missing value, no nulls at the end. Raises if Lua cannot
 -- read the record.
@@ -84,15 +85,15 @@ if string.match(asked_by or '', '^%S+') == uid then
   end
 end
 if redis.call('PEXPIRE', timeline, kept_ms) == 1 then
+  local numbers = {}
   -- Several at most, so that a lowered setting holds no ack up.
   for _ = 1, math.min(8, redis.call('RPUSH', timelines, timeline) - kept_timelines) do
-    local oldest, numbers = redis.call('LPOP', timelines), {}
-    for _, line in ipairs(redis.call('LRANGE', oldest, 0, -1)) do
-      numbers[#numbers + 1] = string.match(line, '^(%d+%-%d+) ')
-    end
+    local oldest = redis.call('LPOP', timelines)
+    local lines = #numbers < NUMBERS_MAX and redis.call('LRANGE', oldest, 0, NUMBERS_MAX - #numbers - 1) or {}
+    for _, line in ipairs(lines) do numbers[#numbers + 1] = string.match(line, '^(%d+%-%d+) ') end
     redis.call('DEL', oldest)
-    if #numbers > 0 then redis.call('XDEL', history, unpack(numbers)) end
   end
+  if #numbers > 0 then redis.call('XDEL', history, unpack(numbers)) end
   redis.call('PEXPIRE', timelines, kept_ms)
 end
 return answer('first')

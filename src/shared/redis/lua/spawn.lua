@@ -58,9 +58,11 @@ local function forget_names(most)
   end
 end
 
-local number, agent_id = num(redis.call('HGET', registry, '#' .. stem)), nil
+-- A counter may be gone while its names are there: behind many names in a row the steps to the next one grow.
+local number, agent_id, attempts = num(redis.call('HGET', registry, '#' .. stem)), nil, 0
 repeat
-  number = number + 1
+  attempts = attempts + 1
+  number = number + math.max(1, 2 ^ (attempts - 16))
   agent_id = number == 1 and stem or stem .. '_' .. fmt(number)
 until agent_id ~= 'parent' and redis.call('HEXISTS', registry, agent_id) == 0
 

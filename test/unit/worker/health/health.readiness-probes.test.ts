@@ -17,7 +17,9 @@ const slowed: LimiterState = {
   waiting: 0,
 };
 const closed: LimiterState = { ...slowed, state: "closed", until: "2026-11-21T10:00:00Z" };
-const limiterOf = (...states: LimiterState[]) => ({ list: async () => states });
+const limiterOf = (...states: LimiterState[]) => ({
+  list: async (beginning = "") => states.filter(({ name }) => name.startsWith(beginning)),
+});
 const modelOf = (provider: string) => ({ limiterName: (model: string) => `${provider}/${model}` });
 
 test("a refused credential of one's own is a reason; another's is not, nor a limiter that makes calls wait", async () => {

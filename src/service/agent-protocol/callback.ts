@@ -166,7 +166,10 @@ function wordOn(record: AgentRecord, threadId: string): string | undefined {
   const reply = keptReply(record)?.entry;
   if (!reply || reply.status === "cancelled") return undefined;
   const head = `[task_id=${threadId}]`;
-  if (reply.status === "failed") return `${head}The agent failed: ${reply.stop_reason}.`;
+  if (reply.status === "failed") {
+    const why = reply.error === undefined ? "" : ` ${shorten(quoted(reply.error), MOST_SAID_CHARS)}`;
+    return `${head}The agent failed: ${reply.stop_reason}.${why}`;
+  }
   const said = quoted(reply.summary);
   const more = `\nThe result is longer: check_async_task(task_id='${threadId}') returns all of it.`;
   const text = shorten(said, MOST_SAID_CHARS);

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { answer, destroyAgent } from "../../producer/agents.ts";
 import { asToolResult } from "../../producer/model-text.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
+import { newRepliesOf } from "../../producer/read-replies.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
@@ -15,6 +16,7 @@ import { TIMING } from "../../shared/protocol/limits.ts";
 import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
+import { ackReplies } from "../api/reply-read.ts";
 
 /** Poll interval suggested to clients: polling more often returns nothing new. */
 const POLL_MS = 1_000;
@@ -67,10 +69,28 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
   if (kept) {
     const { channels } = await context.open();
     // The record keeps the reply for a day after its ack, so that a repeated request gets the same answer.
-    const ack = () => channels.tryAck(context.profile.parent, kept);
+    const ack = async () => {
+      const isAcked = await channels.tryAck(context.profile.parent, kept);
+      await ackQuestions(context, record.uid);
+      return isAcked;
+    };
     return { task: endedTask(taskId, createdAt, kept.entry), ack };
   }
   return { task: openTask(taskId, createdAt, record) };
+}
+
+/**
+ * Acks the questions of an agent that has ended: they take no answer any more, and a client that follows tasks reads no
+ * channel. Never rejects; questions that are not acked stay in the channel.
+ */
+async function ackQuestions(context: ParentContext, uid: string): Promise<void> {
+  try {
+    const { entries } = await newRepliesOf(context, uid);
+    const ids = entries.flatMap(({ kind, reply_id }) => (kind === "question" ? [reply_id] : []));
+    if (ids.length > 0) await ackReplies(await context.open(), context.profile.parent, ids);
+  } catch {
+    // Redis is away, and forgets them in a week.
+  }
 }
 
 /** Returns a task without a reply: it has not ended, or its reply is no longer kept. */
@@ -141,10 +161,11 @@ export function resultOf(reply: Reply, unknownTools: readonly string[] = []) {
 }
 
 function endedTask(taskId: string, createdAt: string, reply: Reply) {
-  if (reply.status === "cancelled")
-    return { resultType: "complete", ...headOf(taskId, "cancelled", createdAt, reply.stop_reason) };
-  const head = headOf(taskId, "completed", createdAt, `${reply.status}, ${reply.stop_reason}`);
-  return { resultType: "complete", ...head, lastUpdatedAt: reply.created_at, result: resultOf(reply) };
+  const { status, stop_reason, created_at: lastUpdatedAt } = reply;
+  if (status === "cancelled")
+    return { resultType: "complete", ...headOf(taskId, status, createdAt, stop_reason), lastUpdatedAt };
+  const head = headOf(taskId, "completed", createdAt, `${status}, ${stop_reason}`);
+  return { resultType: "complete", ...head, lastUpdatedAt, result: resultOf(reply) };
 }
 
 function requestsOf(questions: readonly OpenQuestion[]) {

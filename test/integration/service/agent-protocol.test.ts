@@ -382,6 +382,22 @@ async function endedThread({ client, store }: Stage, callbackThreadId: string): 
   return threadId;
 }
 
+test("the thread that began a run that failed is told why", async () => {
+  const { url, runs } = await startLangGraph({ isAway: false });
+  const harsh = await openStage({ scenario: ENDS });
+  await harsh.startWorker();
+  const threadId = newThreadId();
+  const thread = openThread(harsh.client(), "default", "planner-7", threadId);
+  await thread.begin({ assistantId: "researcher", text: "unpaid", callbackThreadId: "main" });
+  const sender = createCallbackSender({ client: harsh.client(), url });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await until(() => runs.length === 1);
+  expect(runs[0]?.body.input.messages[0]?.content).toMatch(
+    `[task_id=${threadId}]The agent failed: model_error. no credit is left`,
+  );
+});
+
 test("an end is told at the first look, however many agents are at work, also where one cannot be read", async () => {
   const { url, runs } = await startLangGraph({ isAway: false });
   const busy = await openStage();

@@ -114,7 +114,7 @@ test("a task is answered by any process, from the moment it was handed out to lo
   expect(await ask(url, "tasks/get", { taskId })).toMatchObject({ result: { result: task.result } });
 });
 
-test("a question is input_required, and tasks/update answers it", async () => {
+test("a question is input_required, tasks/update answers it, and it leaves the channel with the task's result", async () => {
   const { stage, url } = await open({
     scenario: {
       turns: [
@@ -143,6 +143,8 @@ test("a question is input_required, and tasks/update answers it", async () => {
   expect(await update({ [key]: blue })).toMatchObject({ result: { resultType: "complete" } });
   await taskWhere(url, taskId, "completed");
   expect(await parent.list()).toEqual([]);
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "planner-7" });
+  await until(async () => (await stage.redis.xlen(replies)) === 0);
 });
 
 test("only tasks/cancel destroys: a request that is closed leaves its agent at work", async () => {
@@ -161,7 +163,8 @@ test("only tasks/cancel destroys: a request that is closed leaves its agent at w
 
   const taskId = await begin(url, "say hello");
   expect(await ask(url, "tasks/cancel", { taskId })).toMatchObject({ result: { resultType: "complete" } });
-  await taskWhere(url, taskId, "cancelled");
+  const { createdAt, lastUpdatedAt } = await taskWhere(url, taskId, "cancelled");
+  expect(Date.parse(String(lastUpdatedAt))).toBeGreaterThan(Date.parse(String(createdAt)));
   expect(await ask(url, "tasks/cancel", { taskId })).toMatchObject({ result: { resultType: "complete" } });
 });
 

@@ -835,8 +835,8 @@ export default [
     "mcp-stream-counted-whole",
     "A stream of events may last.",
     "worker/tools/mcp/response-limit.ts",
-    "if (this.#isStream && this.#isEmptyLine) [this.#bytes",
-    "if (this.#isStream && this.#bytes < 0) [this.#bytes",
+    'this.#part === "event" && this.#isEmptyLine',
+    "false",
     ["test/unit/worker/tools/mcp/response-limit.test.ts"],
   ),
   guard(

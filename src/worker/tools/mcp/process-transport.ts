@@ -1,14 +1,18 @@
 /**
- * Starts an MCP server as a process and connects to it over its standard streams. Output written before its end is read.
+ * Starts an MCP server as a process and connects to it over its standard streams. Output written before its end is read. A
+ * line that does not begin with a brace is no message and costs nothing: some servers print other things.
  *
  * 1. The connection ends with the started process, even if others hold its streams: a server's children may outlive it.
  * 2. A server leaves no process behind: it leads a process group, and the rest of the group is killed with it. The started
  *    process may only be a launcher, as with `npx server` or `sh -c server`.
+ * 3. The event loop serves others between two pieces of output. After the begin of the end nothing is read any more.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import type { JSONRPCMessage, ReadBuffer, Transport } from "@modelcontextprotocol/client";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type Clock, within } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
+import { LineSplitter } from "./lines.ts";
+import { PartCounter, type ResponseLimits } from "./response-limit.ts";
 
 /** Time for a server to end by itself, and again after SIGTERM. */
 const GRACE_MS = 2_000;
@@ -22,9 +26,11 @@ export interface ServerProcessOptions {
   /** The server's whole environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string | undefined;
-  /** Longest message of the server, in bytes; beyond it, the connection ends. */
-  readonly maxBytes: number;
+  /** Limits of one message of the server. */
+  readonly limits: ResponseLimits;
   readonly clock: Clock;
+  /** Called with the reason for a message beyond a limit; ends the connection. */
+  readonly refused: (why: string) => void;
   /** Receives the server's standard error. */
   readonly complained: (bytes: Buffer) => void;
 }
@@ -49,8 +55,8 @@ export class ProcessTransport implements Transport {
 
   /** Rejects with the system's error if the process cannot be started. */
   async start(): Promise<void> {
-    const { ReadBuffer } = await import("@modelcontextprotocol/client");
-    const { command, args, env, cwd, maxBytes, clock, complained } = this.#options;
+    const { deserializeMessage } = await import("@modelcontextprotocol/client");
+    const { command, args, env, cwd, clock, complained } = this.#options;
     const child = spawn(command, args, { env, cwd, detached: true, stdio: "pipe" });
     this.#child = child;
     const started = new Promise<void>((resolve, reject) => {
@@ -59,10 +65,18 @@ export class ProcessTransport implements Transport {
     });
     // Without a free file descriptor the child has no streams.
     if (child.pid === undefined) return started;
-    const buffer = new ReadBuffer({ maxBufferSize: maxBytes });
+    const counter = new PartCounter("line");
+    const splitter = new LineSplitter();
     const failed = (error: Error) => this.onerror?.(error);
     for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", failed);
-    child.stdout.on("data", (bytes: Buffer) => this.#read(buffer, bytes));
+    child.stdout.on("data", (bytes: Buffer) => {
+      const problem = counter.countChunk(bytes, this.#options.limits);
+      if (problem !== undefined) return this.#options.refused(problem);
+      this.#read(splitter.push(bytes), deserializeMessage);
+      // A pipe may bring two megabytes before the event loop goes on.
+      child.stdout.pause();
+      setImmediate(() => child.stdout.resume());
+    });
     child.stderr.on("data", complained);
     child.once("exit", () => {
       signalGroup(child, "SIGKILL");
@@ -108,25 +122,20 @@ export class ProcessTransport implements Transport {
     }
   }
 
-  #read(buffer: ReadBuffer, bytes: Buffer): void {
-    try {
-      buffer.append(bytes);
-    } catch (error) {
-      this.onerror?.(asError(error));
-      void this.close();
-      return;
-    }
-    for (let isMore = true; isMore; ) {
+  #read(lines: Iterable<string>, parse: (line: string) => JSONRPCMessage): void {
+    for (const line of lines) {
+      if (this.#closing !== undefined) return;
+      if (!MAY_BE_MESSAGE.test(line)) continue;
       try {
-        const message = buffer.readMessage();
-        isMore = message !== null;
-        if (message !== null) this.onmessage?.(message);
+        this.onmessage?.(parse(line));
       } catch (error) {
         this.onerror?.(asError(error));
       }
     }
   }
 }
+
+const MAY_BE_MESSAGE = /^\s*\{/;
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new ToolFailure(messageOf(error));

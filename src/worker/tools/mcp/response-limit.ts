@@ -1,14 +1,15 @@
 /**
- * A `fetch` that limits responses of MCP servers. The parser holds a whole response in memory, so its bytes are bounded. Its
- * depth is bounded too, because a parser needs a hundred times the bytes of deep JSON.
+ * Limits of what MCP servers send: a counter of bytes and depth, and a `fetch` that applies it to responses. A parser holds a
+ * whole message in memory, so its bytes are bounded. Its depth is bounded too, because a parser needs a hundred times the
+ * bytes of deep JSON.
  *
- * 1. A body beyond a bound is an error for its reader, and its connection ends. In a stream of events each event is counted
- *    by itself, because a stream may last as long as its connection.
+ * 1. A body beyond a bound is an error for its reader, and its connection ends. In a stream each event or line is counted by
+ *    itself, because a stream may last as long as its connection.
  */
 import type { FetchLike } from "@modelcontextprotocol/client";
 import { ToolFailure } from "../../../shared/errors.ts";
 
-/** Limits of one body, or of one event of a stream. */
+/** Limits of one body, or of one event or line of a stream. */
 export interface ResponseLimits {
   readonly bytes: number;
   /** Depth of nested objects and lists. */
@@ -21,7 +22,7 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
     const response = await fetch(url, init);
     if (response.body === null) return response;
     const isStream = /^text\/event-stream\b/i.test(response.headers.get("content-type") ?? "");
-    const counter = new PartCounter(isStream);
+    const counter = new PartCounter(isStream ? "event" : "body");
     const bound = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         const problem = counter.countChunk(chunk, limits);
@@ -40,11 +41,11 @@ const CURLY = 0x20;
 const [OPENS, CLOSES] = [0x7b, 0x7d];
 
 /**
- * Counts the parts of a body: the body itself, or its events, which end with an empty line. A line ends with a line feed, a
- * carriage return, or both; no JSON string continues after it.
+ * Counts the parts of what a server sends: a body, or the events of a stream, which end with an empty line, or its lines, which
+ * end with a line feed. Other lines end with a line feed, a carriage return, or both; no JSON string continues after it.
  */
-class PartCounter {
-  readonly #isStream: boolean;
+export class PartCounter {
+  readonly #part: "body" | "event" | "line";
   #bytes = 0;
   #depth = 0;
   #isInText = false;
@@ -52,8 +53,8 @@ class PartCounter {
   #isEmptyLine = true;
   #last = 0;
 
-  constructor(isStream: boolean) {
-    this.#isStream = isStream;
+  constructor(part: "body" | "event" | "line") {
+    this.#part = part;
   }
 
   /** Counts the next bytes. Returns the problem of the parts to which they belong; undefined if there is none. */
@@ -81,7 +82,9 @@ class PartCounter {
   #endLine(byte: number): void {
     [this.#isInText, this.#isEscaped] = [false, false];
     if (byte === LINE_FEED && this.#last === CARRIAGE_RETURN) return;
-    if (this.#isStream && this.#isEmptyLine) [this.#bytes, this.#depth] = [0, 0];
+    const isPartOver =
+      this.#part === "line" ? byte === LINE_FEED : this.#part === "event" && this.#isEmptyLine;
+    if (isPartOver) [this.#bytes, this.#depth] = [0, 0];
     this.#isEmptyLine = true;
   }
 }

@@ -1,9 +1,10 @@
 /**
  * The connection to an MCP server, with bounds for its messages. Beyond a bound this side ends it, with a reason.
  *
- * 1. An answer has at most 10 MB; over HTTP it is at most 1,000 levels deep. The server's answer to the handshake holds at
- *    most 10,000 values.
- * 2. A server sends at most 100 requests a second to this side, and at most 64 answers to it are pending.
+ * 1. An answer has at most 10 MB and is at most 1,000 levels deep. The server's answer to the handshake holds at most 10,000
+ *    values.
+ * 2. A server sends at most 1,000 messages a second, those that cannot be read included, at most 100 of them requests to this
+ *    side. At most 64 answers to it are pending.
  * 3. A stream that a server ends is reopened after one second at the earliest. While streams end at once without a message,
  *    the delay doubles up to 60 s, even if the server asks for less.
  * 4. A server over HTTP is told when its session is over. Its answer is not read, and waited for a second at most.
@@ -16,9 +17,9 @@ import { withoutSecrets } from "../../../shared/secrets.ts";
 import { ProcessTransport } from "./process-transport.ts";
 import { boundedFetch } from "./response-limit.ts";
 
-const MAX_ANSWER_BYTES = 10 * 1024 * 1024;
-const MAX_DEPTH = 1_000;
+const LIMITS = { bytes: 10 * 1024 * 1024, depth: 1_000 };
 const MAX_HANDSHAKE_VALUES = 10_000;
+const MAX_SENT_A_SECOND = 1_000;
 const MAX_ASKED_A_SECOND = 100;
 const MAX_ANSWERS_UNDER_WAY = 64;
 const MAX_STDERR_CHARS = 1_000;
@@ -48,10 +49,14 @@ export async function openTransport(server: McpServer, clock: Clock, ended: End)
     ended(reason);
     made.transport.close().catch(() => {});
   };
-  const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server, clock);
+  const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server, clock, end);
   boundAnswers(made.transport, end);
   const { onmessage: heard } = made.transport;
-  const checkMessage = messageBounds(clock);
+  const { checkMessage, checkRate } = messageBounds(clock);
+  made.transport.onerror = () => {
+    const problem = checkRate();
+    if (problem !== undefined) end(problem);
+  };
   made.transport.onmessage = (message) => {
     const problem = why ?? checkMessage(message);
     if (problem === undefined) return heard?.(message);
@@ -69,7 +74,7 @@ async function overHttp(
 ): Promise<ServerTransport> {
   const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const { schedule, relax, cancel } = reconnections(clock);
-  const ask = boundedFetch({ bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }, end);
+  const ask = boundedFetch(LIMITS, end);
   const http = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers },
     fetch: ask,
@@ -118,6 +123,7 @@ async function endSession(
 async function overStdio(
   { command, args, env, cwd }: Extract<McpServer, { command: string }>,
   clock: Clock,
+  end: End,
 ): Promise<ServerTransport> {
   const { getDefaultEnvironment } = await import("@modelcontextprotocol/client/stdio");
   let said = Buffer.alloc(0);
@@ -126,8 +132,9 @@ async function overStdio(
     args,
     env: { ...getDefaultEnvironment(), ...env },
     cwd,
-    maxBytes: MAX_ANSWER_BYTES,
+    limits: LIMITS,
     clock,
+    refused: end,
     complained(bytes) {
       said = Buffer.concat([said, bytes]).subarray(-MAX_STDERR_BYTES);
     },
@@ -162,13 +169,22 @@ function reconnections(clock: Clock) {
   };
 }
 
-/** Returns a check of a server's next message, before the client reads it; it returns the problem, if any. */
-function messageBounds(clock: Clock): (message: object) => string | undefined {
-  let [sinceMs, asked, isConnected] = [Number.NEGATIVE_INFINITY, 0, false];
-  return (message) => {
+/**
+ * Returns two checks; each returns the problem, if any. `checkMessage`: of a server's next message, before the client reads it.
+ * `checkRate`: of a message that cannot be read.
+ */
+function messageBounds(clock: Clock) {
+  let [sinceMs, sent, asked, isConnected] = [Number.NEGATIVE_INFINITY, 0, 0, false];
+  const checkRate = (): string | undefined => {
+    const nowMs = clock.monotonicMs();
+    if (nowMs - sinceMs >= 1_000) [sinceMs, sent, asked] = [nowMs, 0, 0];
+    sent += 1;
+    return sent > MAX_SENT_A_SECOND ? `it sent more than ${MAX_SENT_A_SECOND} messages a second` : undefined;
+  };
+  const checkMessage = (message: object): string | undefined => {
+    const problem = checkRate();
+    if (problem !== undefined) return problem;
     if ("method" in message && "id" in message) {
-      const nowMs = clock.monotonicMs();
-      if (nowMs - sinceMs >= 1_000) [sinceMs, asked] = [nowMs, 0];
       asked += 1;
       if (asked > MAX_ASKED_A_SECOND) return `it asked more than ${MAX_ASKED_A_SECOND} times a second`;
     }
@@ -178,6 +194,7 @@ function messageBounds(clock: Clock): (message: object) => string | undefined {
       ? `it said more than ${MAX_HANDSHAKE_VALUES} values about itself`
       : undefined;
   };
+  return { checkMessage, checkRate };
 }
 
 function holdsMore(value: unknown, most: number): boolean {

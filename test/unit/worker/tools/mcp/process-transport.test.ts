@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { createLogger } from "../../../../../src/shared/logger.ts";
+import { ProcessTransport } from "../../../../../src/worker/tools/mcp/process-transport.ts";
 import { ServerConnection } from "../../../../../src/worker/tools/mcp/server.ts";
 import { hasDied } from "../../../../../src/worker/tools/sandbox/process.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
+import { lookForSilence } from "../../../../helpers/silence.ts";
 import { until } from "../../../../helpers/until.ts";
 
 const SERVER = join(import.meta.dirname, "../../../../helpers/fixtures/stubborn-mcp-server.mjs");
@@ -69,4 +71,92 @@ it("a server behind a launcher is gone with its connection, though it heeds neit
   expect(await connection.list()).toMatchObject([{ name: "pid" }]);
   const [server = 0] = await pids();
   await until(() => !isAlive(server));
+});
+
+/** Calls `work`; returns the longest time for which it kept others from the event loop, ms. */
+async function silenceDuring(work: () => Promise<unknown>): Promise<number> {
+  let longestMs = 0;
+  const looks = lookForSilence((ms) => {
+    longestMs = Math.max(longestMs, ms);
+  });
+  try {
+    await work();
+    looks.look();
+    return longestMs;
+  } finally {
+    looks.stop();
+  }
+}
+
+describe("a server that writes without end", () => {
+  const KB64 = 64 * 1024;
+  const flooded = (line: string) => ({ text: line.repeat(KB64 / line.length), forMs: 3_000 });
+
+  it.for([
+    ["messages", '{"jsonrpc":"2.0","method":"notifications/x"}\n'],
+    ["answers to nothing", '{"jsonrpc":"2.0","id":99999,"result":{}}\n'],
+    ["what is no message", "{}\n"],
+  ])(
+    "loses its connection beyond 1,000 messages a second, and holds up nobody: %s",
+    async ([, line = ""]) => {
+      const { connection } = await connectTo(process.execPath, []);
+      await connection.call("pid", {}, signal);
+      const silenceMs = await silenceDuring(() =>
+        expect(connection.call("print", flooded(line), signal)).rejects.toThrow(
+          "near broke off during this call (it sent more than 1000 messages a second)",
+        ),
+      );
+      expect(silenceMs).toBeLessThan(200);
+      expect(await connection.call("pid", {}, signal)).toMatchObject({ content: [{ type: "text" }] });
+    },
+  );
+
+  it.for([
+    ["words", "x\n"],
+    ["nothing", "\n"],
+  ])("holds up nobody with lines of %s, and is heard again", async ([, line = ""]) => {
+    const { connection } = await connectTo(process.execPath, []);
+    const [before] = (await connection.call("pid", {}, signal)).content;
+    const silenceMs = await silenceDuring(() => connection.call("print", flooded(line), signal));
+    expect(silenceMs).toBeLessThan(200);
+    expect((await connection.call("pid", {}, signal)).content).toEqual([before]);
+  });
+});
+
+it("of a server whose connection ends nothing is read any more", async () => {
+  const print =
+    'const line = JSON.stringify({ jsonrpc: "2.0", method: "x" }) + "\\n"; console.log(line.repeat(9));';
+  const transport = new ProcessTransport({
+    ...{ command: process.execPath, args: ["-e", print], env: {}, cwd: undefined, clock: systemClock },
+    ...{ limits: { bytes: 1_000, depth: 10 }, refused: () => undefined, complained: () => undefined },
+  });
+  let heard = 0;
+  const ended = new Promise<void>((resolve) => {
+    transport.onclose = resolve;
+  });
+  transport.onmessage = () => {
+    heard += 1;
+    void transport.close();
+  };
+  await transport.start();
+  await ended;
+  expect(heard).toBe(1);
+});
+
+describe("a message of a server", () => {
+  it.for([
+    ["longer than 10485760 bytes", "x".repeat(10 * 1024 * 1024 + 1)],
+    ["deeper than 1000 levels", `{"x":${"[".repeat(1_000)}`],
+  ])("that is %s ends its connection", async ([what = "", text]) => {
+    const { connection } = await connectTo(process.execPath, []);
+    await expect(connection.call("print", { text }, signal)).rejects.toThrow(
+      `near broke off during this call (it is ${what})`,
+    );
+  });
+
+  it("has its bounds to itself", async () => {
+    const { connection } = await connectTo(process.execPath, []);
+    const text = `${"x".repeat(6 * 1024 * 1024)}\n{"x":${"[".repeat(600)}\n`;
+    expect(await connection.call("print", { text: text.repeat(2) }, signal)).toEqual({ content: [] });
+  });
 });

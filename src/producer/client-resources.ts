@@ -14,7 +14,7 @@ import { jsonIn } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
-import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
+import { inOneFlight, type RedisClient, refuseWrongServer } from "../shared/redis/connection/connection.ts";
 import { checkServers, serverRefusal } from "../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../shared/redis/installation.ts";
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
@@ -159,7 +159,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
       const ready = [connection.whenReady(CALL_BUDGET_MS), subscriber.start(CALL_BUDGET_MS)];
       if ((await Promise.all(ready)).includes(false)) throw unreachable(connection);
       await call(async (each) => {
-        await each.read(() => refuseClusterNode(connection.redis));
+        await each.read(() => refuseWrongServer(connection.redis));
         await requireDurable(each);
       });
     },

@@ -1,12 +1,7 @@
 /** The webhook of a parent: the URL to which the API's processes push its replies. */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
-import {
-  createWebhooks,
-  type WebhookReceipt,
-  type WebhookView,
-  webhookViewOf,
-} from "../shared/redis/webhooks.ts";
+import { createWebhooks, type WebhookReceipt, type WebhookView } from "../shared/redis/webhooks.ts";
 import { readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 
@@ -42,8 +37,8 @@ export function parentWebhook(context: ParentContext): ParentWebhook {
     },
     get: () =>
       withCall(context, async (call) => {
-        const found = await call.read(() => webhooksOf(call).get(call.parent));
-        if (found) return webhookViewOf(found);
+        const found = await call.read(() => webhooksOf(call).view(call.parent));
+        if (found) return found;
         throw unknownWebhook(call);
       }),
     remove: () =>

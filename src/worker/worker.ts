@@ -19,7 +19,7 @@ import {
   closeRedis,
   openRedis,
   type RedisClient,
-  refuseClusterNode,
+  refuseWrongServer,
 } from "../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../shared/redis/connection/heartbeat.ts";
 import { eventPublisher } from "../shared/redis/events.ts";
@@ -167,7 +167,7 @@ async function begin(
 ): Promise<void> {
   const watch = async () => watchdog?.start();
   const trace = async () => observer.traceWith(await telemetryApi());
-  const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis), admitBesideOthers];
+  const admit = [prepare, trace, health.admit, () => refuseWrongServer(redis), admitBesideOthers];
   for (const step of [...admit, hints.start, watch, pool.start, announcer.start]) {
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
@@ -243,7 +243,7 @@ function openContext(options: OpenOptions) {
   const provider = new ProviderLimit({ limiter, pause, clock, timing, logger, ...tellLimit(redis, keys) });
   const { permissions, skills, ...settings } = settingsOf(options);
   const { replyTtlMs } = timing;
-  const observed = { redis, keys, wakes, replyTtlMs, activeRuns: () => leases.held.size, clock };
+  const observed = { redis, keys, wakes, pause, replyTtlMs, activeRuns: () => leases.held.size, clock };
   const context: Omit<RunContext, "slots" | "suspects"> = {
     workerId: options.id,
     store,

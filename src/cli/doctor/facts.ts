@@ -18,6 +18,7 @@ import type {
   OldReplies,
   RefusedEntries,
   SurveyBounds,
+  UnpushedReplies,
   WakesSnapshot,
   WorkerSnapshot,
 } from "../../shared/redis/survey.ts";
@@ -45,9 +46,10 @@ export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   unreadable: readonly UnreadableAgent[];
   /** Members of the deadline set that name no agent and are overdue. */
   strayMembers: readonly string[];
-  /** Number of parents with a reply channel; then the parents with old replies. */
+  /** Number of parents with a reply channel; then the parents with old replies, and those whose webhook does not get them. */
   channels: number;
   oldReplies: readonly OldReplies[];
+  unpushed: readonly UnpushedReplies[];
   /** Failed intake entries without a parent that could get the error. */
   refusedEntries: RefusedEntries;
   workers: readonly WorkerSnapshot[];
@@ -123,10 +125,7 @@ export type AgentTrouble =
   | "breaking_off"
   | "newer_records";
 
-/**
- * How late a check may be while the sweeper works (ms). A check between a hint and its verb delays the next check by a
- * lease (10 s), and a busy host is slower.
- */
+/** How late a sweeper's check may be, ms: one between a hint and its verb delays the next by a lease (10 s). */
 export const OVERDUE_GRACE_MS = 15_000;
 /** Number of breaks in a row that is a trouble; after the first, another worker takes the run. */
 const BREAKS = 2;

@@ -39,10 +39,7 @@ export async function repair(
   await deleteOld(installation, facts);
 }
 
-/**
- * Moves a key to a new name in the same slot. Reads the type again after the move: if a key of the right type replaced
- * the wrong one in between, moves it back.
- */
+/** Moves a key to a new name in its slot, and back if a key of the right type had replaced it in between. */
 async function moveAside({ redis, clock }: Installation, { key, expected }: MistypedKey): Promise<void> {
   const type = await redis.type(key);
   if (type === expected || type === "none") return;

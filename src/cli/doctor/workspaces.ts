@@ -137,10 +137,7 @@ export async function isUntouchedSince(directory: string, sinceMs: number): Prom
   return isUntouched(directory, true).catch(() => false);
 }
 
-/**
- * Deletes an agent's directory unless another agent has taken it meanwhile; returns true if it was deleted. Moves it
- * aside first, so that no worker opens a half-deleted directory.
- */
+/** Deletes a directory unless another agent has taken it. Moves it aside first, so that no worker opens one half deleted. */
 export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspace): Promise<boolean> {
   const directory = join(root, path);
   const aside = join(root, path, "..", `.deleted-${uid}`);
@@ -155,10 +152,7 @@ export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspac
   return true;
 }
 
-/**
- * Removes a directory that an agent filled. Uses `chmod` and `rm`: Node's functions work with paths, so a directory that is too
- * deep for a path, or closed to its owner, would stay.
- */
+/** Removes a directory with `chmod` and `rm`: Node's functions leave what is too deep for a path, or closed to its owner. */
 async function removeTree(directory: string): Promise<void> {
   await promisify(execFile)("chmod", ["-R", "u+rwX", "--", directory]).catch(() => undefined);
   await promisify(execFile)("rm", ["-rf", "--", directory]);

@@ -15,7 +15,7 @@ import {
   onConnection,
   openRedis,
   type RedisClient,
-  refuseClusterNode,
+  refuseWrongServer,
   WITHOUT_TLS,
 } from "../../shared/redis/connection/connection.ts";
 import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
@@ -163,7 +163,7 @@ export async function withRedis<T>(
           redis.off("error", reject);
         };
       });
-      accepted ??= refuseClusterNode(redis);
+      accepted ??= refuseWrongServer(redis);
       try {
         return await Promise.race([accepted.then(() => question(redis)), failed]);
       } catch (error) {

@@ -40,6 +40,11 @@ export function formatAge(ms: number): string {
   return minutes > 0 ? `${minutes}m${two(seconds % 60)}s` : `${seconds}s`;
 }
 
+/** Formats a length of time that was chosen: `24h`, `1h30m`, `90s` as `1m30s`. */
+export function formatLength(ms: number): string {
+  return formatAge(ms).replace(/(?<=[hm])00[ms]$/, "");
+}
+
 /** Formats a count with its noun: `1 turn`, `2 turns`; `plural` is for nouns with an irregular plural. */
 export function formatPlural(count: number, noun: string, plural = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;

@@ -4,7 +4,7 @@ import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
-import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/numbers.ts";
+import { formatAge, formatCompact, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -60,7 +60,7 @@ async function ps(context: CommandContext, { since, json }: PsFlags): Promise<nu
         paused: paused ?? null,
       }),
     );
-  else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatAge(since)}.`);
+  else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatLength(since)}.`);
   else output.result(...renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle));
   return EXIT.done;
 }

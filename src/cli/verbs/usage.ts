@@ -8,7 +8,7 @@ import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
-import { formatAge, formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
+import { formatCount, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -87,7 +87,7 @@ function spentOfBudgets(context: CommandContext, { tenant, parentId }: Parent): 
 }
 
 function renderBudget({ of, max_cost_usd, spent_usd, window_ms }: BudgetUse): string {
-  const window = window_ms === undefined ? "" : `, the last ${formatAge(window_ms)}`;
+  const window = window_ms === undefined ? "" : `, the last ${formatLength(window_ms)}`;
   return `  budget of the ${of}: ${formatUsd(spent_usd)} of ${formatUsd(max_cost_usd)}${window}`;
 }
 

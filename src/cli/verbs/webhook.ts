@@ -52,9 +52,9 @@ export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command.command("show").description("show the address, and how the last pushes went"))
     .addHelpText("after", SHOW_HELP)
     .action((flags: ActingFlags) =>
-      act(flags, async ({ parent, context: { output } }) => {
+      act(flags, async ({ parent, context: { output, clock } }) => {
         const view = await parent.webhook.get();
-        output.result(flags.json ? toJsonLine(view) : inWords(view));
+        output.result(...(flags.json ? [toJsonLine(view)] : inWords(view, clock.now())));
       }),
     );
   actingOptions(command.command("remove").description("stop pushing"))
@@ -78,6 +78,18 @@ function unreachable(url: string): string | undefined {
   }
 }
 
-function inWords({ url, status, last_problem }: WebhookView): string {
-  return `${status} ${plainLine(url)}${last_problem === undefined ? "" : `: ${plainLine(last_problem)}`}`;
+/** An attempt that is later than this was missed by every API process, ms. */
+const MISSED_MS = 60_000;
+
+function inWords({ url, status, last_problem, next_try_at }: WebhookView, nowMs: number): string[] {
+  const problem = last_problem === undefined ? "" : `: ${plainLine(last_problem)}`;
+  const line = `${status} ${plainLine(url)}${problem}`;
+  if (next_try_at === undefined) return [line];
+  const isMissed = Date.parse(next_try_at) < nowMs - MISSED_MS;
+  return [
+    line,
+    isMissed
+      ? `the next attempt was due at ${next_try_at}: start an API process (subagent-queue api)`
+      : `the next attempt is at ${next_try_at}`,
+  ];
 }

@@ -30,7 +30,7 @@ import { createWebhookPush } from "../webhooks/push.ts";
 import { createApiApp, type Mount } from "./app.ts";
 import { createAuth } from "./auth.ts";
 import { openBoard } from "./board.ts";
-import { createApiMetrics } from "./metrics.ts";
+import { type ApiMetrics, createApiMetrics } from "./metrics.ts";
 import { openRouter } from "./open.ts";
 import type { Route } from "./route.ts";
 import { agentRoutes } from "./routes/agents.ts";
@@ -111,15 +111,17 @@ export function createApi(options: ApiOptions): Api {
   const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock } = options;
   const logger = options.logger && guardedLogger(options.logger);
   const board = openBoard(client);
+  const metrics = createApiMetrics(client, clock);
   const server = createHttpServer({
     who: "The API",
     host,
     port: options.port ?? 0,
     connections: MAX_CONNECTIONS,
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
-    answer: openApp({ ...options, ...(logger && { logger }) }, board.mount),
+    answer: openApp({ ...options, ...(logger && { logger }) }, board.mount, metrics),
   });
-  const push = createWebhookPush({ client, clock, ...(reach && { reach }), ...(logger && { logger }) });
+  const given = { ...(reach && { reach }), ...(logger && { logger }) };
+  const push = createWebhookPush({ client, clock, onAnswer: metrics.pushed, ...given });
   let starting: Promise<{ needsKey: boolean }> | undefined;
 
   const start = async () => {
@@ -153,14 +155,13 @@ export function createApi(options: ApiOptions): Api {
   };
 }
 
-function openApp(options: ApiOptions, board: Mount): RequestListener {
+function openApp(options: ApiOptions, board: Mount, metrics: ApiMetrics): RequestListener {
   const { client, host = DEFAULT_HOST, hostNames, tenant = DEFAULT_TENANT } = options;
   const { mounts = [], webhookReach = "public", clock = systemClock, logger } = options;
   const { requestsPerMinute = REQUESTS_PER_MINUTE, requestsAtOnce = REQUESTS_AT_ONCE } = options;
   const { open } = internalsOf(client);
   const openWithoutKeys = isLoopback(host);
   const auth = createAuth({ open, openWithoutKeys, tenant, requestsPerMinute, requestsAtOnce, clock });
-  const metrics = createApiMetrics(client, clock);
   return createApiApp({
     auth,
     hosts: allowedHosts(host, hostNames),

@@ -1,12 +1,12 @@
 /**
- * Metrics of an API process in Prometheus format: requests by method, status class and time, open requests, and the wakes of
- * the installation by state. Labels come from closed sets, never from a request.
+ * Metrics of an API process in Prometheus format: requests by method, status class and time, open requests, pushes to
+ * webhooks, and of the installation the wakes by state and the oldest entry to push. Labels come from closed sets, never from a request.
  */
 import type { RequestHandler } from "express";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
-import { readWakes } from "../../shared/redis/survey.ts";
+import { readOldestUnpushedMs, readWakes } from "../../shared/redis/survey.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import type { Mount } from "./app.ts";
 import { sendProblem } from "./problem.ts";
@@ -15,10 +15,15 @@ const DOOR = { path: "/metrics", scope: "admin", isForBrowsers: true } as const;
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "DELETE"]);
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
 
+/** Parents whose oldest entry to push is read; those due first come first. */
+const PARENTS_ASKED = 1_000;
+
 /** The metrics of one API process. */
 export interface ApiMetrics {
   /** Counts every request. */
   readonly count: RequestHandler;
+  /** Counts a webhook's answer to a push. */
+  readonly pushed: (result: string) => void;
   readonly mount: Mount;
 }
 
@@ -39,13 +44,9 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
     registers,
   });
   const open = new Gauge({ name: "subagent_api_open_requests", help: "Requests being answered", registers });
-  const wakes = new Gauge({
-    name: "subagent_wakes",
-    help: "Jobs of the wake queue, by state",
-    labelNames: ["state"],
-    registers,
-  });
+  const { wakes, pushes, unpushed } = installationMetrics(registry);
   return {
+    pushed: (result) => pushes.inc({ result }),
     count(request, response, next) {
       const fromMs = clock.monotonicMs();
       open.inc();
@@ -62,7 +63,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
       ...DOOR,
       handler: () => (request, response, next) => {
         if (request.method !== "GET") return next();
-        setWakes(client, wakes)
+        Promise.all([setWakes(client, wakes), setUnpushed(client, unpushed)])
           .then(() => registry.metrics())
           .then(
             (text) => void response.set("Content-Type", registry.contentType).send(text),
@@ -71,6 +72,34 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
       },
     },
   };
+}
+
+function installationMetrics(registry: Registry) {
+  const registers = [registry];
+  const wakes = new Gauge({
+    name: "subagent_wakes",
+    help: "Jobs of the wake queue, by state",
+    labelNames: ["state"],
+    registers,
+  });
+  const pushes = new Counter({
+    name: "subagent_webhook_pushes_total",
+    help: "Attempts to push an entry to a webhook, by result",
+    labelNames: ["result"],
+    registers,
+  });
+  const unpushed = new Gauge({
+    name: "subagent_webhook_oldest_unpushed_seconds",
+    help: "Age of the oldest entry that waits for its push, of the whole installation",
+    registers,
+  });
+  return { wakes, pushes, unpushed };
+}
+
+async function setUnpushed(client: Client, gauge: Gauge): Promise<void> {
+  const { redis, keys, call } = await internalsOf(client).open();
+  const oldestMs = await call(({ read }) => read(() => readOldestUnpushedMs(redis, keys, PARENTS_ASKED)));
+  gauge.set(oldestMs / 1_000);
 }
 
 async function setWakes(client: Client, gauge: Gauge<"state">): Promise<void> {

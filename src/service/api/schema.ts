@@ -240,6 +240,7 @@ const webhook = z.object({
   status: z.enum(["active", "failing", "disabled"]),
   created_at: z.string(),
   last_problem: z.string().optional(),
+  next_try_at: z.string().optional(),
 } satisfies FieldsOf<WebhookView>);
 
 /** The webhook of a parent, and the state of its pushes. */

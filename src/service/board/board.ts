@@ -5,7 +5,7 @@
  *
  * 1. It only reads. No request can change a queue, and the board itself writes nothing.
  * 2. It starts without Redis and shows the queue as soon as Redis is available. It does not start on a Redis that answers
- *    but refuses its password.
+ *    but refuses its password, or is a Sentinel or one node of a cluster.
  * 3. `stop` resolves when every connection, in and out, is closed.
  *
  * It has no login, so it listens on loopback by default.
@@ -18,6 +18,7 @@ import {
   openRedis,
   type RedisClient,
   refusalOf,
+  refuseWrongServer,
   whenTried,
 } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
@@ -119,6 +120,7 @@ async function openServer(
   const refusal = lastRefusal(redis);
   try {
     await whenTried(redis, clock);
+    if (redis.status === "ready") await refuseWrongServer(redis);
   } catch (error) {
     closeRedis(redis);
     throw error;

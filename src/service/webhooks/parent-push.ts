@@ -22,6 +22,7 @@ export interface PushParts {
   readonly backoffMs: number;
   /** Returns a random number from 0 to 1. */
   readonly random: () => number;
+  readonly onAnswer: (status: PushAnswer["status"]) => void;
   readonly logger: Logger | undefined;
 }
 
@@ -68,8 +69,12 @@ export async function pushParent(
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
   const { problem, status, waitMs } = outcome;
-  if (status === "gone") return { status: "done" };
-  logger?.warn({ parent: parent.parentId, problem }, "A webhook failed; trying again later");
+  const line = { tenant: parent.tenant, parent: parent.parentId, problem };
+  if (status === "gone") {
+    logger?.warn(line, "A webhook is gone: nothing is pushed until its parent sets it again");
+    return { status: "done" };
+  }
+  logger?.warn({ ...line, next_try_in_ms: waitMs }, "A webhook failed; trying again later");
   return { status, waitMs };
 }
 
@@ -166,12 +171,13 @@ function outcomeOf(
 
 /** Pushes one entry and acks it if it was taken. If the ack fails, the entry stays, and the receiver gets its id again. */
 async function pushOne(
-  { sender, logger, open }: PushParts,
+  { sender, logger, open, onAnswer }: PushParts,
   parent: ParentAddress,
   webhook: StoredWebhook,
   entry: StreamEntry,
 ): Promise<PushAnswer> {
   const answer = await sender.send(webhook, entry.entry);
+  onAnswer(answer.status);
   if (answer.status === "taken") await open.channels.tryAck(parent, entry);
   else logger?.debug({ reply_id: entry.entry.reply_id, problem: answer.problem }, "A reply was not taken");
   return answer;

@@ -32,7 +32,7 @@ import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
-import { createSender, type WebhookSender } from "./request.ts";
+import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 
 /** Options of the webhook push. */
 export interface WebhookPushOptions {
@@ -43,6 +43,8 @@ export interface WebhookPushOptions {
   backoffMs?: number;
   clock?: Clock;
   logger?: Logger;
+  /** Called with the meaning of each answer. */
+  onAnswer?: (status: PushAnswer["status"]) => void;
   /** Returns a random number from 0 to 1; for tests. */
   random?: () => number;
 }
@@ -72,13 +74,13 @@ const RETRY_MS = 1_000;
 /** Creates a push over `client`, not started. */
 export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
   const { client, reach = "public", clock = systemClock, logger } = options;
-  const { backoffMs = BACKOFF_MS, random = Math.random } = options;
+  const { backoffMs = BACKOFF_MS, random = Math.random, onAnswer = () => {} } = options;
   const run = async (sender: WebhookSender, signal: AbortSignal) => {
     const open = await opened(client, clock, signal);
     if (!open) return;
     const webhooks = createWebhooks(open.redis, open.keys);
     const slots = createWebhookSlots(open.redis, open.keys);
-    const parts = { sender, open, webhooks, slots, signal, backoffMs, random, logger };
+    const parts = { sender, open, webhooks, slots, signal, backoffMs, random, onAnswer, logger };
     await new Pusher(parts, clock).run();
   };
   return createStartable(() => {

@@ -132,13 +132,18 @@ export function priceOf(model: string, overrides: PriceOverrides = {}): Price | 
 export function costUsd(usage: Usage, price: Price): number {
   const long = price.long_prompt;
   const rates = long && promptTokens(usage) > long.over_tokens ? long : price;
-  return (
+  return roundUsd(
     (usage.input_tokens * rates.input +
       usage.output_tokens * rates.output +
       usage.cache_read_input_tokens * rates.cache_read +
       usage.cache_creation_input_tokens * rates.cache_write) /
-    1_000_000
+      MICRO,
   );
+}
+
+/** Rounds USD to nine decimals, so that sums do not end in the noise of binary fractions (0.0032887000000000003). */
+export function roundUsd(usd: number): number {
+  return Math.round(usd * 1e9) / 1e9;
 }
 
 /** Ids by common name. */

@@ -25,6 +25,7 @@ import { createKeyTypes, isWrongType, unlessMistyped } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
+import { nextTryMsOf } from "./webhooks.ts";
 
 /** A reply channel with entries that have been unacked for a while. */
 export interface OldReplies {
@@ -71,6 +72,43 @@ export async function readOldReplies(
     return [{ parent, unacked: await redis.xlen(replies), oldestMs: nowMs - Number.parseInt(oldest[0], 10) }];
   });
   return found.flat();
+}
+
+/** Entries that a parent's webhook has not got. */
+export interface UnpushedReplies extends OldReplies {
+  /** Problem of the last round; undefined: no API process has tried, and none will soon. */
+  problem: string | undefined;
+}
+
+/** An entry that is older than this and that no API process has in hand waits for one. A walk finds lost rings sooner. */
+const UNTRIED_MS = 60_000;
+
+/** Reads the `parents` whose webhook fails, or that no API process pushes for. Skips keys of another type. */
+export async function readUnpushed(
+  redis: RedisClient,
+  keys: Keys,
+  parents: readonly ParentAddress[],
+): Promise<UnpushedReplies[]> {
+  const [nowMs, old] = await Promise.all([redisNowMs(redis), readOldReplies(redis, keys, parents, 0)]);
+  const found = await inBatches(old, BATCH, async (each): Promise<UnpushedReplies[]> => {
+    const { parent, oldestMs } = each;
+    const asked = redis.hmget(keys.parent(parent).webhook, "url", "failures", "disabled", "last_problem");
+    const [url, failures, disabled, problem] = await unlessMistyped(asked, []);
+    if (url == null) return [];
+    if (failures != null || disabled != null) return [{ problem: problem ?? "it failed", ...each }];
+    const nextTryMs = await unlessMistyped(nextTryMsOf(redis, keys, parent), undefined);
+    const isInHand = nextTryMs !== undefined && nextTryMs > nowMs - UNTRIED_MS;
+    return oldestMs < UNTRIED_MS || isInHand ? [] : [{ problem: undefined, ...each }];
+  });
+  return found.flat();
+}
+
+/** Reads the age of the oldest entry that waits for its push, of the `most` parents that are due first, ms; 0: none waits. */
+export async function readOldestUnpushedMs(redis: RedisClient, keys: Keys, most: number): Promise<number> {
+  const members = await redis.zrange(keys.webhooksDue, 0, most - 1);
+  const parents = members.flatMap((member) => parentOfMember(member) ?? []);
+  const old = await readOldReplies(redis, keys, parents, 0);
+  return old.reduce((oldest, { oldestMs }) => Math.max(oldest, oldestMs), 0);
 }
 
 /** Refused intake entries that no parent was told about: their number, and the ids of the newest. */

@@ -6,8 +6,10 @@
 
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
+import { isoTime } from "../protocol/agent.ts";
 import { type Keys, type ParentAddress, parentMember } from "../protocol/keys.ts";
 import { OLDEST } from "../protocol/reply.ts";
+import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 
@@ -41,6 +43,8 @@ export interface WebhookView {
   created_at: string;
   /** Last problem, while it is failing or disabled. */
   last_problem?: string;
+  /** Time of the next attempt, ISO 8601, Redis' clock, while it is failing. In the past: no API process pushes. */
+  next_try_at?: string;
 }
 
 /** A new webhook; `secret` signs its requests and is not shown again. */
@@ -53,6 +57,8 @@ export interface Webhooks {
   /** Sets the URL, with a new secret. */
   set(parent: ParentAddress, url: string): Promise<WebhookReceipt>;
   get(parent: ParentAddress): Promise<StoredWebhook | undefined>;
+  /** Returns the webhook as its parent sees it; undefined if there is none. */
+  view(parent: ParentAddress): Promise<WebhookView | undefined>;
   /** Removes it; true if there was one. */
   remove(parent: ParentAddress): Promise<boolean>;
   /** Tells the pushing processes about new entries. */
@@ -75,7 +81,14 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     await redis.zrem(keys.webhooksDue, member);
     await redis.hdel(keys.webhookHolders, ...heldAs(member));
   };
+  const get = async (parent: ParentAddress) =>
+    Stored.safeParse(await redis.hgetall(keys.parent(parent).webhook)).data;
   return {
+    get,
+    async view(parent) {
+      const [webhook, nextTryMs] = await Promise.all([get(parent), nextTryMsOf(redis, keys, parent)]);
+      return webhook && viewOf(webhook, nextTryMs);
+    },
     async set(parent, url) {
       const secret = `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
       const created_at = new Date(await redisNowMs(redis)).toISOString();
@@ -86,9 +99,6 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       await beginSlot(parentMember(parent));
       await redis.publish(keys.webhookDoorbell, parentMember(parent));
       return { url, status: "active", created_at, secret };
-    },
-    async get(parent) {
-      return Stored.safeParse(await redis.hgetall(keys.parent(parent).webhook)).data;
     },
     async remove(parent) {
       const removed = await redis.del(keys.parent(parent).webhook);
@@ -102,14 +112,30 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
   };
 }
 
-/** A webhook without its secret. */
-export function webhookViewOf({
-  url,
-  created_at,
-  failures,
-  disabled,
-  last_problem,
-}: StoredWebhook): WebhookView {
+/** Returns a webhook without its secret. */
+function viewOf(
+  { url, created_at, failures, disabled, last_problem }: StoredWebhook,
+  nextTryMs: number | undefined,
+): WebhookView {
   const status = disabled ? "disabled" : failures > 0 ? "failing" : "active";
-  return { url, status, created_at, ...(last_problem !== undefined && { last_problem }) };
+  return {
+    ...{ url, status, created_at },
+    ...(last_problem !== undefined && { last_problem }),
+    ...(status === "failing" && nextTryMs !== undefined && { next_try_at: isoTime(nextTryMs) }),
+  };
+}
+
+/** Reads when the parent's refused entries are tried again, or its slot is due, epoch ms; undefined: nothing is to be pushed. */
+export async function nextTryMsOf(
+  redis: RedisClient,
+  keys: Keys,
+  parent: ParentAddress,
+): Promise<number | undefined> {
+  const member = parentMember(parent);
+  const [retryAt, dueAt] = await Promise.all([
+    redis.hget(keys.webhookHolders, `${member}/retry`),
+    redis.zscore(keys.webhooksDue, member),
+  ]);
+  const at = retryAt ?? dueAt;
+  return at === null ? undefined : numberIn(at);
 }

@@ -71,7 +71,10 @@ export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch 
     if (reasons.length === 0) reasons.push(...sources.others(), ...(await askAll(sources)));
     const ready = reasons.length === 0;
     if (known?.ready !== ready) {
-      if (hasBeenReady && idle === undefined) logger.warn({ reasons }, ready ? "Ready again" : "Not ready");
+      if (hasBeenReady && idle === undefined) {
+        if (ready) logger.info({ reasons }, "Ready again");
+        else logger.warn({ reasons }, "Not ready");
+      }
       known = { ready, since: new Date(clock.now()).toISOString() };
       hasBeenReady ||= ready;
     }

@@ -9,6 +9,7 @@ import { LOG_MAX_BYTES } from "../../shared/protocol/log.ts";
 import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
 import { quoted } from "../../shared/protocol/text.ts";
+import { roundUsd } from "../../shared/protocol/usage.ts";
 import type { RunRules } from "./rules.ts";
 import { knownStop, PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
@@ -34,7 +35,7 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
     turns: state.turns,
     tokens: tally.tokens,
     usage: tally.usage,
-    cost_usd: tally.costUsd,
+    cost_usd: roundUsd(tally.costUsd),
     tools_called: Object.fromEntries([...tally.calls].sort(byName)),
     alerts: alertsOf(state, rules),
     duration_ms: Math.round(state.elapsedMs),

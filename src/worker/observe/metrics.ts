@@ -14,6 +14,7 @@ import type { Clock } from "../../shared/clock.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { Keys } from "../../shared/protocol/keys.ts";
 import type { RedisClient } from "../../shared/redis/connection/connection.ts";
+import type { Pause } from "../../shared/redis/pause.ts";
 import { readOldestReplyMs, readSweeperLagMs } from "../../shared/redis/survey.ts";
 import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 
@@ -32,6 +33,7 @@ export interface ObservedWorker {
   redis: RedisClient;
   keys: Keys;
   wakes: WakeQueue;
+  pause: Pick<Pause, "state">;
   /** Time a reply is kept that no parent acks, ms. */
   replyTtlMs: number;
   /** Number of active runs in this process. */
@@ -173,7 +175,7 @@ export class Metrics {
 
   /** Creates the gauges: those of this process are read at each scrape, those of Redis are queried. */
   #gauges(): readonly Asked[] {
-    const { redis, keys, wakes, replyTtlMs, activeRuns } = this.#worker;
+    const { redis, keys, wakes, pause, replyTtlMs, activeRuns } = this.#worker;
     const oldestReplyMs = () => readOldestReplyMs(redis, keys, { most: PARENTS_ASKED, replyTtlMs });
     this.#gauge("subagent_runs_active", "Runs going on in this process", (gauge) => gauge.set(activeRuns()));
     this.#gauge("process_resident_memory_bytes", "Resident memory", (gauge) =>
@@ -194,7 +196,10 @@ export class Metrics {
       "subagent_sweeper_lag_seconds",
       "How late the earliest unchecked deadline is, of the whole installation",
     );
+    const paused = this.#gauge("subagent_paused", "1 while an operator has paused the installation, else 0");
+    const isPaused = async () => (await pause.state()) !== undefined;
     return [
+      { ask: async () => paused.set((await isPaused()) ? 1 : 0), forget: () => paused.remove() },
       { ask: async () => setStates(waiting, await wakes.counts()), forget: () => waiting.reset() },
       { ask: async () => age.set((await oldestReplyMs()) / 1_000), forget: () => age.remove() },
       { ask: async () => lag.set((await readSweeperLagMs(redis, keys)) / 1_000), forget: () => lag.remove() },

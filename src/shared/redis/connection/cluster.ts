@@ -12,7 +12,13 @@ import { Cluster, type ClusterOptions, Command, type Redis, type RedisOptions } 
 import type { Clock } from "../../clock.ts";
 import { SubagentError } from "../../errors.ts";
 import type { ClusterNode } from "../../redis-url.ts";
-import { keepOffConsole, limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
+import {
+  hidePolicy,
+  keepOffConsole,
+  limitHandshake,
+  retryMs,
+  ServerConnection,
+} from "./server-connection.ts";
 
 /** Time between two reads of the cluster's slot table. */
 const CHECK_MS = 5_000;
@@ -51,6 +57,7 @@ class SteadyCluster extends Cluster {
     super(nodes, options);
     this.#nodes = nodes;
     this.#clock = clock;
+    hidePolicy(this);
     this.on("+node", (node: Redis) => {
       const { host, port } = node.options;
       this.#silence(({ options: older }) => older.host === host && older.port === port);

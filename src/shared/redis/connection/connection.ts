@@ -243,13 +243,18 @@ export function onConnection(redis: RedisClient, listener: (connection: RedisCon
 }
 
 /**
- * Throws `invalid_config` if `redis`, a connection to one server, leads to a node of a cluster: it would serve only the
- * parents whose keys are there. Waits for the connection as its role does.
+ * Throws `invalid_config` if `redis`, a connection to one server, leads to a node of a cluster, which would serve only the
+ * parents whose keys are there, or to a Sentinel, which has no keys. Waits for the connection as its role does.
  */
-export async function refuseClusterNode(redis: RedisClient): Promise<void> {
-  if (redis instanceof Cluster || !/^cluster_enabled:1/m.test(await redis.info("cluster"))) return;
-  throw clusterNodeRefused();
+export async function refuseWrongServer(redis: RedisClient): Promise<void> {
+  if (redis instanceof Cluster) return;
+  const [server, cluster] = await Promise.all([redis.info("server"), redis.info("cluster")]);
+  if (/^(?:redis|server)_mode:sentinel/m.test(server)) throw new SubagentError("invalid_config", SENTINEL);
+  if (/^cluster_enabled:1/m.test(cluster)) throw clusterNodeRefused();
 }
+
+const SENTINEL =
+  "The address of Redis (redisUrl, REDIS_URL) names a Sentinel, which keeps no data: write the address of its master, or a name or proxy that follows the master.";
 
 /** Returns the error for a connection to one server that leads to a node of a cluster. */
 export function clusterNodeRefused(): SubagentError {

@@ -53,7 +53,7 @@ const OLDEST_TESTED = "7.0";
  * connection's error if it cannot be asked.
  */
 export async function checkServer(redis: AskedServer): Promise<ServerReport> {
-  const info = parseInfo(await unlessForbidden(redis.info(), ""));
+  const info = parseInfo(await unlessForbidden(redis.info("default"), ""));
   const setting = async (name: string): Promise<string | undefined> => {
     const answer = await unlessForbidden(redis.config("GET", name), []);
     return Array.isArray(answer) && typeof answer[1] === "string" ? answer[1] : undefined;

@@ -10,11 +10,12 @@
  * 6. All this also holds for duplicates, which BullMQ makes for itself.
  * 7. Nothing is written to the console, where a worker's log has lines of JSON: a password that the server does not ask for
  *    is the event {@link UNNEEDED_PASSWORD}, a user without INFO {@link NO_READY_CHECK}. Nodes of a cluster tell the same.
+ *    BullMQ's warning about evictions is left to the log ({@link hidePolicy}).
  * 8. A connection gets the source of a script with its first call, and its digest from then on.
  * 9. If a server has forgotten the script (restarted, flushed, a new master), the call is sent once more, with the source.
  */
 import { createHash } from "node:crypto";
-import { Command, Redis, type RedisOptions } from "ioredis";
+import { type Cluster, Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { keptForV8 } from "../../hidden-class.ts";
@@ -110,6 +111,21 @@ export function keepOffConsole(redis: Redis, told: { emit(event: string): unknow
     });
   };
   Object.assign(redis, { auth: authenticate, info: readState });
+  hidePolicy(redis);
+}
+
+/**
+ * Takes the eviction policy out of the answer to an INFO without arguments. Only BullMQ asks so, and writes a warning about the
+ * policy to the console. `server-check.ts`, which names a section, has it in the log.
+ */
+export function hidePolicy(redis: Redis | Cluster): void {
+  const info = redis.info as (...args: unknown[]) => Promise<unknown>;
+  const readInfo = (...args: unknown[]) => {
+    const answer = info.apply(redis, args);
+    if (args.length > 0) return answer;
+    return answer.then((text) => String(text).replace(/^maxmemory_policy:.*$/m, ""));
+  };
+  Object.assign(redis, { info: readInfo });
 }
 
 const gathering = new WeakSet<object>();

@@ -69,6 +69,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     strayMembers: [],
     channels: 0,
     oldReplies: [],
+    unpushed: [],
     refusedEntries: { count: 0, newest: [] },
     workers: [workerSight()],
     wakes: { waiting: 0, active: 0, delayed: 0, isPaused: false, next: undefined },

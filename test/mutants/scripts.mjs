@@ -3124,4 +3124,20 @@ export default [
     replace: "",
     tests: ["test/integration/verbs/settle.test.ts"],
   },
+  {
+    id: "inspect-no-breaks",
+    promise: "An inspection says how often a run has broken off.",
+    file: "src/shared/redis/lua/inspect.lua",
+    find: "num(agent.crashes_without_progress), num(agent.breaks)",
+    replace: "num(agent.crashes_without_progress), 0",
+    tests: ["test/integration/verbs/repair.test.ts"],
+  },
+  {
+    id: "webhook-dead-holder-blocks",
+    promise: "A ring finds the slot of a process whose lease is over free.",
+    file: "src/shared/redis/lua/webhook-begin.lua",
+    find: "if at > now and holder and",
+    replace: "if holder and",
+    tests: ["test/integration/verbs/webhook-slot.test.ts"],
+  },
 ];

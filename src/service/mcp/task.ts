@@ -5,9 +5,9 @@
 
 import { z } from "zod";
 import { answer, destroyAgent } from "../../producer/agents.ts";
+import { newRepliesOf } from "../../producer/model-replies.ts";
 import { asToolResult } from "../../producer/model-text.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
-import { newRepliesOf } from "../../producer/read-replies.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";

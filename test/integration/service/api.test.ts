@@ -21,6 +21,18 @@ function newParent(): { parentId: string; path: string } {
   return { parentId, path: `/v1/parents/${parentId}` };
 }
 
+test("no answer is for a cache: a cache in between would show one program what another may see", async () => {
+  const { path } = newParent();
+  const webhook = { body: { url: "https://example.com/hook" } };
+  const answers = [
+    await api.ask("PUT", `${path}/webhook`, webhook),
+    await api.ask("GET", `${path}/replies`),
+    await api.ask("GET", `${path}/agents/nobody`),
+  ];
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 404]);
+  for (const { headers } of answers) expect(headers.get("cache-control")).toBe("no-store");
+});
+
 describe("a task", () => {
   test("is answered with its reply within the wait, and the reply is acked", async () => {
     const { parentId, path } = newParent();

@@ -68,6 +68,7 @@ test.for([0, 1, 65_536, 5 * MIB + 1])("a file of %d bytes comes whole, with its 
   const response = await fetch(api.url + path);
   expect([response.status, response.headers.get("content-length")]).toEqual([200, String(size)]);
   expect(response.headers.get("content-disposition")).toBe("attachment");
+  expect(response.headers.get("cache-control")).toBe("no-store");
   const bytes = Buffer.from(await response.arrayBuffer());
   const expected = Buffer.alloc(size);
   for (let at = 0; at < size; at += MIB) expected.write(`piece ${at}`, at);

@@ -79,6 +79,7 @@ test("looking changes nothing and sees what stands there", async () => {
   const rig = verbRig();
   const { agent } = await rig.running();
   await rig.deadlines.hint(agent, 5_000);
+  await rig.redis.hset(rig.keys.agent(agent).record, { crashes_without_progress: 1, breaks: 3 });
   const before = await rig.everything();
   const { snapshots, unreadable } = await inspectionOf(rig).inspect([agent, rig.address()], 1_000);
   expect(await rig.everything()).toEqual(before);
@@ -92,6 +93,8 @@ test("looking changes nothing and sees what stands there", async () => {
       leaseUntil: Number(raw.lease_until),
       wake: 1,
       worker: "worker-1",
+      crashes: 1,
+      breaks: 3,
       isNamed: true,
     },
     lifeMs: -1,

@@ -158,10 +158,10 @@ test("a wake gets its place once, and none while a worker has it; the places of 
 });
 
 test("a line that outgrows the greatest priority continues in the order of arrival", async () => {
-  const { redis, keys, rank } = await lineOf("a.1", "b.1", "c.1");
-  await rank("a.1");
+  const { redis, keys, rank } = await lineOf("c.1", "b.1", "a.1");
+  await rank("c.1");
   const period = Number(await redis.get(keys.fairPeriod)) * 2 * (LAST + 1);
   await redis.zadd(keys.fairTenant("acme"), period + LAST, "p");
-  for (const job of ["c.1", "b.1"]) expect(await rank(job)).toEqual({ status: "ranked", position: LAST - 1 });
-  expect(await redis.zrange(keys.rankedWakes, 0, -1)).toEqual(["a.1", "b.1", "c.1"]);
+  for (const job of ["a.1", "b.1"]) expect(await rank(job)).toEqual({ status: "ranked", position: LAST - 1 });
+  expect(await redis.zrange(keys.rankedWakes, 0, -1)).toEqual(["c.1", "b.1", "a.1"]);
 });

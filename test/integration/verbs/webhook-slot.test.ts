@@ -47,6 +47,14 @@ test("a process that heard of an entry while another had the slot has that one l
   expect(await slots.end(parent, "a", undefined)).toBe(true);
   // The first one dies here.
   expect(await slots.due(B, [], 1)).toMatchObject({ lost: [], taken: [member] });
+});
+
+test("a ring finds the slot of a process whose lease is over free, and serves what that was asked to check", async () => {
+  const { redis, keys, slots } = scene();
+  await slots.begin(parent, A);
+  expect(await slots.begin(parent, B)).toBeUndefined();
+  await redis.zadd(keys.webhooksDue, 1, member);
+  expect(await slots.begin(parent, B)).toEqual(FREE);
   expect(await slots.end(parent, "b", undefined)).toBe(false);
 });
 

@@ -21,3 +21,21 @@ test("it stands still while nothing waits, and one timer serves all that does", 
   clock.advance(5_000);
   expect(time.nowMs).toBe(nowMs);
 });
+
+test("a stall counts as a tenth of a second, however long it was", () => {
+  let now = 0;
+  const due: (() => void)[] = [];
+  const time = new LoopTime({
+    ...createManualClock(),
+    monotonicMs: () => now,
+    timeout(_ms, callback) {
+      due.push(callback);
+      return { cancel: () => {} };
+    },
+  });
+  time.after(1_000, () => {});
+  now = 60_000;
+  // The timer, and the turn of the event loop behind it.
+  for (let i = 0; i < 2; i += 1) due.shift()?.();
+  expect(time.nowMs).toBe(100);
+});

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/shared/clock.ts";
+import { CoarseTimers, systemClock, within } from "../../../src/shared/clock.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -80,4 +81,23 @@ test("the wall clock is epoch time, the monotonic one only moves forward", () =>
   vi.advanceTimersByTime(5);
   vi.setSystemTime(0);
   expect(systemClock.monotonicMs()).toBeGreaterThanOrEqual(before);
+});
+
+test("a time limit leaves no timer behind when its work is over, well or not", async () => {
+  const clock = handClock();
+  expect(await within(clock, 5_000, Promise.resolve("done"))).toBe("done");
+  await expect(within(clock, 5_000, Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(clock.pending).toBe(0);
+});
+
+test("time limits that share a timer leave none, and call nobody, once they are stopped", () => {
+  const clock = handClock();
+  const timers = new CoarseTimers(clock);
+  const called: string[] = [];
+  timers.timeout(100, () => called.push("late"));
+  timers.stop();
+  expect(clock.pending).toBe(0);
+  clock.advance(200);
+  expect(called).toEqual([]);
 });

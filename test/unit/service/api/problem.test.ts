@@ -1,6 +1,9 @@
+import { createServer } from "node:http";
+import express from "express";
 import { expect, test } from "vitest";
-import { problemDocument } from "../../../../src/service/api/problem.ts";
-import { SubagentError } from "../../../../src/shared/errors.ts";
+import { problemDocument, sendProblem } from "../../../../src/service/api/problem.ts";
+import { type ErrorCode, SubagentError } from "../../../../src/shared/errors.ts";
+import { listenUntilEnd } from "../../../helpers/listen.ts";
 
 const detailsOf = (details: Record<string, unknown>) =>
   problemDocument(new SubagentError("invalid_input", "Wrong.", details), undefined).details;
@@ -25,4 +28,24 @@ test("they repeat 500 characters of a text or name, and 20 entries of a list or 
 test("an error of the process repeats nothing of itself", () => {
   const error = new SubagentError("protocol_violation", "Odd data at redis://secret.", { key: "secret" });
   expect(problemDocument(error, undefined).details).toBeUndefined();
+});
+
+test("a refusal that may pass says when to ask again, once; no refusal is for a cache", async () => {
+  const app = express();
+  const refusing = (path: string, code: ErrorCode, retryAfter?: string) =>
+    app.get(path, (_request, response) => {
+      if (retryAfter !== undefined) response.set("Retry-After", retryAfter);
+      sendProblem(response, new SubagentError(code, "Not now."));
+    });
+  refusing("/passes", "redis_unavailable");
+  refusing("/timed", "rate_limited", "30");
+  refusing("/stays", "not_found");
+  const origin = await listenUntilEnd(createServer(app));
+  const headersOf = async (path: string) => {
+    const { headers } = await fetch(origin + path);
+    return [headers.get("retry-after"), headers.get("cache-control")];
+  };
+  expect(await headersOf("/passes")).toEqual(["1", "no-store"]);
+  expect(await headersOf("/timed")).toEqual(["30", "no-store"]);
+  expect(await headersOf("/stays")).toEqual([null, "no-store"]);
 });

@@ -1,6 +1,24 @@
 /** Guards of the Lua verbs: each `Closes:` line of a script, broken at least once. */
 export default [
   {
+    id: "limiter-closed-by-the-clock",
+    promise: "A clock of Redis that is set back closes no limiter.",
+    file: "src/shared/redis/lua/limiter-acquire.lua",
+    find: "local is_outdated = num(state.since) > now",
+    replace: "local is_outdated = false",
+    tests: ["test/integration/verbs/provider-limiter.test.ts"],
+    title: "is set back",
+  },
+  {
+    id: "limiter-closed-on-by-the-clock",
+    promise: "A refusal after a clock was set back closes a limiter by the new clock.",
+    file: "src/shared/redis/lua/limiter-release.lua",
+    find: "if num(state.since) > now then state = {} end",
+    replace: "",
+    tests: ["test/integration/verbs/provider-limiter.test.ts"],
+    title: "is set back",
+  },
+  {
     id: "parent-gone-before-it-could-renew",
     promise: "A living parent whose lease a jump of the clock has ended has time to renew it.",
     file: "src/shared/redis/lua/include/orphan.lua",

@@ -306,3 +306,25 @@ test("a limiter at which nobody waits is forgotten", async () => {
   expect((await admit("b")).holdsSlot).toBe(false);
   expect(Object.keys(await everything())).toEqual([keys.limiters]);
 });
+
+test("a clock of Redis that is set back closes no limiter: calls are let through until the next refusal", async () => {
+  const { redis, keys, limiter, admit, waitOf, redisNow } = limiterRig({ limiterBackoffMs: 60_000 });
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
+  await waitOf("b");
+  const backMs = 3_600_000;
+  const setBack = async () => {
+    for (const field of ["until", "since"]) await redis.hincrby(keys.limiter(NAME), field, backMs);
+    for (const run of await redis.zrange(keys.limiterWaiting(NAME), 0, -1))
+      await redis.zincrby(keys.limiterWaiting(NAME), backMs, run);
+  };
+  await setBack();
+  const admission = await admit("b");
+  expect(admission.holdsSlot).toBe(false);
+  expect(await limiter.list()).toEqual([]);
+  await limiter.release(NAME, "b", admission, LIMITED);
+  expect(await waitOf("c")).toBeLessThanOrEqual(120_000);
+  await setBack();
+  expect(await limiter.release(NAME, "d", admission, LIMITED)).toBe("known");
+  const until = Number(await redis.hget(keys.limiter(NAME), "until"));
+  expect(until - (await redisNow())).toBeLessThanOrEqual(120_000);
+});

@@ -2,11 +2,14 @@
 -- has no state, and nothing is written for it. A slowed one has slots, held as leases; a run that finds none gets an
 -- appointment. Appointments are spaced, so that all waiting runs together ask at a bounded rate and come back one by one.
 -- Closes: two runs taking the last slot; a dead worker keeping its slot; a re-sent question taking two slots or
--- appointments.
+-- appointments; a limiter that is closed for as long as Redis' clock was set back.
 if not under_way and redis.call('EXISTS', paused) == 1 then return answer('paused') end
 local now = now_ms()
-local state = read(limiter, 'until', 'limit', 'reason')
-if not state['until'] then return answer('open', { at = now, slot = false }) end
+local state = read(limiter, 'until', 'limit', 'reason', 'since')
+-- Times of a clock that was set back would keep calls away for as long as it was set back: the next refusal says what holds.
+local is_outdated = num(state.since) > now
+if is_outdated then redis.call('DEL', limiter, holders, waiting) end
+if not state['until'] or is_outdated then return answer('open', { at = now, slot = false }) end
 
 -- The first write never allocates, so the script also passes when memory is full.
 redis.call('ZREMRANGEBYSCORE', holders, '-inf', fmt(now))

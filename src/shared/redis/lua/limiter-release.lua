@@ -5,6 +5,8 @@
 local had_slot = redis.call('ZREM', holders, run_id) == 1
 local state = read(limiter, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by')
 local now = now_ms()
+-- Redis' clock was set back since: see limiter-acquire.
+if num(state.since) > now then state = {} end
 local since, limit, target = num(state.since), num(state.limit), num(state.target)
 local says_new = not state.state or entered_at > since
 

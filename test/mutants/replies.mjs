@@ -390,7 +390,7 @@ export default [
     id: "wait-all-fewer-replies-than-ids",
     promise: "waitAll gives a reply for each id, so that the n-th reply is that of the n-th id.",
     file: "src/producer/wait.ts",
-    find: "return places.flatMap((place) => replies[place] ?? []);",
+    find: "return positions.flatMap((position) => replies[position] ?? []);",
     replace: "return replies;",
     tests: ["test/integration/producer/waiting.test.ts"],
     title: "a reply for each id",

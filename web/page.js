@@ -30,6 +30,8 @@ let timer;
 let isSoon = false;
 let isLooking = false;
 let isWanted = false;
+/** True until the parent that was picked from the list has been read. */
+let isPicked = false;
 
 function chosenParent() {
   const [, name = ""] = /^#parent=(.*)$/.exec(location.hash) ?? [];
@@ -77,7 +79,7 @@ async function showParents() {
   byId("content").hidden = false;
   byId("forget").hidden = key() === undefined;
   next.parents = cursor ?? "";
-  keep(byId("parents"), parents, (each) => each.parent_id, parentRow(at.parent, choose));
+  keep(byId("parents"), parents, (each) => each.parent_id, parentRow(at.parent, pick));
   byId("no-parents").hidden = parents.length > 0;
   byId("parents-pager").hidden = next.parents === "" && at.parents === "0";
   byId("parents-first", HTMLButtonElement).disabled = at.parents === "0";
@@ -103,6 +105,7 @@ async function showParent() {
   byId("replies-pager").hidden = next.replies === "" && at.replies === "";
   byId("replies-first", HTMLButtonElement).disabled = at.replies === "";
   byId("replies-next", HTMLButtonElement).disabled = next.replies === "";
+  if (isPicked) showTitle();
 }
 
 /** Reads the whole text of an agent's last run. @param {string} agentId */
@@ -128,6 +131,19 @@ function choose(parentId) {
   for (const id of ["agents", "replies"]) byId(id).replaceChildren();
   follow();
   void look();
+}
+
+/** Shows a parent, and scrolls to it as soon as it is read: in one column the list of parents is above it. @param {string} parentId */
+function pick(parentId) {
+  isPicked = true;
+  choose(parentId);
+}
+
+function showTitle() {
+  isPicked = false;
+  const title = byId("parent-title");
+  const { top } = title.getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) title.scrollIntoView();
 }
 
 /** Follows the parent's events. An event brings the next poll forward, and names the tool that an agent uses. */

@@ -9,6 +9,7 @@ import { defineTool } from "../../src/worker/index.ts";
 import { startApi, type TestApi } from "../helpers/api.ts";
 import { hasBrowser, openPage } from "../helpers/browser.ts";
 import { latch } from "../helpers/latch.ts";
+import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
 const HOSTILE = `<img src="x" onerror="document.title='taken'"><script>document.title='taken'</script>‮gpj.exe`;
@@ -213,6 +214,22 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     for (const url of asked.filter((each) => each.includes("/v1/")))
       expect(url).toMatch(/\/v1\/parents\?limit=20&/);
     expect(misconduct).toEqual({ complaints: [], foreign: [] });
+  });
+
+  test("on a narrow screen goes to the parent that was chosen, which is below the list", async () => {
+    const house = await openStage();
+    for (let n = 0; n < 20; n += 1) await house.parent(`parent-${n}`).spawn({ name: `agent of ${n}` });
+    const door = await startApi({ client: house.client() });
+    const { page } = await openPage(400);
+    await page.goto(door.url);
+    await page.getByRole("button", { name: /^parent-19/ }).click();
+    await seen(page, "#agents li", "agent_of_19");
+    await until(async () => {
+      const [top, height] = await page.evaluate<[number, number]>(
+        "[document.querySelector('#agents li').getBoundingClientRect().top, innerHeight]",
+      );
+      return top > 0 && top < height;
+    });
   });
 
   test("asks for a key where the installation has keys, keeps it in its tab, and shows that tenant alone", async () => {

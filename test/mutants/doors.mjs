@@ -1437,6 +1437,15 @@ export default [
     title: "is told why",
   },
   {
+    id: "page-narrow-choice-out-of-sight",
+    promise: "On a narrow screen the live page goes to the parent that was chosen.",
+    file: "web/page.js",
+    find: "  isPicked = true;",
+    replace: "",
+    tests: PAGE,
+    title: "below the list",
+  },
+  {
     id: "agui-error-without-a-reason",
     promise: "AG-UI's error of a failed run says why.",
     file: "src/service/api/routes/events.ts",

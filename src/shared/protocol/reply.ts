@@ -80,8 +80,8 @@ export type LeftFile = z.infer<typeof LeftFile>;
 /**
  * Result of a run, or its state so far. `summary`: last non-empty text of the run, at most 5,000 code points; `tokens`: sum
  * of the four fields of `usage`; `tools_called`: calls by tool name; `duration_ms`: running time; `cost_usd`: 0 if the
- * model's price is unknown; `model`: that of the last call, "" if the run made none; `files`: files in the workspace at the end of the run, by path, at most {@link MOST_LEFT_FILES};
- * `more_files`: there are others, which `Parent.files` lists.
+ * model's price is unknown; `model`: that of the last call, "" if the run made none; `files`: files in the workspace at the
+ * end of the run, by path, at most {@link MOST_LEFT_FILES}; `more_files`: there are others, which `Parent.files` lists.
  */
 export const ReplyBody = z.object({
   summary: z.string(),

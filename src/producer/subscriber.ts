@@ -18,6 +18,8 @@ import type { Connection } from "./redis-call.ts";
 
 /** Time between two slow ticks. */
 export const SLOW_POLL_MS = 5_000;
+/** Channels whose watchers are notified in one turn of the event loop: a watcher may read its stream and a record for each wait. */
+const CHANNELS_A_TURN = 100;
 
 /** Callbacks of a channel's watcher. They must not throw. */
 export interface Watcher {
@@ -94,7 +96,7 @@ class ChannelSubscriber implements Subscriber {
     this.#connection = connection;
     connection.onReady(() => {
       const channels = [...this.#watchers.keys()];
-      this.#subscribe(connection, channels, () => this.#gap(channels, "subscribed"));
+      this.#subscribe(connection, channels, () => void this.#gap(channels, "subscribed"));
     });
     connection.redis.on("message", (channel: string, text: string) => {
       for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
@@ -117,15 +119,17 @@ class ChannelSubscriber implements Subscriber {
     if (this.#watchers.size === 0) this.#rest();
   }
 
-  #gap(channels: Iterable<string>, cause: "subscribed" | "tick"): void {
-    for (const channel of channels)
+  async #gap(channels: readonly string[], cause: "subscribed" | "tick"): Promise<void> {
+    for (const [number, channel] of channels.entries()) {
+      if (number > 0 && number % CHANNELS_A_TURN === 0) await new Promise(setImmediate);
       for (const watcher of this.#watchers.get(channel) ?? []) watcher.onGap(cause);
+    }
   }
 
   #onTick(): void {
     this.#tick = this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
     this.#ping();
-    this.#gap([...this.#watchers.keys()], "tick");
+    void this.#gap([...this.#watchers.keys()], "tick");
   }
 
   #ping(): void {

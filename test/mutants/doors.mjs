@@ -444,6 +444,15 @@ export default [
     title: "whole round",
   },
   {
+    id: "thread-run-of-another",
+    promise: "A thread knows no run of another thread.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "threadIdOf(uid) !== threadId || ",
+    replace: "",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "that run alone",
+  },
+  {
     id: "thread-counts-what-is-left",
     promise: "A thread whose first records have expired counts on behind the last one.",
     file: "src/service/agent-protocol/thread.ts",

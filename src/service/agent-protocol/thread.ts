@@ -113,8 +113,8 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
   const thread: Thread = {
     runs: async () => (await records()).map((record) => runOf(record, threadId)),
     async run(runId) {
-      const found = (await thread.runs()).find(({ run_id }) => run_id === runId);
-      if (found) return found;
+      const record = await recordOfRun(context, threadId, runId);
+      if (record) return runOf(record, threadId);
       throw new SubagentError("not_found", `This thread has no run ${quoted(runId)}.`);
     },
     begin: (message) => beginRun(context, threadId, records, message),
@@ -180,6 +180,16 @@ async function recordsOf(context: ParentContext, threadId: string): Promise<Agen
     }
     return found;
   });
+}
+
+/** Reads the record of one run's agent, and of no other: clients ask for a run again and again until it is over. */
+async function recordOfRun(context: ParentContext, threadId: string, runId: string) {
+  const uid = Uid.safeParse(runId.split(".")[0]).data;
+  if (uid === undefined || threadIdOf(uid) !== threadId || runId !== replyIdOf(uid, FIRST_RUN))
+    return undefined;
+  return withCall(context, ({ read, client, parent }) =>
+    read(() => client.store.record(agentOf(parent, uid))),
+  );
 }
 
 function runIdOf({ uid }: AgentRecord): string {

@@ -109,7 +109,7 @@ test("the reply of an agent that ended while it was idle is looked for from its 
   await each(async (i) => {
     const { agent_id } = await parent.spawn({ name: `idle_${i}`, keep_alive: true });
     await parent.send(agent_id, "go");
-    await worker.run(agent_id, { summary: `result ${i}` });
+    await worker.run(agent_id, { summary: `result ${i}`, keepAlive: true });
     await parent.destroy(agent_id);
   });
   const bytes = await bytesOf(() =>

@@ -188,6 +188,28 @@ test("a thread counts its runs with two digits: it has at most 256, and begins n
   expect(await stage.parent("long").list()).toEqual([]);
 });
 
+test("a look at one run of a thread reads the record of that run alone", async () => {
+  const { redis, keys, ...stage } = await openStage({ redis: "own" });
+  const threadId = newThreadId();
+  const thread = openThread(stage.client(), "default", "long", threadId);
+  const { run_id } = await thread.begin({ assistantId: "researcher", text: "go" });
+  const recordOf = (uid: string) => keys.agent({ tenant: "default", parentId: "long", uid }).record;
+  for (const uid of Array.from({ length: 99 }, (_, n) => uidIn(threadId, n + 1))) {
+    await redis.copy(recordOf(threadId), recordOf(uid));
+    await redis.hset(recordOf(uid), "uid", uid);
+  }
+  const reads = async () =>
+    Number(/cmdstat_hgetall:calls=(\d+)/.exec(await stage.observer.info("commandstats"))?.[1]);
+  const before = await reads();
+  expect(await thread.run(`${uidIn(threadId, 50)}.1`)).toMatchObject({ status: "pending" });
+  expect((await reads()) - before).toBe(1);
+  expect(await thread.run(run_id)).toMatchObject({ run_id });
+  const stranger = openThread(stage.client(), "default", "long", newThreadId());
+  const { run_id: another } = await stranger.begin({ assistantId: "researcher", text: "go" });
+  for (const other of ["", "nothing", `${threadId}.2`, another, `${uidIn(threadId, 200)}.1`])
+    await expect(thread.run(other)).rejects.toMatchObject(refusal("not_found"));
+});
+
 test("a thread whose first records have expired shows the others, and counts on behind the last one", async () => {
   const { redis, keys } = stage;
   const client = new Client({ apiUrl, apiKey: null });

@@ -66,6 +66,23 @@ test("every slow tick is a gap as long as somebody watches, and nothing ticks th
   expect(clock.pending).toBe(0);
 });
 
+test("a slow tick tells a hundred channels in one turn of the event loop, and the others in later turns", async () => {
+  const { clock, subscriber } = scene();
+  const prefix = uniquePrefix();
+  const told = new Set<number>();
+  let subscribed = 0;
+  for (let n = 0; n < 250; n++)
+    subscriber.watch(`${prefix}:${n}`, {
+      onMessage: () => {},
+      onGap: (cause) => void (cause === "tick" ? told.add(n) : subscribed++),
+      onStop: () => {},
+    });
+  await until(() => subscribed === 250);
+  clock.advance(SLOW_POLL_MS);
+  expect(told.size).toBe(100);
+  await until(() => told.size === 250);
+});
+
 test("a connection that answers its pings stays; one that leaves a ping unanswered is opened anew", async () => {
   const server = await startPrivateRedis();
   const proxy = await startProxy(server.port);

@@ -74,13 +74,18 @@ async function look() {
 }
 
 async function showParents() {
-  const { parents, cursor } = await ask(`v1/parents?limit=${PARENTS_A_PAGE}&after=${at.parents}`);
+  const {
+    parents,
+    unreadable = [],
+    cursor,
+  } = await ask(`v1/parents?limit=${PARENTS_A_PAGE}&after=${at.parents}`);
+  const rows = [...parents, ...unreadable];
   byId("key").hidden = true;
   byId("content").hidden = false;
   byId("forget").hidden = key() === undefined;
   next.parents = cursor ?? "";
-  keep(byId("parents"), parents, (each) => each.parent_id, parentRow(at.parent, pick));
-  byId("no-parents").hidden = parents.length > 0;
+  keep(byId("parents"), rows, (each) => each.parent_id, parentRow(at.parent, pick));
+  byId("no-parents").hidden = rows.length > 0;
   byId("parents-pager").hidden = next.parents === "" && at.parents === "0";
   byId("parents-first", HTMLButtonElement).disabled = at.parents === "0";
   byId("parents-next", HTMLButtonElement).disabled = next.parents === "";

@@ -90,8 +90,21 @@ function pill(status) {
   return made;
 }
 
+/** Returns what a row says of a parent. @param {any} parent */
+function factsOf({ problem, live, unacked, today, active_at }) {
+  if (problem !== undefined) return [`its data in Redis cannot be read (${cut(problem)})`];
+  const { running, queued, waiting, idle } = live;
+  const agents = Object.entries({ running, queued, waiting, idle }).filter(([, count]) => count > 0);
+  return [
+    ...agents.map(([status, count]) => `${number(count)} ${status}`),
+    ...(unacked > 0 ? [`${number(unacked)} unacked`] : []),
+    `${money(today.cost_usd)} today`,
+    ago(active_at),
+  ];
+}
+
 /**
- * Returns a function that fills the row of a parent.
+ * Returns a function that fills the row of a parent, or of one whose data cannot be read: that has a `problem`.
  * @param {string} chosen @param {(parentId: string) => void} choose
  * @returns {(parent: any, row: HTMLElement) => void}
  */
@@ -105,14 +118,7 @@ export function parentRow(chosen, choose) {
       button.addEventListener("click", () => choose(parent.parent_id));
       row.append(button);
     }
-    const { running, queued, waiting, idle } = parent.live;
-    const live = Object.entries({ running, queued, waiting, idle }).filter(([, count]) => count > 0);
-    const facts = [
-      ...live.map(([status, count]) => `${number(count)} ${status}`),
-      ...(parent.unacked > 0 ? [`${number(parent.unacked)} unacked`] : []),
-      `${money(parent.today.cost_usd)} today`,
-      ago(parent.active_at),
-    ];
+    const facts = factsOf(parent);
     const line = button.lastElementChild;
     if (line && line.textContent !== facts.join(" · ")) line.textContent = facts.join(" · ");
     button.setAttribute("aria-current", String(parent.parent_id === chosen));

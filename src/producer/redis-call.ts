@@ -30,7 +30,7 @@ import {
   type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection/connection.ts";
-import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
+import { isOutOfMemory, isWrongType, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
 import { READ_ONLY } from "../shared/redis/connection/server-connection.ts";
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
@@ -236,10 +236,7 @@ function failureOf(
   }
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);
   if (problem instanceof Error && problem.name === "ReplyError") {
-    const sentence = isOutOfMemory(problem)
-      ? `Redis has no memory left (${problem.message}): nothing was done; ${MAKE_ROOM}, and call again.`
-      : `Redis refuses this (${problem.message}): nothing was done; call again when Redis accepts commands.`;
-    return new SubagentError("redis_unavailable", sentence, {}, problem);
+    return new SubagentError("redis_unavailable", refusedSentence(problem), {}, problem);
   }
   if (problem === undefined && refusal.startsWith("READONLY ")) {
     const sentence =
@@ -252,6 +249,15 @@ function failureOf(
       : messageOf(problem);
   const sentence = `Redis cannot be reached (${why}): nothing was done; call again when it is back.`;
   return new SubagentError("redis_unavailable", sentence, {}, problem);
+}
+
+function refusedSentence(problem: Error): string {
+  const { message } = problem;
+  if (isOutOfMemory(problem))
+    return `Redis has no memory left (${message}): nothing was done; ${MAKE_ROOM}, and call again.`;
+  if (isWrongType(problem))
+    return `A key in Redis has a type that this product never writes there (${message}): nothing was done; run subagent-queue doctor, which names it, put it right, and call again.`;
+  return `Redis refuses this (${message}): nothing was done; call again when Redis accepts commands.`;
 }
 
 /** A client's connection in the form that its calls use. */

@@ -195,6 +195,19 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await seen(page, "#state", "live");
   });
 
+  test("names a parent whose data cannot be read beside the others, with the reason", async () => {
+    const { page, misconduct } = await openPage();
+    await stage.parent("sound").spawn({ name: "idler" });
+    await stage.parent("broken").spawn({ name: "idler" });
+    const { live } = stage.keys.parent({ tenant: "default", parentId: "broken" });
+    await stage.redis.del(live);
+    await stage.redis.set(live, "of the wrong kind");
+    await page.goto(api.url);
+    await seen(page, "#parents li", /^broken\s*its data in Redis cannot be read \(WRONGTYPE .*\)$/);
+    await seen(page, "#parents li", /^sound\s*1 idle · /);
+    expect(misconduct).toEqual({ complaints: [], foreign: [] });
+  });
+
   test("shows 10,000 parents in pages, and asks for one of them at a time", async () => {
     const crowd = await openStage();
     const members = Array.from({ length: 10_000 }, (_, n) => [n + 1, `parent-${n}`]).flat();

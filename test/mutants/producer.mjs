@@ -243,6 +243,15 @@ export default [
     tests: ["test/integration/producer/profile.test.ts"],
   },
   {
+    id: "producer-mistyped-key",
+    promise: "A producer is told of a key of another type, and what finds it.",
+    file: "src/producer/redis-call.ts",
+    find: "  if (isWrongType(problem))",
+    replace: '  if (problem.name === "")',
+    tests: ["test/integration/producer/refusing-redis.test.ts"],
+    title: "a key of another type",
+  },
+  {
     id: "call-asked-once",
     promise: "A question whose answer was lost is put once more.",
     file: "src/producer/redis-call.ts",

@@ -18,9 +18,8 @@ import {
   refuseWrongServer,
   WITHOUT_TLS,
 } from "../../shared/redis/connection/connection.ts";
-import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
+import { isOutOfMemory, isWrongType, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
-import { isWrongType } from "../../shared/redis/key-types.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";

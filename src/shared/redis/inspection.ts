@@ -8,8 +8,9 @@ import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.t
 import type { Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { isWrongType } from "./connection/server-check.ts";
 import { HIDDEN_MS } from "./deadlines.ts";
-import { isWrongType, unlessMistyped } from "./key-types.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { WakeQueue } from "./wake-queue.ts";
 

@@ -3,6 +3,7 @@
  * made. Pure.
  */
 import type { AgentKeys, Keys, ParentKeys } from "../protocol/keys.ts";
+import { isWrongType } from "./connection/server-check.ts";
 
 /** Types of the keys of a parent and of an agent, by the part of their name. Channels have none. */
 const PARENT_TYPES = {
@@ -92,11 +93,6 @@ export function createKeyTypes(prefix: string, keys: Keys): (key: string) => str
 function typeOfParentKey(name: string): string | undefined {
   const [, agent, ofAgent = "record", ofParent = ""] = PART.exec(name) ?? [];
   return new Map(Object.entries(agent ? AGENT_TYPES : PARENT_TYPES)).get(agent ? ofAgent : ofParent);
-}
-
-/** Returns true if Redis refused a command because a key has the wrong type. */
-export function isWrongType(error: unknown): boolean {
-  return error instanceof Error && error.message.includes("WRONGTYPE");
 }
 
 /** Resolves to the result of `read`, or to `instead` if a key that it reads has the wrong type. */

@@ -41,7 +41,9 @@ const MOST_SKILLS = 128;
 const MOST_FILES = 512;
 const MOST_BYTES = 256 * 1024;
 const MOST_BYTES_PER_SKILL = 16 * 1024 * 1024;
-const PLAIN_DESCRIPTION = /^(description:[ \t]+)(?!["'[{|>&*!])(.*(?:: | #|:$).*)$/m;
+const PLAIN_DESCRIPTION = /^(description:[ \t]+)(?=[^\s"'[{|>&*!])(.*)$/m;
+/** Matches what YAML reads as a key or a comment. */
+const NEEDS_QUOTES = /: | #|:$/;
 
 /** Opens the skills under `folders`; if two have the same name, the earlier folder wins. Never rejects for a bad skill. */
 export async function openSkills(folders: readonly string[]): Promise<SkillLibrary> {
@@ -139,6 +141,8 @@ function withQuotedDescription(text: string): string {
   if (end < 0) return text;
   const matter = text
     .slice(0, end)
-    .replace(PLAIN_DESCRIPTION, (_, key: string, words: string) => key + JSON.stringify(words.trim()));
+    .replace(PLAIN_DESCRIPTION, (line, key: string, words: string) =>
+      NEEDS_QUOTES.test(words) ? key + JSON.stringify(words.trim()) : line,
+    );
   return matter + text.slice(end);
 }

@@ -1,5 +1,6 @@
 /** What a parent does of a Redis that is its test's own: one that counts what it is asked, or refuses a command. */
 import { expect, test } from "vitest";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { started, testClient, testParent } from "../../helpers/parents.ts";
 import { startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -12,7 +13,7 @@ async function scene() {
   const { url: redisUrl } = await startPrivateRedis();
   const prefix = uniquePrefix();
   const parent = testParent(await started(testClient({ redisUrl, prefix })));
-  return { parent, worker: scriptedWorker(redisUrl, prefix, address) };
+  return { parent, worker: scriptedWorker(redisUrl, prefix, address), keys: keysUnder(prefix) };
 }
 
 test("a parent without any room is not asked again before something ended", async () => {
@@ -59,4 +60,22 @@ test("a reply that could not be acked is handed over all the same, and the reade
   await worker.run("a", { summary: "done" });
   expect(await waited).toMatchObject({ summary: "done" });
   expect((await read).value).toMatchObject({ summary: "done" });
+});
+
+test("a key of another type is named as the reason, with what finds it", async () => {
+  const { parent, worker, keys } = await scene();
+  await parent.spawn({ name: "a" });
+  const { live } = keys.parent(address);
+  await worker.redis.del(live);
+  await worker.redis.set(live, "of the wrong kind");
+  const broken = {
+    code: "redis_unavailable",
+    message: expect.stringMatching(
+      /^A key in Redis has a type that this product never writes there \(WRONGTYPE .*\): nothing was done; run subagent-queue doctor, which names it, put it right, and call again\.$/,
+    ),
+  };
+  await expect(parent.list()).rejects.toMatchObject(broken);
+  await expect(parent.spawn({ name: "b" })).rejects.toMatchObject(broken);
+  await worker.redis.del(live);
+  expect(await parent.list()).toEqual([]);
 });

@@ -104,6 +104,17 @@ test("a skill that cannot be used is a problem with its path, and keeps no other
   expect(saidOf("link")).toMatch(/^symlinks/);
 });
 
+test.for([
+  ["blanks alone", " ".repeat(60_000)],
+  ["blanks before its words", `${"\t".repeat(60_000)}Draws: maps.`],
+])("a description with %s is read at the cost of its length", async ([, description = ""]) => {
+  const text = `---\nname: maps\ndescription: ${description}\n---\nDraw.\n`;
+  const sinceMs = process.cpuUsage();
+  const { skills } = await openSkills([await folderWith({ "maps/SKILL.md": text })]);
+  expect(skills.map((each) => each.description)).toEqual(description.trim() === "" ? [] : ["Draws: maps."]);
+  expect(process.cpuUsage(sinceMs).user / 1_000).toBeLessThan(2_000);
+});
+
 test("of two skills with one name that of the earlier folder holds, and the other is told of", async () => {
   const later = await folderWith({ "maps/SKILL.md": "---\nname: maps\ndescription: Later.\n---\nLater.\n" });
   const { skills, problems, read } = await openSkills([await folderWith(SKILLS), later]);

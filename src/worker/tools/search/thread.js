@@ -196,7 +196,7 @@ function globOf(pattern) {
 
 /** @type {Map<string, import("ignore").Ignore>} */
 const rules = new Map();
-/** @type {Map<string, boolean>} Texts of rule files that timed out once: they are not retried. */
+/** @type {Map<string, boolean>} Texts of rule files that timed out or failed once: they are not retried. */
 const slowRules = new Map();
 
 /**
@@ -217,10 +217,14 @@ function matchIgnored({ files, texts }) {
   };
   /** @type {number[]} */
   let hits = [];
-  const end = runFor(LIMIT_MS, () => {
-    hits = indices(texts, isIgnored);
-  });
-  if (end === "ended") return { hits };
+  try {
+    const end = runFor(LIMIT_MS, () => {
+      hits = indices(texts, isIgnored);
+    });
+    if (end === "ended") return { hits };
+  } catch {
+    // A rule that cannot be compiled counts as one that times out: nothing is ignored.
+  }
   once(slowRules, key, () => true);
   return { problem: "too_slow" };
 }

@@ -83,8 +83,8 @@ async function withRulesOf(
 }
 
 /**
- * Returns the `names` in `directory` that no rule ignores; directories end in a slash. If the rules time out, nothing is
- * ignored: a search then finds more than it should, never less.
+ * Returns the `names` in `directory` that no rule ignores; directories end in a slash. If the rules time out or fail, nothing
+ * is ignored: a search then finds more than it should, never less.
  */
 async function withoutIgnored(
   matcher: Matcher,

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
-import { createKeyTypes, isWrongType, unlessMistyped } from "../../../../src/shared/redis/key-types.ts";
+import { isWrongType } from "../../../../src/shared/redis/connection/server-check.ts";
+import { createKeyTypes, unlessMistyped } from "../../../../src/shared/redis/key-types.ts";
 
 const keys = keysUnder("saq");
 const typeOf = createKeyTypes("saq", keys);

@@ -57,3 +57,11 @@ it("rules that take for ever are tried off the event loop, and a stopped search 
     expect(await searching).toMatchObject({ isError: true, content: expect.stringMatching(/^Cancelled/) });
   }
 });
+
+it("rules that cannot be compiled hide nothing, and end no search", async () => {
+  const odd = await openScene();
+  await odd.put(".gitignore", `*.log\na${" ".repeat(60_000)}b\n`);
+  await odd.put("a.log", "TODO");
+  expect((await odd.call("grep", { pattern: "TODO" })).content).toBe("a.log:1:TODO");
+  expect((await odd.call("glob", { pattern: "*.log" })).content).toBe("a.log");
+});

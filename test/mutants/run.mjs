@@ -1585,6 +1585,14 @@ export default [
     title: "no purchases",
   },
   {
+    id: "reply-locked-workspace-empty",
+    promise: "A reply does not say that a workspace is empty which could not be listed.",
+    file: "src/worker/run/run-workspace.ts",
+    find: "if (!all) return { more_files: true };",
+    replace: "if (!all) return {};",
+    tests: ["test/unit/worker/run/run-workspace.test.ts"],
+  },
+  {
     id: "end-waits-for-volume",
     promise: "A volume that does not answer keeps no reply from going out.",
     file: "src/worker/run/settle-run.ts",

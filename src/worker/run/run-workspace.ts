@@ -59,7 +59,7 @@ const MOST_SEEN = 1_000;
 const PATH_MAX_BYTES = 256;
 const MOST_DIGESTED_BYTES = 32 * 1024 * 1024;
 
-/** The files in a reply; empty if there are none. */
+/** The files in a reply; empty if there are none. `more_files`: there are others, or may be. */
 export interface LeftFiles {
   files?: LeftFile[];
   more_files?: true;
@@ -67,7 +67,9 @@ export interface LeftFiles {
 
 /** Lists the files in a workspace. Never rejects: a reply does not fail because of its list. */
 export async function leftFiles(workspace: WorkspaceAddress): Promise<LeftFiles> {
-  const all = await listFiles(workspace, MOST_SEEN).catch(() => []);
+  const all = await listFiles(workspace, MOST_SEEN).catch(() => undefined);
+  // An agent may lock its workspace by a command.
+  if (!all) return { more_files: true };
   const listed = all
     .filter(({ path }) => Buffer.byteLength(path) <= PATH_MAX_BYTES)
     .slice(0, MOST_LEFT_FILES);

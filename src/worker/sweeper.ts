@@ -126,14 +126,26 @@ const PARENT_GONE_END: VerbInput<"settle"> = {
 /** Checks a page of agents. A failed check does not stop the others: its agent comes due again. Logs one line. */
 async function checkPage(context: SweeperContext, page: readonly Due[]): Promise<NextCheck[]> {
   const failed: { member: string; problem: string }[] = [];
+  const onPage = { ...context, workers: listedOnce(context.workers) };
   const checkSafely = (due: Due) =>
-    check(context, due).catch(
+    check(onPage, due).catch(
       (error: unknown) => void failed.push({ member: due.member, problem: messageOf(error) }),
     );
   const next = await Promise.all(page.map(checkSafely));
   if (failed.length > 0)
     context.logger.warn({ agents: failed.length, ...failed[0] }, "Sweeper check failed; trying again");
   return next.filter((each) => each !== undefined);
+}
+
+/** Reads the list of workers at the first call only: a page may have many agents whose tools some workers lack. */
+function listedOnce(workers: SweeperContext["workers"]): SweeperContext["workers"] {
+  let listed: ReturnType<typeof workers.list> | undefined;
+  return {
+    list() {
+      listed ??= workers.list();
+      return listed;
+    },
+  };
 }
 
 /** Does what is due for one agent or parent. Resolves to the next check; undefined: the deadline set keeps its time. */

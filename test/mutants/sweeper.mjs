@@ -1,6 +1,15 @@
 /** Guards of the sweeper: one bad record stops nothing, the record decides, nothing is lost or woken twice. */
 export default [
   {
+    id: "sweeper-reads-workers-for-each",
+    promise: "A page of agents that wait for tools reads the live workers once.",
+    file: "src/worker/sweeper.ts",
+    find: "listed ??= workers.list();",
+    replace: "listed = workers.list();",
+    tests: ["test/unit/worker/sweeper.test.ts"],
+    title: "read once",
+  },
+  {
     id: "sweep-stopped-by-one",
     promise: "One agent that cannot be looked at keeps no other from its end.",
     file: "src/worker/sweeper.ts",

@@ -61,6 +61,7 @@ function scene(script: Script) {
   const done: string[] = [];
   const settled: VerbInput<"settle">[] = [];
   const warnings: string[] = [];
+  const listed = { times: 0 };
   const clock = handClock();
   const overdueOf = (uid: string): VerbAnswer<"overdue"> => {
     const { overdue = { status: "ended" } } = script;
@@ -110,7 +111,12 @@ function scene(script: Script) {
       add: async ({ uid, wake }) => void done.push(`wake ${uid} ${wake}`),
       isAlive: async () => script.isAlive ?? false,
     },
-    workers: { list: async () => (script.offered ?? []).map(workerWith) },
+    workers: {
+      async list() {
+        listed.times += 1;
+        return (script.offered ?? []).map(workerWith);
+      },
+    },
     clock,
     random: () => 0.5,
     logger: createLogger({
@@ -118,7 +124,7 @@ function scene(script: Script) {
       destination: { write: (line: string) => void warnings.push(line) },
     }),
   };
-  return { sweeper: createSweeper(context), done, settled, warnings, clock };
+  return { sweeper: createSweeper(context), done, settled, warnings, listed, clock };
 }
 
 function recordOf(uid: string, questions: readonly string[]): AgentRecord {
@@ -286,6 +292,23 @@ test("a run that a live worker has the tools for waits on for it, and a lost job
   const lost = scene({ overdue, offered: [["a", "b"]] });
   await lost.sweeper.tick();
   expect(lost.done).toEqual([`touch ${FIRST}`, "requeue 3"]);
+});
+
+test("the live workers are read once for a page of agents that wait for tools, anew for the next page, and else never", async () => {
+  const overdue = { status: "tools_missing", ...WITHOUT_TOOLS } as const;
+  const pages = [duesOf(BATCH - 1), duesOf(BATCH - 1)];
+  const { sweeper, done, listed } = scene({
+    overdue,
+    offered: [["a", "b"]],
+    isAlive: true,
+    due: () => pages.pop() ?? [],
+  });
+  await sweeper.tick();
+  expect([done.length, listed.times]).toEqual([BATCH - 1, 1]);
+  await sweeper.tick();
+  expect([done.length, listed.times]).toEqual([2 * (BATCH - 1), 2]);
+  await sweeper.tick();
+  expect(listed.times).toBe(2);
 });
 
 test("an agent that a message revived between look and end is looked at again at its new deadline", async () => {

@@ -4,6 +4,22 @@ const tests = ["test/unit/worker/run/lease.test.ts"];
 
 export default [
   {
+    id: "cluster-down-in-a-hurry",
+    promise: "What waits for a cluster that takes no commands is sent twice a second.",
+    file: "src/shared/redis/connection/cluster.ts",
+    find: "    retryDelayOnClusterDown: 500,\n",
+    replace: "",
+    tests: ["test/integration/cluster-down.test.ts"],
+  },
+  {
+    id: "cluster-down-unsaid",
+    promise: "A cluster that takes no commands is a trouble of its servers, which readiness names.",
+    file: "src/shared/redis/connection/server-check.ts",
+    find: "redis instanceof Cluster && (await isDown(redis))",
+    replace: "false",
+    tests: ["test/integration/cluster-down.test.ts"],
+  },
+  {
     id: "lease-renews-half-as-often",
     promise: "A lease is renewed every renewal interval, so that one lost renewal does no harm.",
     file,

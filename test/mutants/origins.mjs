@@ -31,6 +31,14 @@ const guard = (id, promise, file, find, replace, tests) => ({
 });
 
 export default [
+  {
+    id: "logs-end-with-redis",
+    promise: "Following the events goes on after a restart of Redis.",
+    file: "src/cli/verbs/logs.ts",
+    find: "if (error instanceof SubagentError && error.retryable) return messageOf(error);",
+    replace: "",
+    tests: ["test/integration/cli-logs-outage.test.ts"],
+  },
   guard(
     "skills-keys",
     "Of a skill's files those that may hold keys are not read.",

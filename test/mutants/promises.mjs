@@ -190,8 +190,8 @@ export default [
     id: "promise-cluster-failover",
     promise: "What a worker sends waits for the successor of its node.",
     file: "src/shared/redis/connection/cluster.ts",
-    find: "worker: { maxRedirections: Number.POSITIVE_INFINITY },",
-    replace: "worker: { maxRedirections: 0 },",
+    find: "maxRedirections: Number.POSITIVE_INFINITY,",
+    replace: "maxRedirections: 0,",
     tests: ["test/integration/cluster-failover.test.ts"],
   },
   {

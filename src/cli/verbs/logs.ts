@@ -1,4 +1,5 @@
 /** `logs`: prints the agents' events that Redis has kept; with --follow also the new ones. */
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
@@ -55,7 +56,7 @@ interface LogsFlags {
 
 /**
  * Runs the command. Throws `unknown_agent` for an agent without events or record (not with --follow), `invalid_input` for
- * --parent, `invalid_config` without REDIS_URL, `redis_unavailable`.
+ * --parent, `invalid_config` without REDIS_URL, `redis_unavailable` if the first read fails: --follow goes on after an outage.
  */
 async function logs(context: CommandContext, agentId: string | undefined, flags: LogsFlags): Promise<number> {
   const { clock, signal, output } = context;
@@ -70,13 +71,22 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
       if (agentId !== undefined && !flags.follow) await requireKnown(context, read, named, agentId);
       if (!flags.json) noteNothing(output, agentId);
     }
+    let isAway = false;
     while (flags.follow && (await output.delivered())) {
       await clock.sleep(CHECK_EVERY_MS, signal);
       if (signal.aborted) break;
-      await printNew();
+      const problem = await printNew().then(() => undefined, problemOfOutage);
+      if (problem !== undefined && !isAway) output.note(`${problem} Trying again until it is back.`);
+      isAway = problem !== undefined;
     }
     return EXIT.done;
   });
+}
+
+/** Returns the sentence about a Redis that is away for now; throws every other error. */
+function problemOfOutage(error: unknown): string {
+  if (error instanceof SubagentError && error.retryable) return messageOf(error);
+  throw error;
 }
 
 function noteNothing(output: Output, agentId: string | undefined): void {

@@ -2,7 +2,9 @@
  * Reads the settings of a Redis server and names their problems. Changes nothing. Each master of a cluster is checked by
  * itself.
  */
+import { Cluster } from "ioredis";
 import { messageOf, SubagentError } from "../../errors.ts";
+import { PART_AWAY } from "./cluster.ts";
 import { type RedisClient, serversOf } from "./connection.ts";
 
 /**
@@ -78,11 +80,20 @@ export async function checkServers(redis: RedisClient): Promise<ServersReport> {
   const reports = asked.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
   if (reports.length === 0) return checkServer(redis);
   const problems = reports.flatMap((report) => report.problems);
+  const troubles = reports.flatMap((report) => report.troubles);
+  if (redis instanceof Cluster && (await isDown(redis)))
+    troubles.push(`The Redis Cluster takes no commands: ${PART_AWAY}`);
   return {
     role: reports.find(({ role }) => role === "replica")?.role ?? "master",
     problems: [...new Map(problems.map((problem) => [problem.sentence, problem])).values()],
-    troubles: [...new Set(reports.flatMap((report) => report.troubles))],
+    troubles: [...new Set(troubles)],
   };
+}
+
+/** Returns true if a node says that no node serves a part of the keys: then the nodes that are left refuse all commands. */
+async function isDown(cluster: Cluster): Promise<boolean> {
+  const states = await Promise.allSettled(serversOf(cluster).map((node) => node.cluster("INFO")));
+  return states.some((state) => state.status === "fulfilled" && /^cluster_state:fail/m.test(state.value));
 }
 
 /** Returns the error of a server that must not be used, or undefined. `strict` is production mode: it also refuses `unsafe`. */

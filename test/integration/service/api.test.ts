@@ -63,6 +63,19 @@ describe("a task", () => {
     expect(spawned.headers.get("location")).toBe(`${path}/agents/slash`);
   });
 
+  test("has one key, in its header, in its body, or the same one in both", async () => {
+    const { path } = newParent();
+    const ask = (inHeader: string, request_key: string) =>
+      api.ask("POST", `${path}/tasks`, {
+        body: { prompt: "Say hello", request_key },
+        headers: { "idempotency-key": inHeader },
+      });
+    expect((await ask("once", "once")).status).toBe(202);
+    const refused = await ask("once", "another");
+    expect(refused).toMatchObject({ status: 400, body: { code: "invalid_input" } });
+    expect(refused.body.detail).toContain("differ");
+  });
+
   test("with the same Idempotency-Key is one task, and its reply comes again after the ack", async () => {
     const { path } = newParent();
     const headers = { "idempotency-key": '"once"' };

@@ -1,15 +1,25 @@
 /** Who may ask: keys per tenant, their scopes, their rotation, what they see, and how often they may. */
 import { once } from "node:events";
-import { get, type IncomingMessage } from "node:http";
+import { createServer, get, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
+import express, { type Request } from "express";
 import { beforeAll, describe, expect, test } from "vitest";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { type Api, createApi } from "../../../src/service/api/api.ts";
+import { type Auth, createAuth } from "../../../src/service/api/auth.ts";
+import { agentRoutes } from "../../../src/service/api/routes/agents.ts";
+import { eventRoutes } from "../../../src/service/api/routes/events.ts";
+import { parentRoutes } from "../../../src/service/api/routes/parents.ts";
+import { replyRoutes } from "../../../src/service/api/routes/replies.ts";
+import { taskRoutes } from "../../../src/service/api/routes/tasks.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
+import { SubagentError } from "../../../src/shared/errors.ts";
 import { createApiKeys, type Scope } from "../../../src/shared/redis/api-keys.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
+import { listenUntilEnd } from "../../helpers/listen.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -118,6 +128,50 @@ describe("a key", () => {
     expect((await api.ask("GET", AGENTS, { token: reading })).body.sub_agents).toEqual([]);
   });
 
+  test.for([
+    ["read", [200, 403, 403, 403]],
+    ["spawn", [200, 201, 403, 403]],
+    ["admin", [200, 201, 200, 200]],
+  ] as const)(
+    "of the scope %s may look, spawn, register a profile, see the installation: %j",
+    async ([scope, may]) => {
+      const parent = `/v1/parents/scoped-${scope}`;
+      const asked = { token: await token(scope) };
+      const answers = [
+        await api.ask("GET", `${parent}/agents`, asked),
+        await api.ask("POST", `${parent}/agents`, { ...asked, body: { name: "x" } }),
+        await api.ask("PUT", parent, { ...asked, body: { model: "offline-1" } }),
+        await api.ask("GET", "/metrics", asked),
+      ];
+      expect(answers.map(({ status }) => status)).toEqual(may);
+    },
+  );
+
+  test("that only reads is refused by every route that changes something", async () => {
+    const reading = await token("read");
+    const changing = [taskRoutes, agentRoutes, parentRoutes, replyRoutes, eventRoutes]
+      .flat()
+      .filter(({ method }) => method !== "get");
+    expect(changing.length).toBeGreaterThan(8);
+    for (const { method, path } of changing) {
+      const there = path.replace(/\{\w+\}/g, "x");
+      const { status } = await api.ask(method.toUpperCase(), there, { token: reading, body: {} });
+      expect(status, `${method} ${path}`).toBe(403);
+    }
+  });
+
+  test("that is guessed again and again is refused for its address; a right one is not", async () => {
+    const fresh = await openStage();
+    const door = await startApi({ client: fresh.client() });
+    const right = await keys(fresh).create({ tenant: "acme", name: "right", scope: "read" });
+    const guess = async () =>
+      (await door.ask("GET", AGENTS, { token: `${right.token.slice(0, -1)}x` })).status;
+    const statuses: number[] = [];
+    for (let i = 0; i < 61; i += 1) statuses.push(await guess());
+    expect([statuses.slice(0, 60).every((status) => status === 401), statuses[60]]).toEqual([true, 429]);
+    expect((await door.ask("GET", AGENTS, { token: right.token })).status).toBe(200);
+  });
+
   test("of callers that make a key of a name at once, too many never stay", async () => {
     const store = keys();
     for (let round = 0; round < 10; round++) {
@@ -199,6 +253,43 @@ describe("what shows the whole installation", () => {
   );
 });
 
+/** A guard on a stage of its own, and the address of a server that passes requests to `answer` behind it. */
+async function guarded(answer: (auth: Auth, request: Request) => Promise<unknown>, failing = 0) {
+  const fresh = await openStage();
+  const client = await internalsOf(fresh.client()).open();
+  const clock = handClock();
+  let opened = 0;
+  const open = async () => {
+    opened += 1;
+    if (opened === failing) throw new SubagentError("redis_unavailable", "Redis is away.");
+    return client;
+  };
+  const bounds = { requestsPerMinute: 10, requestsAtOnce: 10 };
+  const auth = createAuth({ open, openWithoutKeys: true, tenant: "default", clock, ...bounds });
+  const app = express();
+  app.get("/", auth.require("read"), async (request, response) => {
+    response.json(await answer(auth, request));
+  });
+  return { fresh, clock, url: await listenUntilEnd(createServer(app)) };
+}
+
+test("what could not be counted because Redis was away is counted again when it is back", async () => {
+  // The first opening asks for keys, the second one is for the counters.
+  const { url } = await guarded(async () => ({}), 2);
+  expect((await fetch(url)).status).toBe(503);
+  expect((await fetch(url)).status).toBe(200);
+});
+
+test("a stream without a key is over once the first key is made", async () => {
+  const { fresh, clock, url } = await guarded(async (auth, request) => {
+    const before = await auth.isStillValid(request);
+    await keys(fresh).create({ tenant: "acme", name: "first", scope: "read" });
+    clock.advance(1_000);
+    return [before, await auth.isStillValid(request)];
+  });
+  expect(await (await fetch(url)).json()).toEqual([true, false]);
+});
+
 describe("the number of requests", () => {
   test("is bounded for a key over all API processes, under a name that tells nothing", async () => {
     const [one, other] = await Promise.all(
@@ -220,6 +311,7 @@ describe("the number of requests", () => {
     // What is left of the window only falls: a client that waits as it is told is not refused again.
     const leftMs = await stage.redis.pttl(counted);
     expect(Number(refused.headers.get("retry-after")) * 1_000).toBeGreaterThanOrEqual(leftMs);
+    expect(Number(refused.headers.get("retry-after"))).toBeLessThanOrEqual(60);
     expect((await one.ask("GET", AGENTS, { token: await token("read") })).status).toBe(200);
     const names = await keysLike(stage.redis, `${stage.keys.requestRate}*`);
     expect(names.length).toBeGreaterThan(0);

@@ -3,6 +3,7 @@ import express from "express";
 import { expect, test } from "vitest";
 import { problemDocument, sendProblem } from "../../../../src/service/api/problem.ts";
 import { type ErrorCode, SubagentError } from "../../../../src/shared/errors.ts";
+import { createLogger } from "../../../../src/shared/logger.ts";
 import { listenUntilEnd } from "../../../helpers/listen.ts";
 
 const detailsOf = (details: Record<string, unknown>) =>
@@ -25,10 +26,16 @@ test("they repeat 500 characters of a text or name, and 20 entries of a list or 
   expect(name).toHaveLength(500);
 });
 
-test("an error of the process repeats nothing of itself", () => {
-  const error = new SubagentError("protocol_violation", "Odd data at redis://secret.", { key: "secret" });
-  expect(problemDocument(error, undefined).details).toBeUndefined();
-});
+test.for(["invalid_config", "protocol_violation", "setup_failed", "invalid_tool"] as const)(
+  "an error of the process, %s, keeps its details from clients and logs them",
+  (code) => {
+    const lines: string[] = [];
+    const logger = createLogger({ level: "error", destination: { write: (line) => void lines.push(line) } });
+    const error = new SubagentError(code, "Odd data.", { key: "where it is" });
+    expect(problemDocument(error, logger).details).toBeUndefined();
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ code, details: { key: "where it is" } }]);
+  },
+);
 
 test("a refusal that may pass says when to ask again, once; no refusal is for a cache", async () => {
   const app = express();

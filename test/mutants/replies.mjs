@@ -437,6 +437,8 @@ export default [
     find: "[...new Set(agent_ids)]",
     replace: "[...agent_ids]",
     tests: ["test/integration/producer/waiting.test.ts"],
+    reason:
+      "Two waits for one agent give the same reply for each of its ids; the guard saves the second wait.",
   },
   {
     id: "wait-outlives-parent",

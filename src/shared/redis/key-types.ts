@@ -57,6 +57,7 @@ const QUEUE_TYPES: ReadonlyMap<string, string> = new Map(
     active: "list",
     prioritized: "zset",
     delayed: "zset",
+    repeat: "zset",
     completed: "zset",
     failed: "zset",
     marker: "zset",

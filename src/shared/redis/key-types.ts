@@ -44,7 +44,14 @@ function sharedKeys(keys: Keys): Readonly<Record<string, readonly string[]>> {
     hash: [keys.hintGrace, keys.apiKeys, keys.webhookHolders, keys.limiter(""), keys.budget("")],
     stream: [keys.intake, keys.intakeRefused],
     zset: [
-      ...[keys.deadlines, keys.parents, keys.webhooksDue, keys.callbacks, keys.tenantParents("")],
+      ...[
+        keys.deadlines,
+        keys.parents,
+        keys.webhooksDue,
+        keys.callbacks,
+        keys.repeatedIntake,
+        keys.tenantParents(""),
+      ],
       ...[keys.limiterHolders(""), keys.limiterWaiting(""), keys.fairTenant("")],
     ],
   };
@@ -86,7 +93,11 @@ export function createKeyTypes(prefix: string, keys: Keys): (key: string) => str
     if (queue === undefined)
       return exact.get(key) ?? families.find(([beginning]) => key.startsWith(beginning))?.[1];
     const part = key.slice(queue.length);
-    return QUEUE_TYPES.get(part) ?? (queue === queues[0] && WAKE_JOB.test(part) ? "hash" : undefined);
+    return (
+      QUEUE_TYPES.get(part) ??
+      exact.get(key) ??
+      (queue === queues[0] && WAKE_JOB.test(part) ? "hash" : undefined)
+    );
   };
 }
 

@@ -88,9 +88,7 @@ const CHECKS = {
     several(workers.flatMap(({ worker }) => worker.model ?? [])),
   ),
   clock_skew: warn("workers")`#clock (is|are) off by more than 5 s against Redis'
-    synchronise the clocks (NTP): schedules, signatures of webhooks and times in logs go by them`(
-    wrongClocks,
-  ),
+    synchronise the clocks (NTP): schedules, webhook signatures and logs go by them`(wrongClocks),
   refused_entries: warn("workers")`#(intake entry|intake entries) failed, and no parent could be told
     the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); DEL that key once they are dealt with`(
     ({ refusedEntries: { count, newest } }) => (count === 0 ? [] : [{ count, names: newest }]),

@@ -165,7 +165,7 @@ export default [
     id: "doctor-queue-keys-untyped",
     promise: "A key of the wake queue is checked for its type.",
     file: "src/shared/redis/key-types.ts",
-    find: "QUEUE_TYPES.get(part) ?? ",
+    find: "      QUEUE_TYPES.get(part) ??\n",
     replace: "",
     tests: ["test/integration/doctor-hostile.test.ts"],
   },

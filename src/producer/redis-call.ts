@@ -15,7 +15,7 @@
  */
 
 import { type Clock, LoopTime } from "../shared/clock.ts";
-import { messageOf, SubagentError } from "../shared/errors.ts";
+import { isWrongType, messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
 import { connectionProblem, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
@@ -30,7 +30,7 @@ import {
   type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection/connection.ts";
-import { isOutOfMemory, isWrongType, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
+import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
 import { READ_ONLY } from "../shared/redis/connection/server-connection.ts";
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */

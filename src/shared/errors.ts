@@ -153,3 +153,8 @@ export class ToolFailure extends Error {
     this.reason = reason;
   }
 }
+
+/** Returns true if Redis refused a command because a key has the wrong type. */
+export function isWrongType(error: unknown): boolean {
+  return error instanceof Error && error.message.includes("WRONGTYPE");
+}

@@ -22,6 +22,7 @@ const OUTLIVE = [
   /:timelines$/,
   /:request:[^:]+$/,
   /:ack:[^:]+$/,
+  /:charged:[^:]+$/,
   RECORD,
   /:agent:[^:]+:timeline$/,
   /:agent:[^:]+:transcript$/,

@@ -208,7 +208,7 @@ test("usage shows what is spent of the budgets of the environment", async () => 
   const { stdout } = await place().say(["usage"], budgets);
   expect(stdout.slice(-2)).toEqual([
     "  budget of the parent: $0 of $5.00",
-    "  budget of the tenant: $0 of $20.00, the last 24h00m",
+    "  budget of the tenant: $0 of $20.00, the last 24h",
   ]);
 });
 

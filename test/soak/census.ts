@@ -42,11 +42,12 @@ const PARENTS = 2;
  * Returns how many keys of a kind may remain, for the kinds that outlive the work by design. `replies` is then an empty
  * stream; `history` holds the parent's numbered events for 24 hours.
  */
-function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quiet): number {
+function allowed(kind: string, { parents, workers, jobs, looks, promises, charged }: Quiet): number {
   if (["registry", "usage", "replies", "history", "timelines"].includes(kind)) return parents;
   if (kind === "worker") return workers;
   if (kind === "wake job") return jobs;
   if (kind === "request") return promises;
+  if (kind === "charged") return charged;
   if (kind === "fair") return FAIR;
   if (kind === "parents") return PARENTS;
   if (kind === "deadlines" || kind === "hint-grace") return looks ? 1 : 0;
@@ -56,7 +57,7 @@ function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quie
 /**
  * Numbers of permitted keys when all work is over. `jobs`: jobs of taken wakes that the queue keeps. `looks`: whether the deadline
  * set holds only agents that ended while they were idle, which leave it when their idle time would have been over. `promises`:
- * request keys of tasks, which are kept as long as their replies may be requested.
+ * request keys of tasks, which are kept as long as their replies may be requested. `charged`: marks of charged calls, which stay for days.
  */
 export interface Quiet {
   parents: number;
@@ -64,6 +65,7 @@ export interface Quiet {
   jobs: number;
   looks: boolean;
   promises: number;
+  charged: number;
 }
 
 /** Returns the keys that must not remain, as `kind: count (limit)`. */

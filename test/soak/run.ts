@@ -212,7 +212,11 @@ async function judgeKeys(redis: RedisClient, workers: number, retentionMs: numbe
     const overdue = await redis.zcount(deadlines, "-inf", Date.now() - SLACK_MS);
     const census = await takeCensus(redis);
     const promises = await countLongLived(redis, "*:request:*", retentionMs);
-    const left = leftovers(census, { parents: PARENTS, workers, jobs, looks: overdue === 0, promises });
+    const charged = await countLongLived(redis, "*:charged:*", retentionMs);
+    const left = leftovers(census, {
+      ...{ parents: PARENTS, workers, jobs, looks: overdue === 0 },
+      ...{ promises, charged },
+    });
     return { left, census, jobs };
   };
   await until(async () => (await look()).left.length === 0, {

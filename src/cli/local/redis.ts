@@ -5,7 +5,7 @@
 
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
-import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { isWrongType, messageOf, SubagentError } from "../../shared/errors.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { connectionProblem, NO_CLUSTER, PART_AWAY } from "../../shared/redis/connection/cluster.ts";
 import {
@@ -18,7 +18,7 @@ import {
   refuseWrongServer,
   WITHOUT_TLS,
 } from "../../shared/redis/connection/connection.ts";
-import { isOutOfMemory, isWrongType, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
+import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";

@@ -2,13 +2,12 @@
  * Inspects agents from outside, as an operator does. Only `repair` changes anything, and the record itself guards it. Owns
  * no state. Its neighbours: `survey.ts` finds the agents, the sweeper does due work.
  */
-import { SubagentError } from "../errors.ts";
+import { isWrongType, SubagentError } from "../errors.ts";
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { isWrongType } from "./connection/server-check.ts";
 import { HIDDEN_MS } from "./deadlines.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";

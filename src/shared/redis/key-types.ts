@@ -2,8 +2,8 @@
  * The type of each key of an installation, by its name, and the handling of keys of the wrong type, which another program
  * made. Pure.
  */
+import { isWrongType } from "../errors.ts";
 import type { AgentKeys, Keys, ParentKeys } from "../protocol/keys.ts";
-import { isWrongType } from "./connection/server-check.ts";
 
 /** Types of the keys of a parent and of an agent, by the part of their name. Channels have none. */
 const PARENT_TYPES = {

@@ -3,7 +3,7 @@
  * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never
  * thrown.
  */
-import { isUnreadable, messageOf } from "../errors.ts";
+import { isUnreadable, isWrongType, messageOf } from "../errors.ts";
 import type { AgentRecord } from "../protocol/agent.ts";
 import {
   type AgentAddress,
@@ -20,7 +20,6 @@ import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
 import type { AgentStore } from "./agent-store.ts";
 import { numberIn, pairs } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
-import { isWrongType } from "./connection/server-check.ts";
 import { inBatches } from "./inspection.ts";
 import { createKeyTypes, unlessMistyped } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";

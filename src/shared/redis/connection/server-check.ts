@@ -115,11 +115,6 @@ export function isOutOfMemory(error: unknown): boolean {
   return messageOf(error).startsWith("OOM ");
 }
 
-/** Returns true if Redis refused a command because a key has the wrong type. */
-export function isWrongType(error: unknown): boolean {
-  return error instanceof Error && error.message.includes("WRONGTYPE");
-}
-
 /** Advice to the operator of a Redis without free memory. */
 export const MAKE_ROOM = "raise its maxmemory, or ack replies that no parent reads";
 

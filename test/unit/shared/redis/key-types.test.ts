@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { isWrongType } from "../../../../src/shared/errors.ts";
 import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
-import { isWrongType } from "../../../../src/shared/redis/connection/server-check.ts";
 import { createKeyTypes, unlessMistyped } from "../../../../src/shared/redis/key-types.ts";
 
 const keys = keysUnder("saq");

@@ -55,8 +55,14 @@ if not was_found then redis.call('HSET', limiter, 'found_by', run_id) end
 close_until(math.max(num(state['until']), now + math.ceil(closed_ms)))
 redis.call('SADD', limiters, name)
 redis.call('PEXPIRE', limiters, names_ttl_ms)
--- A few names of limiters that have expired leave with each closing, more than a closing adds.
-for _, other in ipairs(redis.call('SRANDMEMBER', limiters, '4')) do
+-- A few names from a random part of the set leave with each closing if their limiters have expired: more than a closing adds.
+local from = redis.sha1hex(run_id .. fmt(now))
+local function scan(cursor) return redis.call('SSCAN', limiters, cursor, 'COUNT', '4')[2] end
+local found = scan(fmt(tonumber(string.sub(from, 1, 8), 16)))
+if #found == 0 then found = scan('0') end
+local first = tonumber(string.sub(from, 9, 16), 16)
+for i = 1, math.min(4, #found) do
+  local other = found[(first + i) % #found + 1]
   if redis.call('EXISTS', string.sub(limiter, 1, -#name - 1) .. other) == 0 then redis.call('SREM', limiters, other) end
 end
 if kind == 'denied' and not was_found then return answer('first') end

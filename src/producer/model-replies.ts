@@ -1,4 +1,4 @@
-/** A parent's unacked entries as text for a model. */
+/** A parent's unacked entries as text for a model, and the ack of what a model does not read. */
 import { isUnreadable } from "../shared/errors.ts";
 import type { AgentRecord, AgentStatus } from "../shared/protocol/agent.ts";
 import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
@@ -60,6 +60,24 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const tryAck = (entry: StreamEntry) => client.channels.tryAck(parent, entry);
   const text = await textOf(client, parent, entries);
   return withAck(text, entries, () => Promise.all(entries.map(tryAck)));
+}
+
+/**
+ * Acks the questions of an agent that has ended, up to the entry with the id `upTo`: they take no answer any more, and a client that
+ * follows tasks reads no channel. Never rejects; questions that are not acked stay in the channel.
+ */
+export async function ackQuestions(
+  { open, profile: { parent } }: ParentContext,
+  { uid, created_at }: AgentRecord,
+  upTo: string,
+): Promise<void> {
+  try {
+    const { channels } = await open();
+    for await (const entry of channels.unacked(parent, { after: cursorAt(created_at), upTo }))
+      if (entry.uid === uid && entry.entry.kind === "question") await channels.tryAck(parent, entry);
+  } catch {
+    // Redis is away, and forgets them in a week.
+  }
 }
 
 /** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */

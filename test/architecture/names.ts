@@ -24,7 +24,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   parents parse path paths pattern pause pipeline player policy pool port price pricing printer private problem process
   producer program progress project prometheus prompt properties protocol provider purchases query queue quota range rank read
   readiness record records redis register registry release renew render repair replies report request reservation reserve response rest
-  result resume retries retry review revoke root roots route router routes row rows rpc rule rulebook rules run sandbox
+  result resume retries retry review revoke root roots route router routes row rows rpc rule rulebook rules run sample sandbox
   scenario scheduler schema script scripts search secrets send server service session settings settle shape shared shell signal signals idle
   slot slots resources snapshot socket source spawn spec sse start startup state status step steps stop store stream string subscriber
   supervisor survey system table tally task tasks terminal text thread threads tier time timeline timer timers token

@@ -5,7 +5,7 @@
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { isLive } from "../../shared/redis/inspection.ts";
 import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
-import type { OldReplies } from "../../shared/redis/survey.ts";
+import type { UnackedReplies } from "../../shared/redis/survey.ts";
 import { formatCount, formatPlural, formatSpan, sentence } from "../terminal/numbers.ts";
 import { agentName, type Facts, ownerName, type WorkspaceSnapshot } from "./facts.ts";
 import { Area, type DoctorReport, type Finding } from "./report.ts";
@@ -49,7 +49,6 @@ export const OLD_REPLIES_MS = 3_600_000;
 /** Unacked replies that expire within this time are reported as an error. */
 const EXPIRES_WITHIN_MS = 86_400_000;
 const SKEW_MS = 5_000;
-const UNTRIED = "no API process pushes";
 const NEARLY_FULL_PERCENT = 90;
 /** The share of a budget at which a run's model is warned. */
 const NEARLY_USED = 0.8;
@@ -170,7 +169,7 @@ const CHECKS = {
   ),
   webhooks: warn("replies")`replies are not pushed: #webhook (fails|fail), or no process pushes for (it|them)
     repair the receiver, and run subagent-queue api; webhook show --parent <id> says when it is tried again`(
-    ({ unpushed }) => unpushed.map((each) => repliesOf(each, `: ${each.problem ?? UNTRIED}`)),
+    ({ unpushed }) => unpushed.map((each) => repliesOf(each, `: ${each.problem ?? "no API process pushes"}`)),
   ),
   missing_workspaces: warn("workspaces")`the files of #(live agent|live agents) are not on this machine
     put SUBAGENT_WORKSPACES on a volume that all hosts share; a run that goes on elsewhere tells the model`(
@@ -276,7 +275,7 @@ function oldReplies({ oldReplies }: Facts, areExpiring: boolean): string[] {
     .map((each) => repliesOf(each));
 }
 
-function repliesOf({ parent, unacked, oldestMs }: OldReplies, why = ""): string {
+function repliesOf({ parent, unacked, oldestMs }: UnackedReplies, why = ""): string {
   return `${ownerName(parent)} (${unacked}, oldest ${formatSpan(oldestMs)}${why})`;
 }
 

@@ -27,8 +27,8 @@ import * as shared from "../../shared/redis/installation.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
   readLimiters,
-  readOldReplies,
   readRefusedEntries,
+  readUnackedReplies,
   readUnpushed,
   readWakes,
   readWorkers,
@@ -116,6 +116,7 @@ export async function examine(installation: Installation, options: ExamineOption
     confirmTroubles(installation, agents, options),
     readWakesRepeatedly(installation, workersWithOneRun(agents)),
   ]);
+  const unacked = await readUnackedReplies(redis, keys, survey.channels);
   const overdue = survey.strayMembers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
   return {
     nowMs,
@@ -128,8 +129,8 @@ export async function examine(installation: Installation, options: ExamineOption
     mistyped: survey.mistyped,
     strayMembers: overdue.map(({ member }) => member),
     channels: survey.channels.length,
-    oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
-    unpushed: await readUnpushed(redis, keys, survey.channels),
+    oldReplies: unacked.filter(({ oldestMs }) => oldestMs >= OLD_REPLIES_MS),
+    unpushed: await readUnpushed(redis, keys, unacked),
     refusedEntries: await readRefusedEntries(redis, keys, MOST_REFUSED),
     ...wakes,
     pause: await pause.state(),

@@ -15,9 +15,9 @@ import type { PauseState } from "../../shared/redis/pause.ts";
 import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
 import type {
   KeySurvey,
-  OldReplies,
   RefusedEntries,
   SurveyBounds,
+  UnackedReplies,
   UnpushedReplies,
   WakesSnapshot,
   WorkerSnapshot,
@@ -48,7 +48,7 @@ export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   strayMembers: readonly string[];
   /** Number of parents with a reply channel; then the parents with old replies, and those whose webhook does not get them. */
   channels: number;
-  oldReplies: readonly OldReplies[];
+  oldReplies: readonly UnackedReplies[];
   unpushed: readonly UnpushedReplies[];
   /** Failed intake entries without a parent that could get the error. */
   refusedEntries: RefusedEntries;

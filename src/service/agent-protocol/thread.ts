@@ -113,17 +113,13 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
   const thread: Thread = {
     runs: async () => (await records()).map((record) => runOf(record, threadId)),
     async run(runId) {
-      const record = await recordOfRun(context, threadId, runId);
-      if (record) return runOf(record, threadId);
-      throw new SubagentError("not_found", `This thread has no run ${quoted(runId)}.`);
+      return runOf(await recordOfRun(context, threadId, runId), threadId);
     },
     begin: (message) => beginRun(context, threadId, records, message),
     async wait(runId, signal) {
       const { status } = await thread.run(runId);
       if (status === "pending" || status === "running") await waitForEnd(context, runId, signal);
-      const ended = (await records()).find((record) => runIdOf(record) === runId);
-      if (ended) return endOf(ended);
-      throw unknownThread(threadId);
+      return endOf(await recordOfRun(context, threadId, runId));
     },
     state: async () => stateOf(context, await records()),
     async cancel(runId) {
@@ -182,14 +178,16 @@ async function recordsOf(context: ParentContext, threadId: string): Promise<Agen
   });
 }
 
-/** Reads the record of one run's agent, and of no other: clients ask for a run again and again until it is over. */
-async function recordOfRun(context: ParentContext, threadId: string, runId: string) {
+/** Reads the record of one run's agent, and of no other: clients ask for a run again and again until it is over. `not_found`. */
+async function recordOfRun(context: ParentContext, threadId: string, runId: string): Promise<AgentRecord> {
+  const unknown = new SubagentError("not_found", `This thread has no run ${quoted(runId)}.`);
   const uid = Uid.safeParse(runId.split(".")[0]).data;
-  if (uid === undefined || threadIdOf(uid) !== threadId || runId !== replyIdOf(uid, FIRST_RUN))
-    return undefined;
-  return withCall(context, ({ read, client, parent }) =>
+  if (uid === undefined || threadIdOf(uid) !== threadId || runId !== replyIdOf(uid, FIRST_RUN)) throw unknown;
+  const record = await withCall(context, ({ read, client, parent }) =>
     read(() => client.store.record(agentOf(parent, uid))),
   );
+  if (record) return record;
+  throw unknown;
 }
 
 function runIdOf({ uid }: AgentRecord): string {

@@ -44,7 +44,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
     registers,
   });
   const open = new Gauge({ name: "subagent_api_open_requests", help: "Requests being answered", registers });
-  const { wakes, pushes, unpushed } = installationMetrics(registry);
+  const { wakes, pushes, unpushed } = metricsBesideRequests(registry);
   return {
     pushed: (result) => pushes.inc({ result }),
     count(request, response, next) {
@@ -74,7 +74,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
   };
 }
 
-function installationMetrics(registry: Registry) {
+function metricsBesideRequests(registry: Registry) {
   const registers = [registry];
   const wakes = new Gauge({
     name: "subagent_wakes",

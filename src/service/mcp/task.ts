@@ -5,7 +5,7 @@
 
 import { z } from "zod";
 import { answer, destroyAgent } from "../../producer/agents.ts";
-import { newRepliesOf } from "../../producer/model-replies.ts";
+import { ackQuestions } from "../../producer/model-replies.ts";
 import { asToolResult } from "../../producer/model-text.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
 import type { Spawned } from "../../producer/spawn.ts";
@@ -16,7 +16,6 @@ import { TIMING } from "../../shared/protocol/limits.ts";
 import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
-import { ackReplies } from "../api/reply-read.ts";
 
 /** Poll interval suggested to clients: polling more often returns nothing new. */
 const POLL_MS = 1_000;
@@ -71,26 +70,12 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
     // The record keeps the reply for a day after its ack, so that a repeated request gets the same answer.
     const ack = async () => {
       const isAcked = await channels.tryAck(context.profile.parent, kept);
-      await ackQuestions(context, record.uid);
+      await ackQuestions(context, record, kept.id);
       return isAcked;
     };
     return { task: endedTask(taskId, createdAt, kept.entry), ack };
   }
   return { task: openTask(taskId, createdAt, record) };
-}
-
-/**
- * Acks the questions of an agent that has ended: they take no answer any more, and a client that follows tasks reads no
- * channel. Never rejects; questions that are not acked stay in the channel.
- */
-async function ackQuestions(context: ParentContext, uid: string): Promise<void> {
-  try {
-    const { entries } = await newRepliesOf(context, uid);
-    const ids = entries.flatMap(({ kind, reply_id }) => (kind === "question" ? [reply_id] : []));
-    if (ids.length > 0) await ackReplies(await context.open(), context.profile.parent, ids);
-  } catch {
-    // Redis is away, and forgets them in a week.
-  }
 }
 
 /** Returns a task without a reply: it has not ended, or its reply is no longer kept. */

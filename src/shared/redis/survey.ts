@@ -27,10 +27,10 @@ import { redisNowMs } from "./redis-time.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
 import { nextTryMsOf } from "./webhooks.ts";
 
-/** A reply channel with entries that have been unacked for a while. */
-export interface OldReplies {
+/** A reply channel with unacked entries. */
+export interface UnackedReplies {
   parent: ParentAddress;
-  /** All unacked entries, young ones included. */
+  /** Number of these entries. */
   unacked: number;
   /** Age of the oldest one. */
   oldestMs: number;
@@ -57,17 +57,16 @@ const BATCH = 200;
 /** Entries of the index that one command reads: about a millisecond of Redis. */
 const PAGE_PARENTS = 1_000;
 
-/** Reads the channels of `parents` whose oldest entry is older than `ageMs`; skips keys of another type. */
-export async function readOldReplies(
+/** Reads the channels of `parents` that have entries; skips keys of another type. */
+export async function readUnackedReplies(
   redis: RedisClient,
   keys: Keys,
   parents: readonly ParentAddress[],
-  ageMs: number,
-): Promise<OldReplies[]> {
+): Promise<UnackedReplies[]> {
   const nowMs = await redisNowMs(redis);
-  const found = await inBatches(parents, BATCH, async (parent): Promise<OldReplies[]> => {
+  const found = await inBatches(parents, BATCH, async (parent): Promise<UnackedReplies[]> => {
     const { replies } = keys.parent(parent);
-    const [oldest] = await unlessMistyped(redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1), []);
+    const [oldest] = await unlessMistyped(redis.xrange(replies, "-", "+", "COUNT", 1), []);
     if (!oldest) return [];
     return [{ parent, unacked: await redis.xlen(replies), oldestMs: nowMs - Number.parseInt(oldest[0], 10) }];
   });
@@ -75,7 +74,7 @@ export async function readOldReplies(
 }
 
 /** Entries that a parent's webhook has not got. */
-export interface UnpushedReplies extends OldReplies {
+export interface UnpushedReplies extends UnackedReplies {
   /** Problem of the last round; undefined: no API process has tried, and none will soon. */
   problem: string | undefined;
 }
@@ -83,14 +82,14 @@ export interface UnpushedReplies extends OldReplies {
 /** An entry that is older than this and that no API process has in hand waits for one. A walk finds lost rings sooner. */
 const UNTRIED_MS = 60_000;
 
-/** Reads the `parents` whose webhook fails, or that no API process pushes for. Skips keys of another type. */
+/** Selects the `unacked` replies whose parent's webhook fails, or that no API process pushes. Skips keys of another type. */
 export async function readUnpushed(
   redis: RedisClient,
   keys: Keys,
-  parents: readonly ParentAddress[],
+  unacked: readonly UnackedReplies[],
 ): Promise<UnpushedReplies[]> {
-  const [nowMs, old] = await Promise.all([redisNowMs(redis), readOldReplies(redis, keys, parents, 0)]);
-  const found = await inBatches(old, BATCH, async (each): Promise<UnpushedReplies[]> => {
+  const nowMs = await redisNowMs(redis);
+  const found = await inBatches(unacked, BATCH, async (each): Promise<UnpushedReplies[]> => {
     const { parent, oldestMs } = each;
     const asked = redis.hmget(keys.parent(parent).webhook, "url", "failures", "disabled", "last_problem");
     const [url, failures, disabled, problem] = await unlessMistyped(asked, []);
@@ -107,7 +106,7 @@ export async function readUnpushed(
 export async function readOldestUnpushedMs(redis: RedisClient, keys: Keys, most: number): Promise<number> {
   const members = await redis.zrange(keys.webhooksDue, 0, most - 1);
   const parents = members.flatMap((member) => parentOfMember(member) ?? []);
-  const old = await readOldReplies(redis, keys, parents, 0);
+  const old = await readUnackedReplies(redis, keys, parents);
   return old.reduce((oldest, { oldestMs }) => Math.max(oldest, oldestMs), 0);
 }
 
@@ -141,7 +140,7 @@ export async function readOldestReplyMs(
   const since = nowMs - replyTtlMs;
   const members = await redis.zrange(keys.parents, since, "+inf", "BYSCORE", "LIMIT", 0, most);
   const parents = members.flatMap((member) => parentOfMember(member) ?? []);
-  const old = await readOldReplies(redis, keys, parents, 0);
+  const old = await readUnackedReplies(redis, keys, parents);
   return old.reduce((oldest, { oldestMs }) => Math.max(oldest, oldestMs), 0);
 }
 

@@ -126,7 +126,7 @@ async function claim(
     case "claimed":
     case "crashed": {
       const { epoch, running_ms: earlierMs, attempts, breaks, run } = answer;
-      if ("lost_worker" in answer) tellTakeover(context, address, answer);
+      if ("lost_worker" in answer && answer.lost_worker !== undefined) tellTakeover(context, address, answer);
       const grant = { address, epoch, claimId, claimedAtMs, earlierMs };
       return { status: "claimed", ...grant, attempts, breaks, run, claimAnswer: answer };
     }
@@ -150,7 +150,6 @@ function tellTakeover(
   { tenant, parentId: parent_id, uid }: AgentAddress,
   { run, lost_worker }: Extract<ClaimAnswer, { status: "claimed" }>,
 ): void {
-  if (lost_worker === undefined) return;
   observer.metrics?.takenOver();
   logger.warn(
     { tenant, parent_id, uid, run, lost_worker },

@@ -34,7 +34,7 @@ export function unusedCallOf(entry: LogEntry) {
   if (!paid) return undefined;
   const message = entry.kind === "compacted" ? entry.message + 1 : entry.message;
   const { cut_off = false, sums_up } = entry.kind === "purchase" ? entry.value : { cut_off: true };
-  return { ...paid, message, isCutOff: cut_off, compactBefore: sums_up };
+  return { message, isCutOff: cut_off, compactBefore: sums_up, ...paid };
 }
 
 /** The purchase that follows a commit. */

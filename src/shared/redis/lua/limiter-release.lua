@@ -1,5 +1,6 @@
 -- limiter-release: ends a call and frees its slot. Its outcome slows, closes or opens the limiter for every worker. Only a call
 -- that began after the limiter was last closed has new information: fifty calls that are refused together are one refusal.
+-- Include sample.
 -- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it; a
 -- re-sent answer counting twice.
 local had_slot = redis.call('ZREM', holders, run_id) == 1
@@ -56,13 +57,9 @@ close_until(math.max(num(state['until']), now + math.ceil(closed_ms)))
 redis.call('SADD', limiters, name)
 redis.call('PEXPIRE', limiters, names_ttl_ms)
 -- A few names from a random part of the set leave with each closing if their limiters have expired: more than a closing adds.
-local from = redis.sha1hex(run_id .. fmt(now))
-local function scan(cursor) return redis.call('SSCAN', limiters, cursor, 'COUNT', '4')[2] end
-local found = scan(fmt(tonumber(string.sub(from, 1, 8), 16)))
-if #found == 0 then found = scan('0') end
-local first = tonumber(string.sub(from, 9, 16), 16)
+local found, random = sample('SSCAN', limiters, run_id .. fmt(now), 4)
 for i = 1, math.min(4, #found) do
-  local other = found[(first + i) % #found + 1]
+  local other = found[(random + i) % #found + 1]
   if redis.call('EXISTS', string.sub(limiter, 1, -#name - 1) .. other) == 0 then redis.call('SREM', limiters, other) end
 end
 if kind == 'denied' and not was_found then return answer('first') end

@@ -1,5 +1,5 @@
 -- spawn: registers a new agent with its life key: idle, or with a first message queued for its first run.
--- Include queue.
+-- Include queue, sample.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in use
 -- starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile that
 -- is no longer registered; a request key that leads to an agent which Redis has forgotten.
@@ -39,11 +39,8 @@ end
 -- gone. One spawn in eight does so, with more names than eight spawns add. Redis reads a small hash whole, so many names
 -- cost no more than a few.
 local function forget_names(most)
-  local from = redis.sha1hex(uid)
-  local function scan(cursor) return redis.call('HSCAN', registry, cursor, 'COUNT', fmt(most))[2] end
-  local found = scan(fmt(tonumber(string.sub(from, 1, 8), 16)))
-  if #found == 0 then found = scan('0') end
-  local first = tonumber(string.sub(from, 9, 16), 16) % math.max(1, #found / 2)
+  local found, random = sample('HSCAN', registry, uid, most)
+  local first = random % math.max(1, #found / 2)
   for i = 0, math.min(most, #found / 2) - 1 do
     local at = (first + i) % (#found / 2) * 2 + 1
     local name, value = found[at], found[at + 1]

@@ -89,8 +89,8 @@ function textOf(
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
 }
 
-/** Shortest time between two looks at a command's disk and workspace; after a longer look it is as long as that took. */
-const LOOK_EVERY_MS = 1_000;
+/** Shortest time between two measurements of a command's disk or workspace; after a longer one it is as long as that took. */
+const MEASURE_EVERY_MS = 1_000;
 
 const WORKSPACE_FULL = "your workspace is full; delete something first";
 const DISK_FULL = "the disk is nearly full; write less, or delete something first";
@@ -105,19 +105,19 @@ async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: C
   const over = new AbortController();
   const before = await countHoldings(workspace);
   const leastFreeBytes = leastFree(await freeBytes(workspace));
-  const look = async (isFull: () => Promise<boolean>, why: string): Promise<void> => {
+  const watch = async (isFull: () => Promise<boolean>, why: string): Promise<void> => {
     for (let tookMs = 0; !over.signal.aborted; ) {
-      await clock.sleep(Math.max(LOOK_EVERY_MS, tookMs), over.signal);
+      await clock.sleep(Math.max(MEASURE_EVERY_MS, tookMs), over.signal);
       const beganMs = clock.monotonicMs();
       if (await isFull()) full.abort(why);
       tookMs = clock.monotonicMs() - beganMs;
     }
   };
-  const looks = [
-    look(async () => (await freeBytes(workspace)) < leastFreeBytes, DISK_FULL),
-    look(async () => overfills(before, await countHoldings(workspace)), WORKSPACE_FULL),
+  const watches = [
+    watch(async () => (await freeBytes(workspace)) < leastFreeBytes, DISK_FULL),
+    watch(async () => overfills(before, await countHoldings(workspace)), WORKSPACE_FULL),
   ];
-  Promise.all(looks).catch(() => full.abort(UNWATCHED));
+  Promise.all(watches).catch(() => full.abort(UNWATCHED));
   return {
     signal: AbortSignal.any([signal, full.signal]),
     whyFull: (): string | undefined => (full.signal.aborted ? String(full.signal.reason) : undefined),

@@ -4,6 +4,7 @@ import {
   formatCompact,
   formatCount,
   formatDuration,
+  formatLength,
   formatPlural,
   formatUsd,
 } from "../../../../src/cli/terminal/numbers.ts";
@@ -46,4 +47,14 @@ test.each([
 
 test("one is singular", () => {
   expect([0, 1, 2].map((count) => formatPlural(count, "turn"))).toEqual(["0 turns", "1 turn", "2 turns"]);
+});
+
+test.each([
+  [86_400_000, "24h"],
+  [5_400_000, "1h30m"],
+  [60_000, "1m"],
+  [90_000, "1m30s"],
+  [500, "0s"],
+])("a time of %i ms that was asked for is %s", (ms, text) => {
+  expect(formatLength(ms)).toBe(text);
 });

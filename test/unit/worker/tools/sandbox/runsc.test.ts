@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -6,6 +6,8 @@ import { z } from "zod";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { chooseRunner } from "../../../../../src/worker/tools/sandbox/choose.ts";
 import { createRunsc, ociConfig, runscArguments } from "../../../../../src/worker/tools/sandbox/runsc.ts";
+import { handClock } from "../../../../helpers/hand-clock.ts";
+import { until } from "../../../../helpers/until.ts";
 import { openScene, type Scene } from "../scene.ts";
 
 const asRoot = process.getuid?.() === 0;
@@ -18,9 +20,9 @@ async function standIn(scene: Scene, program: string): Promise<string> {
   return path;
 }
 
-function run(runsc: string, scene: Scene, script: string, timeoutMs = 20_000) {
+function run(runsc: string, scene: Scene, script: string, timeoutMs = 20_000, clock = systemClock) {
   const { signal } = new AbortController();
-  const runner = createRunsc({ clock: systemClock, asRoot, runsc });
+  const runner = createRunsc({ clock, asRoot, runsc });
   return runner?.run({ script, workspace: scene.workspace, timeoutMs, signal });
 }
 
@@ -94,8 +96,14 @@ describe("the runner for runsc", () => {
 
   it("kills it with its processes when the time is over", async () => {
     const scene = await openScene();
-    const runsc = await standIn(scene, "echo begun; sleep 43214 & sleep 43214");
-    expect(await run(runsc, scene, "true", 500)).toMatchObject({ output: "begun\n", killed: "timeout" });
+    const pidFile = join(scene.base, "pid");
+    const runsc = await standIn(scene, `echo begun; sleep 43214 & echo $! > ${pidFile}; sleep 43214`);
+    const clock = handClock();
+    const outcome = run(runsc, scene, "true", 500, clock);
+    const pid = await until(() => Number(readFileSync(pidFile, "utf8")));
+    clock.advance(500);
+    expect(await outcome).toMatchObject({ output: "begun\n", killed: "timeout" });
+    await until(() => !existsSync(`/proc/${pid}`));
   });
 
   it("writes the command line that gVisor documents", () => {

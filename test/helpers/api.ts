@@ -2,10 +2,11 @@
 import { type ApiOptions, createApi } from "../../src/service/api/api.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
-/** A started API. `ask` sends a request to a path below its URL, and parses a JSON answer. */
+/** A started API. `ask` sends a request to a path below its URL, and parses a JSON answer; `stop` is idempotent. */
 export interface TestApi {
   readonly url: string;
   ask(method: string, path: string, options?: AskOptions): Promise<Answer>;
+  stop(): Promise<void>;
 }
 
 export interface AskOptions {
@@ -29,7 +30,7 @@ export async function startApi(options: ApiOptions): Promise<TestApi> {
   const api = createApi(options);
   closeAtEnd(() => api.stop());
   await api.start();
-  return { url: api.url, ask: (method, path, more) => ask(api.url + path, method, more) };
+  return { url: api.url, ask: (method, path, more) => ask(api.url + path, method, more), stop: api.stop };
 }
 
 /** Sends one request and returns its answer. */

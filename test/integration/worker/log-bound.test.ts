@@ -39,7 +39,8 @@ async function ready(turns: Turn[]) {
   const { agent_id } = await parent.spawn({ name: "reader" });
   const run = async (text: string) => {
     await parent.send(agent_id, text);
-    const [reply] = await parent.waitAll([agent_id]);
+    // A claim of a log of 32 MB may keep Redis for longer than a call waits for it.
+    const [reply] = await until(() => parent.waitAll([agent_id]));
     return reply;
   };
   await run("begin");

@@ -70,7 +70,8 @@ test.for([
   const first = await installation.spawnWorker();
   const agent = await installation.task("look", { keep_alive: true });
   const { log } = keys.agent(agent);
-  await until(() => offline.ledger.length === 2 && offline.inFlight === 1, { what: "the last call" });
+  const isLastCall = async () => (await redis.hexists(log, "3")) === 1 && offline.inFlight === 1;
+  await until(isLastCall, { what: "the last call" });
   await redis.hdel(log, entry);
   await first.kill();
   offline.setScenario(scenario);

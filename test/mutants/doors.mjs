@@ -503,6 +503,14 @@ export default [
     tests: ["test/unit/service/board/app.request-guard.test.ts"],
   },
   {
+    id: "cli-intake-broken-off-told",
+    promise: "A command that stops while its intake starts reports no trouble of the intake.",
+    file: "src/cli/local/intake.ts",
+    find: "if (!isStopping) logger.warn",
+    replace: "logger.warn",
+    tests: ["test/unit/cli/local/intake.test.ts"],
+  },
+  {
     id: "board-open-unsaid",
     promise: "A board that is open to the network says in its log that it has no login.",
     file: "src/service/board/board.ts",

@@ -73,6 +73,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     async start() {
       if (server.listening) return;
+      // Node would listen on every address of the machine.
+      if (host === "")
+        throw new SubagentError(
+          "setup_failed",
+          `${who} has no address to listen on: name one, e.g. 127.0.0.1.`,
+        );
       server.listen({ host, port });
       await once(server, "listening").catch((error: unknown) => {
         const sentence = `${who} cannot listen on ${host}:${port} (${messageOf(error)}): choose another address or port.`;

@@ -207,7 +207,7 @@ test("usage shows what is spent of the budgets of the environment", async () => 
   const budgets = { SUBAGENT_BUDGET_PARENT_USD: "5", SUBAGENT_BUDGET_TENANT_USD: "20" };
   const { stdout } = await place().say(["usage"], budgets);
   expect(stdout.slice(-2)).toEqual([
-    "  budget of the parent: $0 of $5.00",
+    "  budget of the parent cli: $0 of $5.00",
     "  budget of the tenant: $0 of $20.00, the last 24h",
   ]);
 });

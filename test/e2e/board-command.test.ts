@@ -47,7 +47,9 @@ test("board is refused by a Redis that answers with another password, or asks fo
     const { code, stdout, stderr } = await runHere(["board", "--port", "0"], place(url));
     expect({ code, stdout }).toEqual({ code: 3, stdout: [] });
     expect(stderr.at(-1)).toMatch(
-      new RegExp(`^subagent-queue: Redis refuses this connection \\(.*${word}.*\\): correct its address\\.$`),
+      new RegExp(
+        `^subagent-queue: Redis at redis:\\S+ cannot be used \\(${word} .*\\): correct REDIS_URL, or fix that server\\.$`,
+      ),
     );
     expect(stderr.join()).not.toContain("canary");
   }

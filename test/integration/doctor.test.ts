@@ -322,12 +322,14 @@ test("a pause, a queue that somebody paused, and a limiter that refuses are name
   const limiter = createProviderLimiter(redis, keys);
   const admission = await limiter.acquire("anthropic/m", agent.uid);
   if (admission.status !== "open") throw new Error("the limiter is closed");
-  await limiter.release("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "authentication" });
+  await limiter.release("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "billing" });
   const found = await doctor.findings();
   expect(Object.keys(found)).toEqual(["provider_denied"]);
-  expect(found.provider_denied?.names).toEqual([
-    expect.stringMatching(/^anthropic\/m denied \(authentication\)/),
-  ]);
+  expect(found.provider_denied?.names).toEqual([expect.stringMatching(/^anthropic\/m denied \(billing\)/)]);
+  expect(found.provider_denied).toMatchObject({
+    what: expect.stringMatching(/refuses the API key or its account$/),
+    todo: expect.stringMatching(/^for billing fill up the account, else /),
+  });
 });
 
 test("workspaces: missing, orphaned and old ones are named; --fix deletes only what is old and over", async () => {

@@ -2125,4 +2125,13 @@ export default [
     tests: ["test/integration/worker/permissions.test.ts"],
     title: "still open when the parent asks for a report",
   },
+  {
+    id: "run-wrong-budget-named",
+    promise: "The log names the budget that has no room, and not another that binds the run.",
+    file: "src/shared/redis/budget.ts",
+    find: "return { ...answer, budget };",
+    replace: 'return { ...answer, budget: budgets[0]?.name ?? "" };',
+    tests: ["test/integration/worker/budgets.test.ts"],
+    title: "the log names it",
+  },
 ];

@@ -100,8 +100,8 @@ const CHECKS = {
     resume it with the tool that paused it (a Bull Board that may write, BullMQ's Queue.resume)`(
     ({ wakes, pause }) => (wakes.isPaused && pause === undefined ? 1 : 0),
   ),
-  provider_denied: error("workers")`#limiter (is|are) closed: the provider refuses the API key
-    give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves`(
+  provider_denied: error("workers")`#limiter (is|are) closed: the provider refuses the API key or its account
+    for billing fill up the account, else give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves`(
     limitersIn("denied"),
   ),
   provider_closed: warn("workers")`#limiter (is|are) closed or slowed: the provider asked for less

@@ -24,11 +24,14 @@ export function openIntake(
   });
   logUnusedDefinitions(client, logger);
   const intake = createIntake({ redisUrl, prefix, client, logger, clock });
+  let isStopping = false;
   disposables.addBeside(async () => {
+    isStopping = true;
     await intake.stop();
     await client.stop();
   });
-  intake
-    .start()
-    .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "The intake could not start"));
+  intake.start().catch((error: unknown) => {
+    // A start that the stop of its command broke off is no trouble.
+    if (!isStopping) logger.warn({ problem: messageOf(error) }, "The intake could not start");
+  });
 }

@@ -98,6 +98,14 @@ export function redisError(redisUrl: string, reason: unknown): SubagentError {
   return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 
+/** Returns the error with the address in its sentence if Redis sent it; this program's own errors are returned unchanged. */
+export function namingRedis(redisUrl: string, error: unknown): unknown {
+  if (!(error instanceof SubagentError)) return redisError(redisUrl, error);
+  return error.cause instanceof Error && error.code === "invalid_config"
+    ? redisError(redisUrl, error.cause)
+    : error;
+}
+
 /** Messages of Node about a certificate that it does not accept. */
 const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:get|verify)|altnames/;
 

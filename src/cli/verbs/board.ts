@@ -3,7 +3,7 @@ import { type BoardOptions, createBoard } from "../../service/board/board.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
-import { requireRedisUrl } from "../local/redis.ts";
+import { namingRedis, requireRedisUrl } from "../local/redis.ts";
 
 const HELP = `
 Examples:
@@ -41,7 +41,9 @@ async function board(context: CommandContext, flags: BoardFlags): Promise<number
   const { host, port, hostName: hostNames } = flags;
   const server = createBoard({ redisUrl, prefix, host, port, hostNames, clock, logger });
   try {
-    await server.start();
+    await server.start().catch((error: unknown) => {
+      throw namingRedis(redisUrl, error);
+    });
     output.result(`ready: board ${server.url} on ${withoutPassword(redisUrl)}, read-only`);
     await whenAborted(signal);
     return EXIT.done;

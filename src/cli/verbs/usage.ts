@@ -19,7 +19,8 @@ Examples:
 
 Without --parent: the sum of the configured parent and of every parent that the
 verbs run and start created; with --json, other_parents is the number of those.
-The budgets are those of the configured parent and its tenant.`;
+The budgets are those of the configured parent and its tenant. Each run and start
+without --parent is a parent of its own, with a budget of its own.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -54,7 +55,8 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
       output.result(toJsonLine({ ...whose, since: day ?? null, ...totals, budgets }));
     } else {
       const own = others.length > 0 ? ` and ${formatPlural(others.length, "parent")} of run and start` : "";
-      output.result(...renderUsage(parentId + own, day, totals), ...budgets.map(renderBudget));
+      const used = budgets.map((budget) => renderBudget(budget, parentId));
+      output.result(...renderUsage(parentId + own, day, totals), ...used);
     }
     return EXIT.done;
   });
@@ -86,9 +88,10 @@ function spentOfBudgets(context: CommandContext, { tenant, parentId }: Parent): 
   );
 }
 
-function renderBudget({ of, max_cost_usd, spent_usd, window_ms }: BudgetUse): string {
+function renderBudget({ of, max_cost_usd, spent_usd, window_ms }: BudgetUse, parentId: string): string {
   const window = window_ms === undefined ? "" : `, the last ${formatLength(window_ms)}`;
-  return `  budget of the ${of}: ${formatUsd(spent_usd)} of ${formatUsd(max_cost_usd)}${window}`;
+  const whose = of === "parent" ? `parent ${parentId}` : "tenant";
+  return `  budget of the ${whose}: ${formatUsd(spent_usd)} of ${formatUsd(max_cost_usd)}${window}`;
 }
 
 /** Parses --since. Throws `invalid_input`. */

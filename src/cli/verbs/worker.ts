@@ -1,7 +1,6 @@
 /** `worker`: joins a Redis and works until a signal stops it; its log goes to stderr as JSON lines. */
 
 import { Option } from "commander";
-import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { createHealthServer } from "../../worker/health/server.ts";
@@ -11,7 +10,7 @@ import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { refuseOfflineBeside, refuseOfflineInProduction } from "../local/offline.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
-import { redisError, requireRedisUrl } from "../local/redis.ts";
+import { namingRedis, requireRedisUrl } from "../local/redis.ts";
 import { modelAnnounced, openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -82,7 +81,7 @@ async function worker(context: CommandContext, flags: WorkerFlags): Promise<numb
     disposables.addBeside(() => pool.stop());
     const started = pool.start().catch((error: unknown) => {
       // `start` waits for an unreachable Redis; it rejects if Redis refuses the worker (wrong password), as a retry is useless.
-      if (!signal.aborted) throw reasonOf(redisUrl, error);
+      if (!signal.aborted) throw namingRedis(redisUrl, error);
     });
     await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
@@ -181,12 +180,4 @@ async function serveHealth(
   disposables.add(() => server.stop());
   logger.info({ url: server.url }, "Health checks are served");
   return server.url;
-}
-
-/** Adds the address to an error that Redis sent; returns the worker's own errors unchanged. */
-function reasonOf(redisUrl: string, error: unknown): unknown {
-  if (!(error instanceof SubagentError)) return redisError(redisUrl, error);
-  return error.cause instanceof Error && error.code === "invalid_config"
-    ? redisError(redisUrl, error.cause)
-    : error;
 }

@@ -10,8 +10,9 @@ import type { Express, NextFunction, Request, RequestHandler, Response } from "e
 import express from "express";
 import helmet from "helmet";
 import type { Clock } from "../../shared/clock.ts";
-import { messageOf } from "../../shared/errors.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 
 /** Path of Bull Board. */
 export const BOARD_PATH = "/admin/queues";
@@ -143,9 +144,17 @@ export function isLoopback(host: string): boolean {
   return name === "localhost" || name === "::1" || LOOPBACK_ADDRESS.test(name);
 }
 
-/** Returns the hosts that a server bound to `host` accepts: loopback names and `named`; any if it is open and none is named. */
+/**
+ * Returns the hosts that a server bound to `host` accepts: loopback names and `named`; any if it is open and none is named.
+ * Throws `invalid_config` for a name that no Host header can have.
+ */
 export function allowedHosts(host: string, named: readonly string[] = []): AllowedHosts {
-  return isLoopback(host) || named.length > 0 ? named : "any";
+  const wrong = named.find((name) => HOST_HEADER.exec(name)?.[1] !== name);
+  if (wrong !== undefined) {
+    const sentence = `${quoted(wrong)} is no host name: name the host alone, without scheme and port, e.g. board.internal.`;
+    throw new SubagentError("invalid_config", sentence);
+  }
+  return isLoopback(host) || named.length > 0 ? named.map((name) => name.toLowerCase()) : "any";
 }
 
 /** Returns the refusal of a request as a sentence; undefined if it may pass. Loopback names may always pass. */

@@ -25,7 +25,14 @@ import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import { parseRedisUrl } from "../../shared/redis-url.ts";
-import { allowedHosts, BOARD_PATH, createBoardApp, isLoopback, REDIS_AWAY } from "./app.ts";
+import {
+  type AllowedHosts,
+  allowedHosts,
+  BOARD_PATH,
+  createBoardApp,
+  isLoopback,
+  REDIS_AWAY,
+} from "./app.ts";
 import { createBullBoardRouter } from "./bull-board.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
@@ -64,17 +71,18 @@ export interface Board {
   stop(): Promise<void>;
 }
 
-/** Creates a board, not started. Throws `invalid_config` for a wrong URL. */
+/** Creates a board, not started. Throws `invalid_config` for a wrong URL or host name. */
 export function createBoard(options: BoardOptions): Board {
   const { redisUrl, host = DEFAULT_HOST, logger } = options;
   parseRedisUrl(redisUrl);
+  const hosts = allowedHosts(host, options.hostNames);
   let port = options.port ?? 0;
   let running: Promise<() => Promise<void>> | undefined;
   let stopping: Promise<void> = Promise.resolve();
 
   const open = async () => {
     await stopping;
-    const { server, close } = await openServer(options, port);
+    const { server, close } = await openServer({ ...options, port }, hosts);
     try {
       await server.start();
     } catch (error) {
@@ -112,10 +120,10 @@ export function createBoard(options: BoardOptions): Board {
 
 /** Opens the connection and creates the server that reads from it; the server does not listen yet. */
 async function openServer(
-  options: BoardOptions,
-  port: number,
+  options: BoardOptions & { port: number },
+  hosts: AllowedHosts,
 ): Promise<{ server: HttpServer; close(): Promise<void> }> {
-  const { redisUrl, prefix, host = DEFAULT_HOST, hostNames, clock = systemClock, logger } = options;
+  const { redisUrl, prefix, host = DEFAULT_HOST, port, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
   const refusal = lastRefusal(redis);
   try {
@@ -129,7 +137,7 @@ async function openServer(
   const queue = await openWakeQueueForReading(redis, openInstallation(redis, { prefix }).keys);
   const app = createBoardApp({
     board: createBullBoardRouter(queue, BOARD_PATH),
-    hosts: allowedHosts(host, hostNames),
+    hosts,
     trouble: () => (heartbeat.isAlive ? undefined : (refusal() ?? REDIS_AWAY)),
     clock,
     logger,

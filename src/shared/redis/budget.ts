@@ -52,10 +52,13 @@ export interface Amount {
   costUsd: number;
 }
 
-/** `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap that has no room. */
+/**
+ * `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap that has no room;
+ * `budget`: the name of its budget.
+ */
 export type ReservationAnswer =
   | { status: "granted"; used: number }
-  | { status: "refused"; over: "max_total_tokens" | "max_cost" };
+  | { status: "refused"; over: "max_total_tokens" | "max_cost"; budget: string };
 
 /** See the module's header. */
 export interface BudgetBook {
@@ -103,10 +106,11 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
       // If one budget cannot be asked, the reservations in the others are returned.
       asked.catch(() => settle(budgets, purchase_id, NOTHING).catch(() => {}));
       const answers = await asked;
-      const refused = answers.find((answer) => answer.status === "refused");
-      if (refused) {
+      for (const [i, { name: budget }] of budgets.entries()) {
+        const answer = answers[i];
+        if (answer?.status !== "refused") continue;
         await settle(budgets, purchase_id, NOTHING);
-        return refused;
+        return { ...answer, budget };
       }
       const used = answers.map((answer) => (answer.status === "granted" ? answer.used_permille : 0));
       return { status: "granted", used: Math.max(0, ...used) / PER_MILLE };

@@ -221,6 +221,11 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isForced);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
+    const { over, budget } = answer;
+    context.logger.info(
+      { uid: address.uid, agent_id: session.record.agent_id, budget, over },
+      "Budget used up",
+    );
     return false;
   }
   session.isBeyondBudget = isForced && answer.used >= 1;

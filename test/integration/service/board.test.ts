@@ -230,8 +230,9 @@ describe("its life", () => {
     );
   });
 
-  test("a Redis address that is none is refused before anything starts", () => {
+  test("a Redis address or a host name that is none is refused before anything starts", () => {
     expect(() => createBoard({ redisUrl: "localhost" })).toThrow(/redisUrl/);
+    expect(() => createBoard({ redisUrl: redisUrl(), hostNames: ["board:80"] })).toThrow(/"board:80" is no/);
   });
 
   test("it starts without Redis, says so at once, and shows the queue when Redis is there", async () => {

@@ -38,7 +38,7 @@ test.for([
       book.reserve([{ name: "team", ...caps }], name, { tokens: 250, costUsd: 1 }, isForced);
     expect(await reserve("call.1")).toEqual({ status: "granted", used: 0.5 });
     expect(await reserve("call.2")).toEqual({ status: "granted", used: 1 });
-    expect(await reserve("call.3")).toEqual({ status: "refused", over });
+    expect(await reserve("call.3")).toEqual({ status: "refused", over, budget: "team" });
     expect(await reserve("call.3", true)).toEqual({ status: "granted", used: 1.5 });
   },
 );

@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { CEILING, SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
@@ -90,18 +91,28 @@ test("ten agents on four workers, one of which is killed: at most one call each 
 });
 
 describe("a budget", () => {
-  test("of a tenant binds all its parents, and an agent that comes when it is spent buys nothing", async () => {
+  test("of a tenant binds all its parents, and an agent that comes when it is spent buys nothing; the log names it", async () => {
     const stage = await openStage({ scenario: endless });
-    await stage.startWorker();
+    const lines: Record<string, unknown>[] = [];
+    const logger = createLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
+    await stage.startWorker({ logger });
     const budgets = { tenant: { max_total_tokens: 6 * CALL_TOKENS, window_ms: 3_600_000 } };
     const client = stage.client({ budgets });
-    const [a, b] = [stage.parent("a", { client }), stage.parent("b", { client })];
-    const first = await a.task("work");
+    const first = await stage.parent("a", { client }).task("work");
     expect(first).toMatchObject({ status: "partial", stop_reason: "max_total_tokens" });
     expect(first.tokens).toBeLessThanOrEqual(7 * CALL_TOKENS);
     const calls = stage.offline.ledger.length;
-    expect(await b.task("work")).toMatchObject({ stop_reason: "max_total_tokens", turns: 0, tokens: 0 });
+    // Its own budget is not the one that is used up.
+    const own = { budgets: { agent: { max_total_tokens: 5 * CALL_TOKENS } } };
+    const b = stage.parent("b", { client, ...own });
+    const refused = await b.task("work");
+    expect(refused).toMatchObject({ stop_reason: "max_total_tokens", turns: 0, tokens: 0 });
+    const [uid] = refused.reply_id.split(".");
     expect(stage.offline.ledger.length).toBe(calls);
+    const told = { budget: "tenant/default/3600000", over: "max_total_tokens", msg: "Budget used up" };
+    expect(lines.filter((line) => line.uid === uid && "budget" in line)).toEqual([
+      expect.objectContaining(told),
+    ]);
   });
 
   test("tells the model once, with the first call that takes it to four fifths", async () => {
@@ -141,7 +152,7 @@ test("a reservation that is repeated counts once, one that is settled for what i
     book.reserve([budget], id, { tokens, costUsd: 0.5 }, forced);
   expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
   expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
-  expect(await reserve("b", 41)).toEqual({ status: "refused", over: "max_total_tokens" });
+  expect(await reserve("b", 41)).toMatchObject({ status: "refused", over: "max_total_tokens" });
   await book.settle([budget], "a", { tokens: 50, costUsd: 0.25 });
   await book.settle([budget], "a", { tokens: 0, costUsd: 0 });
   expect(await reserve("b", 41)).toEqual({ status: "granted", used: 0.91 });
@@ -177,7 +188,7 @@ test("a call that is never settled stays spent, its reservation ends by itself, 
   await until(async () => (await stage.redis.exists(reservation)) === 0);
   await book.settle([budget], "crashed", { tokens: 0, costUsd: 0 });
   expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 60, costUsd: 0.5 });
-  expect(await reserve("next")).toEqual({ status: "refused", over: "max_total_tokens" });
+  expect(await reserve("next")).toMatchObject({ status: "refused", over: "max_total_tokens" });
 });
 
 test("a call that is settled leaves nothing but what is spent, and gives nothing back to a budget that an operator has emptied", async () => {

@@ -303,3 +303,9 @@ const BREAKING_CLIENT = `
       Atomics.notify(broken, 0);
     }));
 `;
+
+test("an empty address is refused: it would be every address of the machine", async () => {
+  await expect(serve({ host: "" })).rejects.toThrow(
+    "The test has no address to listen on: name one, e.g. 127.0.0.1.",
+  );
+});

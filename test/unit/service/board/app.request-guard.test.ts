@@ -58,13 +58,22 @@ describe("a server open to the network", () => {
     expect(requestRefusal({ host: "anything.example" }, allowedHosts("0.0.0.0"))).toBeUndefined();
   });
 
-  test("answers only the given and loopback names otherwise", () => {
-    const hosts = allowedHosts("0.0.0.0", ["board.internal"]);
+  test("answers only the given and loopback names otherwise, in capitals or not", () => {
+    const hosts = allowedHosts("0.0.0.0", ["Board.Internal"]);
     expect(requestRefusal({ host: "Board.Internal" }, hosts)).toBeUndefined();
     expect(requestRefusal({ host: HOST }, hosts)).toBeUndefined();
     expect(requestRefusal({ host: "evil.example" }, hosts)).toBeDefined();
   });
 });
+
+test.for(["board.internal:8788", "https://board.internal", "board internal", ""])(
+  "the name %j, which no Host header can have, is refused with what to write",
+  (name) => {
+    expect(() => allowedHosts("127.0.0.1", ["board.internal", name])).toThrow(
+      `${JSON.stringify(name)} is no host name: name the host alone`,
+    );
+  },
+);
 
 describe("a browser", () => {
   const refusal = (headers: Record<string, string>) => requestRefusal({ host: HOST, ...headers }, []);

@@ -26,6 +26,23 @@ export default [
     tests: ["test/integration/sentinel.test.ts"],
   },
   {
+    id: "sentinel-unasked",
+    promise: "A client that was never started says that its address leads to a Sentinel, too.",
+    file: "src/producer/redis-call.ts",
+    find: "if (UNKNOWN_COMMAND.test(messageOf(problem)))",
+    replace: "if (false)",
+    tests: ["test/integration/sentinel.test.ts"],
+  },
+  {
+    id: "webhook-in-the-hosts-time",
+    promise: "A webhook request has Redis' time, not that of the API's host.",
+    file: "src/service/webhooks/parent-push.ts",
+    find: "entry.entry, nowMs())",
+    replace: "entry.entry, open.clock.now())",
+    tests: WEBHOOKS,
+    title: "a request has Redis' time",
+  },
+  {
     id: "policy-on-the-console",
     promise: "BullMQ writes nothing between the lines of a worker's log.",
     file: "src/shared/redis/connection/server-connection.ts",

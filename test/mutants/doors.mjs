@@ -43,6 +43,15 @@ export default [
     title: "a request has Redis' time",
   },
   {
+    id: "ps-of-all-parents",
+    promise: "ps reads and shows no more parents than a person looks at, unless more are asked for.",
+    file: "src/cli/local/parents.ts",
+    find: "found.slice(0, most)",
+    replace: "found",
+    tests: ["test/integration/cli-parents.test.ts"],
+    title: "ps reads and shows",
+  },
+  {
     id: "policy-on-the-console",
     promise: "BullMQ writes nothing between the lines of a worker's log.",
     file: "src/shared/redis/connection/server-connection.ts",

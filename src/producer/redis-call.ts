@@ -29,6 +29,7 @@ import {
   type RedisClient,
   type RedisConnection,
   type RedisRole,
+  refuseWrongServer,
 } from "../shared/redis/connection/connection.ts";
 import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
 import { READ_ONLY } from "../shared/redis/connection/server-connection.ts";
@@ -119,6 +120,8 @@ type Unanswered = { status: "unsent" } | { status: "lost" | "refused"; problem: 
 const MAX_SENT = 2;
 const MAX_TRIES = 5;
 const SHOWN_CHARS = 200;
+/** Refusal of a server that may be a Sentinel: a client that was not started finds that out with its first call. */
+const UNKNOWN_COMMAND = /^ERR unknown command/;
 /** Errors that a cluster's client may throw after it has sent the command once. */
 const CONNECTION_LOST =
   /^(Connection is closed\.|Cluster isn't ready|None of startup nodes|Too many Cluster redirections)/;
@@ -147,6 +150,8 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
         continue;
       }
       problem = outcome.problem;
+      if (UNKNOWN_COMMAND.test(messageOf(problem)))
+        await answerTo(connection, () => refuseWrongServer(connection.redis), leftMs(), leftMs);
       if (outcome.status === "refused") break;
       sent++;
     }

@@ -84,7 +84,8 @@ async function waitFor<T>(
   signal?.throwIfAborted();
   const client = await context.open();
   const ids = [...new Set(agent_ids)];
-  const found = await withCall(context, (call) => Promise.all(ids.map((id) => findAgent(call, id))));
+  // A call for each agent: one call for some thousand of them would run out of its second.
+  const found = await Promise.all(ids.map((id) => withCall(context, (call) => findAgent(call, id))));
   const reservations = found.map(({ address }) => client.channels.reserve(address, address.uid));
   const cancel = (reason: unknown) => {
     for (const reservation of reservations) reservation.cancel(reason);
@@ -95,8 +96,8 @@ async function waitFor<T>(
       ? undefined
       : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
   try {
-    const records = await withCall(context, ({ read }) =>
-      read(() => Promise.all(found.map(({ address }) => client.store.record(address)))),
+    const records = await Promise.all(
+      found.map(({ address }) => client.call(({ read }) => read(() => client.store.record(address)))),
     );
     const waits = reservations.map((reservation, i) => {
       const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "only_if_unacked");

@@ -5,7 +5,7 @@
 
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
-import { type Clock, CoarseTimers, systemClock } from "../shared/clock.ts";
+import { type Clock, CoarseTimers, systemClock, within } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import { createLogger, guardedLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
@@ -91,7 +91,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let stopping: Promise<void> | undefined;
 
   const end = async (held: Opened) => {
-    await close(held, mcp, starting);
+    await close(held, mcp, starting, clock);
     opened = undefined;
     starting = undefined;
     stopping = undefined;
@@ -117,10 +117,14 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   };
 }
 
+/** Longest wait for Redis to take the worker out of the directory: a cluster that is down lets commands wait for ever. */
+const WITHDRAW_MS = 1_000;
+
 async function close(
   { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer }: Opened,
   mcp: McpTools,
   starting: Promise<void> | undefined,
+  clock: Clock,
 ): Promise<void> {
   health.enter("stopping");
   // A sweep or start in progress may wait for Redis; closing the connections ends it.
@@ -128,7 +132,7 @@ async function close(
   await pool.stop();
   // Withdraws the worker only after its last run is handed back: until then spawns may name its tools.
   const withdrawn = announcer.stop();
-  if (redis.status === "ready") await withdrawn;
+  if (redis.status === "ready") await within(clock, WITHDRAW_MS, withdrawn);
   await mcp.stop();
   health.stop();
   observer.metrics?.stop();

@@ -60,3 +60,19 @@ test("events are kept for a day: of parents of three days ago logs asks none, sh
   expect(logs.all).toBeLessThan(20);
   expect(await ask("show", "nobody")).toMatchObject({ code: 2, stale: STALE });
 });
+
+test("ps reads and shows the last active parents, says how many more there are, and shows all that are asked for", async () => {
+  const { ask, parentId } = await scene(0.5);
+  const some = await ask("ps");
+  expect(some.code).toBe(0);
+  expect(some.stderr.at(-1)).toBe("1,951 more parents were active in the last 24h: --limit 2001 shows all.");
+  expect(some.stdout).toHaveLength(1 + 50 + 1);
+  expect(some.stdout[1]).toContain(parentId);
+  expect(some.all).toBeLessThan(50 * 10);
+  expect((await ask("ps", "--limit", "2001")).stdout).toHaveLength(1 + 2_001 + 1);
+  const { stdout } = await ask("ps", "--limit", "1", "--json");
+  expect(JSON.parse(stdout[0] ?? "")).toMatchObject({ parents: [{ parent_id: parentId }], more: 2_000 });
+  const whole = JSON.parse((await ask("ps", "--json")).stdout[0] ?? "");
+  expect(whole.parents).toHaveLength(2_001);
+  expect(whole).not.toHaveProperty("more");
+});

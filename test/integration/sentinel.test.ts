@@ -2,7 +2,7 @@
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import { createBoard } from "../../src/service/board/board.ts";
-import { refusal, testClient } from "../helpers/parents.ts";
+import { refusal, testClient, testParent } from "../helpers/parents.ts";
 import { runHere } from "../helpers/program.ts";
 import { startPrivateRedis } from "../helpers/redis.ts";
 import { startSentinel } from "../helpers/sentinel.ts";
@@ -19,6 +19,9 @@ test("worker, client, board and commands say that the address names a Sentinel, 
   await expect(stage.startWorker({ redisUrl: url })).rejects.toMatchObject(refused);
   await expect(testClient({ redisUrl: url }).start()).rejects.toMatchObject(refused);
   await expect(createBoard({ redisUrl: url }).start()).rejects.toMatchObject(refused);
+  const parent = testParent(testClient({ redisUrl: url }));
+  await expect(parent.spawn({ name: "x" }), "a client that was never started").rejects.toMatchObject(refused);
+  await expect(parent.list()).rejects.toMatchObject(refused);
   const { code, stderr } = await runHere(["ps"], { cwd: tmpdir(), env: { REDIS_URL: url } });
   expect({ code, said: stderr.at(-1) }).toEqual({
     code: 3,

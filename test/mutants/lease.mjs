@@ -456,6 +456,15 @@ export default [
     tests: ["test/integration/worker/redis-outage.test.ts"],
   },
   {
+    id: "withdrawal-without-limit",
+    promise: "A worker stops although a cluster that is down never takes it out of the directory.",
+    file: "src/worker/worker.ts",
+    find: "await within(clock, WITHDRAW_MS, withdrawn)",
+    replace: "await withdrawn",
+    tests: ["test/integration/cluster-down.test.ts"],
+    title: "a worker stops",
+  },
+  {
     id: "refused-ping-is-silence",
     promise: "A Redis that refuses a PING is there.",
     file: "src/shared/redis/connection/heartbeat.ts",

@@ -1,6 +1,24 @@
 /** Guards of the tools: path confinement, bounds, the order of writing, what a call may cost. */
 export default [
   {
+    id: "mcp-wedged-server-kept",
+    promise: "An MCP server that answers neither a call nor a ping is connected anew.",
+    file: "src/worker/tools/mcp/server.ts",
+    find: "void this.#endIfSilent(client, connecting);",
+    replace: "",
+    tests: ["test/unit/worker/tools/mcp/server.test.ts"],
+    title: "no answer to a call in its time",
+  },
+  {
+    id: "mcp-slow-tool-ends-server",
+    promise: "A call that takes too long ends no MCP server that still answers: other runs use it.",
+    file: "src/worker/tools/mcp/server.ts",
+    find: "if (!(problem instanceof SdkError && problem.code === SdkErrorCode.RequestTimeout)) return;",
+    replace: "",
+    tests: ["test/unit/worker/tools/mcp/server.test.ts"],
+    title: "no answer to a call in its time",
+  },
+  {
     id: "tools-failure-without-words",
     promise:
       "A failure whose message is no text is told to the model; it ends neither the run nor the process.",

@@ -85,19 +85,33 @@ export async function resolveParents(
   return [{ tenant, parentId: configured }, ...own];
 }
 
-/** Reads the state of each parent that was active since `sinceMs`; `unreadable`: those with data that cannot be read. */
+/** The parents that were active since `sinceMs` (epoch ms), at most `most` of them, the last active ones. */
+export interface SnapshotsQuery {
+  sinceMs: number;
+  nowMs: number;
+  most: number;
+}
+
+/** The parents' states. `unreadable`: those with data that cannot be read; `more`: the number of those that are left out. */
+export interface ParentSnapshots {
+  snapshots: ParentSnapshot[];
+  unreadable: (ParentAddress & UnreadableParent)[];
+  more: number;
+}
+
+/** Reads the states of parents, the last active first. */
 export async function readParentSnapshots(
   reading: Reading,
-  sinceMs: number,
-  nowMs: number,
-): Promise<{ snapshots: ParentSnapshot[]; unreadable: (ParentAddress & UnreadableParent)[] }> {
+  { sinceMs, nowMs, most }: SnapshotsQuery,
+): Promise<ParentSnapshots> {
   const found = await readParents(reading.redis, reading.keys, sinceMs);
-  const read = await inBatches(found, BATCH, async (each) => {
+  const read = await inBatches(found.slice(0, most), BATCH, async (each) => {
     return { ...each, ...(await readParentState(reading, each.parent, nowMs)) };
   });
   return {
     snapshots: read.filter((each) => "agents" in each),
     unreadable: read.flatMap((each) => ("problem" in each ? { ...each.parent, problem: each.problem } : [])),
+    more: found.length - read.length,
   };
 }
 

@@ -1,7 +1,7 @@
 /** `ps`: shows the recently active parents with their running and waiting agents and today's usage. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
-import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
+import { type CommandContext, type DefineCommand, durationMs, EXIT, wholeUpTo } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
 import { formatAge, formatCompact, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
@@ -12,12 +12,16 @@ import { toJsonLine } from "../terminal/text.ts";
 const HELP = `
 Examples:
   subagent-queue ps
-  subagent-queue ps --since 1h
+  subagent-queue ps --since 1h --limit 10
   subagent-queue ps --json | jq -r '.parents[] | [.parent_id, .today.cost_usd] | @tsv'
 
 It shows the parents of every tenant on the Redis of REDIS_URL.`;
 
 const DAY_MS = 86_400_000;
+
+/** Parents of a table unless --limit says otherwise: what a person looks at. */
+const DEFAULT_SHOWN = 50;
+const MOST_SHOWN = 1_000_000;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -27,6 +31,11 @@ export const verb: DefineCommand = (command, open, done) => {
         .argParser(durationMs)
         .default(DAY_MS, "24h"),
     )
+    .option(
+      "--limit <count>",
+      `at most so many parents, the last active ones (default: ${DEFAULT_SHOWN}; with --json: all)`,
+      wholeUpTo(MOST_SHOWN, 1),
+    )
     .option("--json", "results as JSON on standard output, and nothing else there", false)
     .addHelpText("after", HELP)
     .action(async (flags: PsFlags) => done(await ps(open("warn"), flags)));
@@ -34,15 +43,20 @@ export const verb: DefineCommand = (command, open, done) => {
 
 interface PsFlags {
   since: number;
+  limit?: number;
   json: boolean;
 }
 
 /** Runs the command. Throws `invalid_config` without REDIS_URL, `redis_unavailable`. */
-async function ps(context: CommandContext, { since, json }: PsFlags): Promise<number> {
+async function ps(context: CommandContext, { since, json, limit }: PsFlags): Promise<number> {
   const { output, clock } = context;
   const nowMs = clock.now();
-  const [{ snapshots, unreadable }, paused] = await readInstallation(context, "ps", (reading) =>
-    Promise.all([readParentSnapshots(reading, nowMs - since, nowMs), reading.pause.state()]),
+  const most = limit ?? (json ? MOST_SHOWN : DEFAULT_SHOWN);
+  const [{ snapshots, unreadable, more }, paused] = await readInstallation(context, "ps", (reading) =>
+    Promise.all([
+      readParentSnapshots(reading, { sinceMs: nowMs - since, nowMs, most }),
+      reading.pause.state(),
+    ]),
   );
   notePause(context, paused);
   for (const { problem, ...parent } of unreadable)
@@ -57,11 +71,16 @@ async function ps(context: CommandContext, { since, json }: PsFlags): Promise<nu
       toJsonLine({
         parents: snapshots.map(asJson),
         ...(broken.length > 0 && { unreadable: broken }),
+        ...(more > 0 && { more }),
         paused: paused ?? null,
       }),
     );
   else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatLength(since)}.`);
   else output.result(...renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle));
+  if (more > 0 && !json)
+    output.note(
+      `${formatPlural(more, "more parent")} ${more === 1 ? "was" : "were"} active in the last ${formatLength(since)}: --limit ${most + more} shows all.`,
+    );
   return EXIT.done;
 }
 

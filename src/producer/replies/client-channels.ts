@@ -180,7 +180,13 @@ function openChannel(
       logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; trying again soon");
     });
   };
-  const check = (waiter: Waiter) => void findReply({ store, replies, call, logger }, parent, feed, waiter);
+  const checking = new Set<Waiter>();
+  const check = (waiter: Waiter) => {
+    checking.add(waiter);
+    void findReply({ store, replies, call, logger }, parent, feed, waiter).then(() =>
+      checking.delete(waiter),
+    );
+  };
   const channel = replyChannel({ feed, ack, readNew, check });
   const close = () => {
     forget();
@@ -195,7 +201,9 @@ function openChannel(
     onGap(cause) {
       if (cause === "tick" && channel.isUnused) return close();
       readNew();
-      for (const waiter of channel.waiters) check(waiter);
+      // With thousands of waiters a check may take longer than a tick. After a gap only a new check counts.
+      for (const waiter of channel.waiters)
+        if (cause === "subscribed" || !checking.has(waiter)) check(waiter);
     },
     onStop: () => {},
   });

@@ -6,6 +6,7 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
+import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 import type { RoundOutcome, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
@@ -52,10 +53,14 @@ export async function pushParent(
 ): Promise<RoundEnd> {
   const { open, webhooks, slots, signal, logger } = parts;
   const beganAtMs = open.clock.monotonicMs();
-  const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
+  const [webhook, redisMs] = await open.call(({ read }) =>
+    read(() => Promise.all([webhooks.get(parent), redisNowMs(open.redis)])),
+  );
   if (!webhook || webhook.disabled) return { status: "done" };
   const mayGoOn = () => isOurs() && !signal.aborted;
-  const round = await pushAll(parts, { parent, webhook, mayGoOn, onlyNewer: retryInMs !== undefined });
+  const readAtMs = open.clock.monotonicMs();
+  const nowMs = () => redisMs + open.clock.monotonicMs() - readAtMs;
+  const round = await pushAll(parts, { parent, webhook, mayGoOn, nowMs, onlyNewer: retryInMs !== undefined });
   // Requests that this process cut off are not failures of the receiver.
   if (!mayGoOn()) return { status: "stopped" };
   const leftMs =
@@ -82,6 +87,8 @@ interface Pushing {
   readonly parent: ParentAddress;
   readonly webhook: StoredWebhook;
   readonly mayGoOn: () => boolean;
+  /** Redis' time, epoch ms: receivers refuse a request whose time is far from theirs. */
+  readonly nowMs: () => number;
   /** Whether to push only entries after the last tried one. */
   readonly onlyNewer: boolean;
 }
@@ -95,7 +102,8 @@ interface Round {
 }
 
 /** Goes through the channel from the end of the last round, then from its beginning up to there. */
-async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, onlyNewer }: Pushing): Promise<Round> {
+async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
+  const { parent, webhook, mayGoOn, onlyNewer } = pushing;
   const failed: PushAnswer[] = [];
   let [isTaken, sent, last] = [false, 0, webhook.after];
   const { clock } = parts.open;
@@ -107,7 +115,7 @@ async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, onlyNewer }
       if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;
       sent += 1;
       last = entry.id;
-      const answer = await pushOne(parts, parent, webhook, entry);
+      const answer = await pushOne(parts, pushing, entry);
       if (answer.status === "taken") isTaken = true;
       else failed.push(answer);
     }
@@ -172,11 +180,10 @@ function outcomeOf(
 /** Pushes one entry and acks it if it was taken. If the ack fails, the entry stays, and the receiver gets its id again. */
 async function pushOne(
   { sender, logger, open, onAnswer }: PushParts,
-  parent: ParentAddress,
-  webhook: StoredWebhook,
+  { parent, webhook, nowMs }: Pushing,
   entry: StreamEntry,
 ): Promise<PushAnswer> {
-  const answer = await sender.send(webhook, entry.entry);
+  const answer = await sender.send(webhook, entry.entry, nowMs());
   onAnswer(answer.status);
   if (answer.status === "taken") await open.channels.tryAck(parent, entry);
   else logger?.debug({ reply_id: entry.entry.reply_id, problem: answer.problem }, "A reply was not taken");

@@ -16,8 +16,8 @@ export type PushAnswer = { status: "taken" } | { status: "gone" | "refused" | "f
 
 /** Sends webhook requests. */
 export interface WebhookSender {
-  /** Makes one attempt; never rejects. */
-  send(webhook: StoredWebhook, entry: ChannelEntry): Promise<PushAnswer>;
+  /** Makes one attempt; never rejects. `atMs`: its time, epoch ms. */
+  send(webhook: StoredWebhook, entry: ChannelEntry, atMs: number): Promise<PushAnswer>;
   close(): Promise<void>;
 }
 
@@ -31,12 +31,12 @@ const MOST_ANSWER_BYTES = 64 * 1_024;
 export function createSender(reach: Reach, clock: Clock): WebhookSender {
   const agent = new Agent({ connect: { timeout: CONNECT_MS, lookup: lookupFor(reach) } });
   return {
-    async send({ url, secret }, entry) {
+    async send({ url, secret }, entry, atMs) {
       const over = new AbortController();
       const timer = clock.timeout(ANSWER_MS, () => over.abort(tooSlow()));
       let isMade = false;
       try {
-        const signed = signedRequest(secret, entry, Math.floor(clock.now() / 1_000));
+        const signed = signedRequest(secret, entry, Math.floor(atMs / 1_000));
         isMade = true;
         requireReachable(url, reach);
         const { origin, pathname, search } = new URL(url);

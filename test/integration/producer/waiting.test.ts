@@ -1,7 +1,9 @@
 /** Guarantee: a wait hands over what it takes out of the channel, and takes nothing it does not hand over. */
 import { describe, expect, test } from "vitest";
 import { type Client, internalsOf } from "../../../src/producer/client.ts";
-import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
+import { createReplyChannels } from "../../../src/producer/replies/client-channels.ts";
+import { SLOW_POLL_MS, type Watcher } from "../../../src/producer/subscriber.ts";
+import { FIRST_RUN } from "../../../src/shared/protocol/keys.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { type Latch, latch } from "../../helpers/latch.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
@@ -172,6 +174,61 @@ test("waits get replies that another process acks meanwhile, though no doorbell 
     { agent_id: "a", summary: "work of a" },
     { agent_id: "b", summary: "work of b" },
   ]);
+});
+
+test("looks for many agents as so many calls, so that no number of them runs out of the time of one", async () => {
+  const { client, parent } = await scene();
+  const names = Array.from({ length: 300 }, (_, i) => `a${i}`);
+  for (const name of names) {
+    await parent.spawn({ name });
+    await parent.destroy(name);
+  }
+  const { store } = await internalsOf(client).open();
+  const { uidOf } = store;
+  let [pending, most] = [0, 0];
+  store.uidOf = async (...asked) => {
+    pending += 1;
+    most = Math.max(most, pending);
+    return uidOf(...asked).finally(() => {
+      pending -= 1;
+    });
+  };
+  expect(await parent.waitAll(names)).toHaveLength(names.length);
+  expect(most).toBeLessThan(names.length);
+});
+
+test("a look that takes longer than a slow tick is not begun again by it, but by a gap", async () => {
+  const { client } = await scene("a");
+  const open = await internalsOf(client).open();
+  const uid = (await open.store.uidOf(address, "a")) ?? "";
+  let gap: Watcher["onGap"] = () => {};
+  let looks = 0;
+  const answered = latch();
+  const channels = createReplyChannels({
+    ...open,
+    subscriber: {
+      watch(_channel, { onGap }) {
+        gap = onGap;
+        return () => {};
+      },
+      start: async () => true,
+      stop() {},
+    },
+    call: async (work) => {
+      looks += 1;
+      await answered.opened;
+      return open.call(work);
+    },
+  });
+  const waited = channels.reserve(address, uid).wait(FIRST_RUN, "only_if_unacked");
+  gap("tick");
+  gap("tick");
+  expect(looks).toBe(1);
+  gap("subscribed");
+  expect(looks).toBe(2);
+  answered.open();
+  channels.stop();
+  await expect(waited).rejects.toMatchObject(refusal("closed"));
 });
 
 test("a wait that is over leaves no timer", async () => {

@@ -12,6 +12,7 @@ import { beginTask, waitForTask } from "../../../src/producer/detached-task.ts";
 import { createApi } from "../../../src/service/api/api.ts";
 import { BOARD_PATH } from "../../../src/service/board/app.ts";
 import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
 import { FIRST_RUN, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { type CommandLineApi, startCommandLineApi } from "../../doors/command-line-api.ts";
 import { ask, startApi } from "../../helpers/api.ts";
@@ -88,6 +89,22 @@ test("a reply is pushed, signed after Standard Webhooks, and acked by the 2xx an
   });
   await until(async () => (await unacked("pushed")).length === 0);
   expect(await parent.webhook.get()).toEqual({ url, status: "active", created_at: expect.any(String) });
+});
+
+test("a request has Redis' time: a receiver that checks its age takes it from a host whose clock is wrong", async () => {
+  const { seen, url } = await startReceiver((_request, response) => response.writeHead(200).end());
+  const parent = stage.parent("early");
+  const { secret } = await parent.webhook.set({ url });
+  const clock = { ...systemClock, now: () => systemClock.now() + 3_600_000 };
+  startPush({ clock, client: stage.client({ clock }) });
+  await parent.spawn({ name: "helper" });
+  await parent.send("helper", "Say hello");
+  await until(() => seen.length > 0);
+  const { headers = {}, body = "" } = seen[0] ?? {};
+  const named = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+  expect(new Webhook(secret).verify(body, Object.fromEntries(named))).toMatchObject({
+    type: "sub_agent.reply",
+  });
 });
 
 test("an API that was stopped and started again has its port, its board and its pushes", async () => {

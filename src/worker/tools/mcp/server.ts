@@ -6,7 +6,7 @@
  * 2. Every wait has a time limit. Calls reject only with a {@link ToolFailure}, whatever the server answers.
  * 3. Reading a list stops after the page that exceeds 10 MB in total.
  * 4. An unusable answer only fails its call. The connection ends only if it is lost, exceeds the bounds in `transport.ts`,
- *    or brought {@link MOST_UNREAD} unusable answers in a row.
+ *    brought {@link MOST_UNREAD} unusable answers in a row, or leaves a call and then a ping unanswered.
  *
  * The server is started only when needed: once for the list of tools, then with the first call.
  */
@@ -23,6 +23,8 @@ import { CallResult, ListedPage, ListedTool } from "./answer.ts";
 import { openTransport } from "./transport.ts";
 
 const CONNECT_MS = 10_000;
+/** Time for a server that left a call unanswered to answer a ping. */
+const PING_MS = 10_000;
 const FIRST_BACKOFF_MS = 1_000;
 const LONGEST_BACKOFF_MS = 60_000;
 const MAX_TOOLS = 500;
@@ -117,10 +119,12 @@ export class ServerConnection {
     );
     const problem = clip(messageOf(whyEnded(connecting.end) ?? error), MAX_PROBLEM_CHARS);
     if (error instanceof ProtocolError) return new ToolFailure(`${this.name} refused the call: ${problem}`);
-    if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
+    if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) {
+      void this.#endIfSilent(client, connecting);
       return new ToolFailure(
         `${this.name} did not answer within ${this.#server.timeout_ms / 1_000} s: the effect of the call is unknown.`,
       );
+    }
     const isForgotten =
       error instanceof SdkHttpError &&
       client.transport?.sessionId !== undefined &&
@@ -133,6 +137,18 @@ export class ServerConnection {
     return new ToolFailure(
       `${this.name} ${what} (${problem}): its effect is unknown. Check before you repeat it.`,
     );
+  }
+
+  /** Ends the connection if the server leaves a ping unanswered, too: one that is only slow with a tool answers. Never rejects. */
+  async #endIfSilent(client: Client, connecting: Connecting): Promise<void> {
+    const { SdkError, SdkErrorCode } = await import("@modelcontextprotocol/client");
+    const problem: unknown = await client.ping({ timeout: Math.min(PING_MS, this.#server.timeout_ms) }).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (!(problem instanceof SdkError && problem.code === SdkErrorCode.RequestTimeout)) return;
+    this.#means.logger.warn({ server: this.name }, "MCP server answers nothing: its connection ends");
+    await this.#end(connecting);
   }
 
   /** Ends the connection for good, and the server if this process started it. */

@@ -20,13 +20,10 @@ async function connectTo(
   clock: Clock = systemClock,
   log = logger,
   headers: Record<string, string> = {},
+  timeout_ms = 60_000,
 ) {
   const { url, asked } = await startMcpServer(answers);
-  const connection = new ServerConnection(
-    "far",
-    { url, headers, timeout_ms: 60_000 },
-    { clock, logger: log },
-  );
+  const connection = new ServerConnection("far", { url, headers, timeout_ms }, { clock, logger: log });
   closeAtEnd(() => connection.stop());
   const count = (method: string) => asked.filter((each) => each === method).length;
   return { connection, count };
@@ -163,6 +160,45 @@ it("an answer with more than 1,000 parts is read so far, and says how many more 
     { type: "text", text: "999" },
     { type: "text", text: "[500 more parts: not shown]" },
   ]);
+});
+
+describe("no answer to a call in its time", () => {
+  const unanswered = () => undefined;
+  async function afterSilence(ping: McpAnswers[string]) {
+    const answers: McpAnswers = {
+      ping,
+      "tools/call": ({ params }) => (params?.name === "slow" ? undefined : { content: [] }),
+    };
+    const { connection, count } = await connectTo(answers, systemClock, logger, {}, 1_000);
+    await expect(connection.call("slow", {}, signal)).rejects.toThrow("far did not answer within 1 s");
+    await until(() => count("ping") === 1);
+    return { again: () => connection.call("again", {}, signal), count };
+  }
+
+  it("nor to a ping has the next call make another connection: the server hangs", async () => {
+    const { again, count } = await afterSilence(unanswered);
+    await until(async () => {
+      await again();
+      return count("initialize") === 2;
+    });
+  });
+
+  it.for<[string, McpAnswers[string]]>([
+    ["answered", () => ({})],
+    [
+      "refused",
+      () => {
+        throw new Error("no such method");
+      },
+    ],
+  ])(
+    "but a ping that is %s leaves the connection: the server is only slow with this tool",
+    async ([, ping]) => {
+      const { again, count } = await afterSilence(ping);
+      await again();
+      expect(count("initialize")).toBe(1);
+    },
+  );
 });
 
 describe("an answer that cannot be used", () => {

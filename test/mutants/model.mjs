@@ -381,7 +381,7 @@ export default [
     promise: "A 500 that says overloaded is overload.",
     file: "src/worker/model/anthropic/failure.ts",
     find: 'if (status >= 500 && byType === "overloaded") return byType;',
-    replace: "",
+    replace: 'if (status > 500 && byType === "overloaded") return byType;',
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
   {

@@ -1516,4 +1516,12 @@ export default [
     tests: ["test/integration/producer/wrong-options.test.ts"],
     title: "disallows every tool",
   },
+  {
+    id: "attempt-leaves-timer",
+    promise: "An attempt that is over in time leaves no timer.",
+    file: "src/producer/redis-call.ts",
+    find: "          timer.cancel();\n          resolve();\n        });\n      });\n    },\n  };",
+    replace: "          resolve();\n        });\n      });\n    },\n  };",
+    tests: ["test/unit/producer/redis-call.test.ts"],
+  },
 ];

@@ -281,6 +281,37 @@ describe("runTool", () => {
     expect(clock.pending).toBe(0);
   });
 
+  it("begins no work on the workspace for a call that was stopped while it waited for earlier work", async () => {
+    let release = (): void => {};
+    const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));
+    const stop = new StopSignal();
+    let changes = 0;
+    const change = tool("a", (_input, { workspace }) => workspace.exclusive(async () => `${changes++}`));
+    const called = call(change, { stop });
+    await new Promise((resolve) => setImmediate(resolve));
+    stop.stop();
+    expect((await called).content).toMatch(/^Cancelled/);
+    release();
+    await earlier;
+    await scene.workspace.exclusive(async () => {});
+    expect(changes).toBe(0);
+  });
+
+  it("leaves no timer of a call that is over before its work on the workspace begins", async () => {
+    const clock = handClock();
+    let release = (): void => {};
+    const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));
+    const leaves = tool("a", async (_input, { workspace }) => {
+      void workspace.exclusive(async () => {});
+      return "goes on";
+    });
+    expect((await call(leaves, { clock })).content).toBe("goes on");
+    release();
+    await earlier;
+    await scene.workspace.exclusive(async () => {});
+    expect(clock.pending).toBe(0);
+  });
+
   it("begins no work on the workspace if the run was lost while the call waited for earlier work", async () => {
     let release = (): void => {};
     const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));

@@ -1780,4 +1780,12 @@ export default [
     replace: "    await parts.auth.requireStillValid(request);\n    if (sent) whenSent(response, sent);\n",
     tests: ["test/integration/service/acks.test.ts"],
   },
+  {
+    id: "callback-sent-again",
+    promise: "A callback that was sent is not put off, and so sent again.",
+    file: "src/shared/redis/callbacks.ts",
+    find: 'await redis.zadd(callbacks, "XX", ...scores);',
+    replace: "await redis.zadd(callbacks, ...scores);",
+    tests: ["test/unit/shared/redis/callbacks.test.ts"],
+  },
 ];

@@ -795,4 +795,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
+  {
+    id: "head-of-another-description",
+    promise: "A tool whose description has changed is described as it is now.",
+    file: "src/worker/model/request.ts",
+    find: "other.description === description && ",
+    replace: "",
+    tests: ["test/unit/worker/model/request.test.ts"],
+  },
 ];

@@ -1524,4 +1524,12 @@ export default [
     replace: "          resolve();\n        });\n      });\n    },\n  };",
     tests: ["test/unit/producer/redis-call.test.ts"],
   },
+  {
+    id: "worker-withdrawn-stays",
+    promise: "A worker that withdraws leaves the directory at once.",
+    file: "src/shared/redis/workers.ts",
+    find: "redis.srem(keys.workers, workerId)]",
+    replace: "]",
+    tests: ["test/integration/producer/worker-directory.test.ts"],
+  },
 ];

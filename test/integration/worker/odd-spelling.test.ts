@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { wakeOf } from "../../../src/shared/protocol/keys.ts";
 import { attachedText, attachmentKey } from "../../../src/shared/protocol/message.ts";
+import { heldModel } from "../../helpers/held-model.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -73,5 +74,19 @@ test("a message of blanks from a foreign producer that brings a file is delivere
     attached_to: attachmentKey("m-1"),
   });
   if (answer.status === "queued") await wakes.add(wakeOf(agent, agent.agentId, answer.wake));
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
+});
+
+test("a message of blanks from a foreign producer that comes while a run goes on does not end it", async () => {
+  const installation = await openStage({ scenario: { turns: [{ content: [glob] }, done] } });
+  const { store } = installation;
+  const agent = await installation.spawn();
+  let calls = 0;
+  const payload = JSON.stringify({ v: 1, message_id: "m-1", text: " " });
+  const model = heldModel(installation, () =>
+    calls++ === 0 ? store.send(agent, { message_id: "m-1", payload, digest: "" }) : undefined,
+  );
+  await installation.startWorker({ model });
+  await installation.send(agent, "work");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
 });

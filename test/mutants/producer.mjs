@@ -1532,4 +1532,22 @@ export default [
     replace: "]",
     tests: ["test/integration/producer/worker-directory.test.ts"],
   },
+  {
+    id: "task-known-uncancelled",
+    promise: "A repeated task that is cancelled while its spawn is under way ends.",
+    file: "src/producer/task.ts",
+    find: "      if (cancelled) reservation.cancel(cancelled.reason);\n",
+    replace: "",
+    tests: ["test/integration/producer/task.test.ts"],
+    title: "cancelled while its spawn",
+  },
+  {
+    id: "task-known-reserves-twice",
+    promise: "A repeated task leaves nothing reserved.",
+    file: "src/producer/task.ts",
+    find: "      reservation.release(false);\n      reservation = client",
+    replace: "      reservation = client",
+    tests: ["test/integration/producer/task.test.ts"],
+    title: "cancelled while its spawn",
+  },
 ];

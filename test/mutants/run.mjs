@@ -2239,4 +2239,20 @@ export default [
     replace: "path.length <= PATH_MAX_BYTES",
     tests: ["test/unit/worker/run/run-workspace.test.ts"],
   },
+  {
+    id: "trace-for-all-to-read",
+    promise: "A trace is for its own user only.",
+    file: "src/worker/run/trace.ts",
+    find: ", { mode: 0o600 }",
+    replace: "",
+    tests: ["test/unit/worker/run/trace.test.ts"],
+  },
+  {
+    id: "left-files-large-one-read",
+    promise: "A file beyond what is left of the 32 MB is not read for its digest.",
+    file: "src/worker/run/run-workspace.ts",
+    find: "size_bytes <= left ?",
+    replace: "true ?",
+    tests: ["test/unit/worker/run/run-workspace.test.ts"],
+  },
 ];

@@ -1579,4 +1579,20 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/registry.test.ts"],
   },
+  {
+    id: "tool-replaced-by-a-later-one",
+    promise: "A tool that becomes known later replaces none that the worker has.",
+    file: "src/worker/tools/registry.ts",
+    find: "more.filter(({ name }) => !byName.has(name))",
+    replace: "more",
+    tests: ["test/unit/worker/tools/registry.test.ts"],
+  },
+  {
+    id: "interim-in-code-units",
+    promise: "A message to the parent has 5,000 characters, whatever they are.",
+    file: "src/worker/tools/builtin/parent.ts",
+    find: "[...message].length > INTERIM_MAX_CHARS",
+    replace: "message.length > INTERIM_MAX_CHARS",
+    tests: ["test/unit/worker/tools/builtin/parent.test.ts"],
+  },
 ];

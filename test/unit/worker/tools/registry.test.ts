@@ -41,6 +41,14 @@ describe("createToolbox", () => {
     expect(toolbox.resolve(undefined).unknown).toEqual([]);
   });
 
+  it("lets no tool that becomes known later take the place of one that it has", () => {
+    const own = tool("a");
+    const toolbox = createToolbox([own], () => [tool("a"), tool("b")]);
+    const { tools } = toolbox.resolve(undefined);
+    expect(tools.map(({ name }) => name)).toEqual(["a", "b"]);
+    expect(tools[0]).toBe(own);
+  });
+
   it("gives exactly the allowed ones, in the same order however they are written", () => {
     const toolbox = createToolbox([tool("b"), tool("c"), tool("a")]);
     for (const allowlist of [

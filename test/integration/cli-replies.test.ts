@@ -10,6 +10,7 @@ import { runHere } from "../helpers/program.ts";
 import { placeOn } from "../helpers/program-on-stage.ts";
 import { until } from "../helpers/until.ts";
 import { type Agent, openStage, type ProxiedStage, type Stage } from "../stage/stage.ts";
+import { questionsOf } from "./verbs/rig.ts";
 
 /** A stream whose reader has left after `reads` texts. */
 function streamOf(reads = Number.POSITIVE_INFINITY): OutputStream & { read: string[] } {
@@ -115,6 +116,50 @@ test("--limit takes the oldest; the document says that there are more", async ()
   expect(await left()).toBe(0);
   expect(await ask("--json")).toBe(EXIT.done);
   expect(JSON.parse(stdout.read.at(-1) ?? "")).toEqual({ replies: [] });
+});
+
+test("--limit without --json takes out so many entries, and no more", async () => {
+  const { ask, left } = await scene();
+  expect(await ask("--limit", "1", "--ack")).toBe(EXIT.done);
+  expect(await left()).toBe(1);
+});
+
+test("a document that is interrupted is not printed, and takes nothing out", async () => {
+  const { ask, left, stdout, stop } = await scene();
+  stop.abort();
+  expect(await ask("--json", "--ack")).toBe(EXIT.interrupted);
+  expect([stdout.read, await left()]).toEqual([[], 2]);
+});
+
+test("a document without --limit has the oldest thousand entries, and says that there are more", async () => {
+  const stage = await openStage();
+  const stdout = streamOf();
+  const agent = await stage.spawn();
+  await stage.destroy(agent);
+  const { replies } = stage.keys.parent(agent);
+  const [[, fields] = ["", []]] = await stage.redis.xrange(replies, "-", "+", "COUNT", 1);
+  const adding = stage.redis.pipeline();
+  for (let n = 1; n <= 1_000; n++)
+    adding.xadd(replies, "*", ...fields.map((field) => field.replaceAll(agent.uid, `sa-other-${n}`)));
+  await adding.exec();
+  const context = { signal: new AbortController().signal, clock: systemClock };
+  expect(await run(stage, agent, stdout, context, ["--json"])).toBe(EXIT.done);
+  const { replies: printed, more } = JSON.parse(stdout.read.join(""));
+  expect([printed.length, more]).toEqual([1_000, true]);
+});
+
+test("a question whose agent cannot be read is not said to be over", async () => {
+  const stage = await openStage();
+  const agent = await stage.task("work");
+  const { epoch } = await stage.scriptedWorker(agent.parentId).claim(agent.agentId);
+  await stage.store.ask(agent, questionsOf(epoch));
+  const { record } = stage.keys.agent(agent);
+  await stage.redis.del(record);
+  await stage.redis.set(record, "of the wrong kind");
+  const stdout = streamOf();
+  const context = { signal: new AbortController().signal, clock: systemClock };
+  expect(await run(stage, agent, stdout, context, [])).toBe(EXIT.done);
+  expect(stdout.read.join("")).toContain("answer by ");
 });
 
 test("--follow ends with --limit", async () => {

@@ -512,4 +512,20 @@ export default [
     replace: "clock.sleep(FOLLOW_MS * 1_000, asking.signal)",
     tests: ["test/unit/worker/run/write-retry.test.ts"],
   },
+  {
+    id: "heartbeat-begins-again",
+    promise: "A heartbeat that was stopped stays so when its connection is made anew.",
+    file: "src/shared/redis/connection/heartbeat.ts",
+    find: 'redis.off("ready", onReady).off("end", stop);',
+    replace: 'redis.off("end", stop);',
+    tests: ["test/unit/shared/redis/connection/heartbeat.test.ts"],
+  },
+  {
+    id: "wait-for-redis-listens-on",
+    promise: "A wait for Redis leaves no listener behind.",
+    file: "src/shared/redis/connection/connection.ts",
+    find: 'redis.off("ready", accepted).off("error", failed).off("end", closed);',
+    replace: 'redis.off("ready", accepted).off("end", closed);',
+    tests: ["test/unit/shared/redis/connection/connection.test.ts"],
+  },
 ];

@@ -381,7 +381,7 @@ export default [
     promise: "A 500 that says overloaded is overload.",
     file: "src/worker/model/anthropic/failure.ts",
     find: 'if (status >= 500 && byType === "overloaded") return byType;',
-    replace: "",
+    replace: 'if (status > 500 && byType === "overloaded") return byType;',
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
   {
@@ -794,5 +794,13 @@ export default [
     find: "    if (this.#isRunning) return;\n",
     replace: "",
     tests: ["test/unit/worker/run/provider-limit.test.ts"],
+  },
+  {
+    id: "head-of-another-description",
+    promise: "A tool whose description has changed is described as it is now.",
+    file: "src/worker/model/request.ts",
+    find: "other.description === description && ",
+    replace: "",
+    tests: ["test/unit/worker/model/request.test.ts"],
   },
 ];

@@ -393,4 +393,12 @@ export default [
     replace: 'return "unreadable";',
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
+  {
+    id: "sweeper-single-failure-unsaid",
+    promise: "A single agent that a sweeper cannot look at is said in its log.",
+    file: "src/worker/sweeper.ts",
+    find: "if (failed.length > 0)\n    context.logger.warn(",
+    replace: "if (failed.length > 1)\n    context.logger.warn(",
+    tests: ["test/unit/worker/sweeper.test.ts"],
+  },
 ];

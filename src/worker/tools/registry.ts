@@ -255,10 +255,10 @@ class CallContext implements ToolContext {
 }
 
 /**
- * Returns the workspace for one call. Waiting for earlier calls uses none of its time; behind them the run may be lost, and
- * then its work is not begun.
+ * Returns the workspace for one call. Waiting for earlier calls uses none of its time; behind them the call may have been
+ * stopped or the run lost, and then its work is not begun.
  */
-function workspaceOfCall(shared: Workspace, { limit, mayRun }: CallMeans): Workspace {
+function workspaceOfCall(shared: Workspace, { limit, stop, mayRun }: CallMeans): Workspace {
   return {
     directory: shared.directory,
     get home() {
@@ -269,6 +269,7 @@ function workspaceOfCall(shared: Workspace, { limit, mayRun }: CallMeans): Works
     exclusive(work) {
       limit.pause();
       return shared.exclusive(async () => {
+        if (stop.isStopped) throw new ToolFailure(CANCELLED);
         if (mayRun?.() === false) throw new ToolFailure(RUN_LOST);
         limit.begin();
         return work();

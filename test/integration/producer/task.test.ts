@@ -157,6 +157,25 @@ describe("task", () => {
     await expect(later.task({ ...input, prompt: "other" })).rejects.toMatchObject(refusal("conflict"));
   });
 
+  test("repeated and cancelled while its spawn is under way, ends with that reason and leaves nothing reserved", async () => {
+    const { client, parent, worker } = scene();
+    const input = { prompt: "go", request_key: "once" };
+    const first = parent.task(input);
+    await worker.claim("task");
+    const { store } = await internalsOf(client).open();
+    const { spawn } = store;
+    const stop = new AbortController();
+    store.spawn = (...given) => {
+      stop.abort(new Error("enough"));
+      return spawn(...given);
+    };
+    await expect(parent.task(input, { signal: stop.signal })).rejects.toThrow("enough");
+    expect(await first).toMatchObject({ kind: "ended", stop_reason: "destroyed" });
+    // A channel that nobody waits on any more is left.
+    const { doorbell } = worker.store.keys.parent(address);
+    await until(async () => Number((await worker.redis.pubsub("NUMSUB", doorbell))[1]) === 0);
+  });
+
   test("repeated after its ack, gives the same reply again and says that it is known", async () => {
     const { prefix, parent, worker, unacked } = scene();
     const input = { prompt: "go", request_key: "t1" };

@@ -22,7 +22,7 @@ function scene() {
 }
 
 test("announced workers are listed by id until they withdraw", async () => {
-  const { directory } = scene();
+  const { redis, keys, directory } = scene();
   expect(await directory.list()).toEqual([]);
   await directory.announce({ id: "w2", ...about });
   await directory.announce({ id: "w1", ...about });
@@ -32,6 +32,7 @@ test("announced workers are listed by id until they withdraw", async () => {
     { v: 1, id: "w2", ...about },
   ]);
   await directory.withdraw("w2");
+  expect(await redis.smembers(keys.workers)).toEqual(["w1"]);
   expect((await directory.list()).map((worker) => worker.id)).toEqual(["w1"]);
 });
 

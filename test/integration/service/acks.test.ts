@@ -12,9 +12,11 @@ import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { ask, startApi } from "../../helpers/api.ts";
 import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { holdAnswers } from "../../helpers/held-answers.ts";
 import { askMcp } from "../../helpers/mcp.ts";
 import { startProxy } from "../../helpers/proxy.ts";
@@ -138,6 +140,45 @@ test.for([
     expect([answer.statusCode, await text(answer)]).toEqual([status, ""]);
     await passBy();
     expect(await unacked()).toBe(1);
+  },
+);
+
+test.for(["its wait is over", "its client has left", "its key was revoked"] as const)(
+  "a task that was not answered with its reply leaves it to a reader of the same client: %s",
+  async (why) => {
+    const door = await openStage();
+    const clock = handClock();
+    const { redis, keys } = door;
+    const shared = door.client();
+    const one = await startApi({ client: shared, clock });
+    const created = await createApiKeys(redis, keys).create({ tenant: "default", name: "k", scope: "spawn" });
+    const seen: string[] = [];
+    const read = async () => {
+      for await (const { reply_id } of door.parent(parentId, { client: shared }).replies())
+        seen.push(reply_id);
+    };
+    void read();
+    const left = new AbortController();
+    const path = `/v1/parents/${parentId}/tasks?wait=300`;
+    const options = { token: created.token, body: { prompt: PROMPT }, signal: left.signal };
+    const asked = one.ask("POST", path, options).then(
+      ({ status }) => status,
+      () => "gone",
+    );
+    const worker = door.scriptedWorker(parentId);
+    const uid = await worker.uidOf("task");
+    if (why === "its wait is over") clock.advance(300_000);
+    if (why === "its client has left") left.abort();
+    if (why === "its key was revoked") {
+      await createApiKeys(redis, keys).revoke(created.key_id);
+      clock.advance(15_000);
+    } else await asked;
+    await worker.run("task");
+    expect(await asked).toBe(
+      { "its wait is over": 202, "its client has left": "gone" }[why as string] ?? 401,
+    );
+    await until(() => seen.length === 1, { what: "the reply to come to the reader" });
+    expect(seen).toEqual([`${uid}.1`]);
   },
 );
 

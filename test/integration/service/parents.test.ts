@@ -59,6 +59,10 @@ test("pages show each parent of the tenant once, and tell nothing of another ten
   }
   expect(seen.toSorted()).toEqual(Array.from({ length: 15 }, (_, n) => `p${n}`).toSorted());
   expect(cursors).toEqual(["0", "7", "14", undefined]);
+  // The last page is full: it names no page after it.
+  const { body } = await door.ask("GET", "/v1/parents?limit=5&after=10", { token });
+  expect(body).toMatchObject({ parents: { length: 5 } });
+  expect(body).not.toHaveProperty("cursor");
 });
 
 test("a parent whose data cannot be read is named with the reason, and hides no other parent", async () => {

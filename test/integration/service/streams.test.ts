@@ -59,6 +59,25 @@ test("200 clients, a third of which reconnect at random, see every reply once", 
   for (const ids of seen) expect(ids).toEqual(expected);
 });
 
+test("a client of events that comes back with the last id it had, as a browser does, goes on behind that event", async () => {
+  for (const name of ["first", "second"]) await stage.parent("watched").task({ name, prompt: "Say hello" });
+  const path = `${api.url}/v1/parents/watched/events?after=0`;
+  const all: { id: string | undefined; event: string }[] = [];
+  for await (const { id, event } of readEvents(path)) {
+    all.push({ id, event });
+    if (all.filter((each) => each.event === "RUN_FINISHED").length === 2) break;
+  }
+  const expected = all.flatMap(({ id }, i) => (id === undefined ? [] : [[id, all[i + 1]?.event]]));
+  expect(expected.length).toBeGreaterThan(1);
+  const seen: unknown[] = [[all.at(-1)?.id, undefined]];
+  for (const [last = ""] of expected.slice(0, -1))
+    for await (const { event } of readEvents(path, { headers: { "last-event-id": last } })) {
+      seen.splice(-1, 0, [last, event]);
+      break;
+    }
+  expect(seen).toEqual(expected);
+});
+
 /** Makes the replies; resolves to their ids in the order of the channel. */
 async function makeReplies(parentId: string): Promise<string[]> {
   const parent = stage.parent(parentId);

@@ -175,6 +175,37 @@ test("a receiver that does not answer once is asked again soon, however often it
   await until(() => named.filter((name) => name === "lost").length === 2);
 });
 
+test("a receiver that takes other entries is asked again soon, and is sound again when it has taken all", async () => {
+  const parent = stage.parent("recovers");
+  let refusals = 0;
+  const { seen, url } = await startReceiver(({ headers }, response) => {
+    const isRefused = headers["webhook-id"] === seen[0]?.headers["webhook-id"] && refusals === 0;
+    if (isRefused) refusals += 1;
+    response.writeHead(isRefused ? 500 : 204).end();
+  });
+  await makeReplies("recovers", 3);
+  await parent.webhook.set({ url });
+  const { webhook } = stage.keys.parent({ tenant: "default", parentId: "recovers" });
+  // Its next pause would be of an hour.
+  await stage.redis.hset(webhook, { failures: 20 });
+  startPush({ backoffMs: 200 });
+  await until(async () => (await unacked("recovers")).length === 0);
+  await until(async () => (await parent.webhook.get()).status !== "failing");
+  expect(refusals).toBe(1);
+});
+
+test("a request that a stopping process cuts off is no failure of its receiver", async () => {
+  const parent = stage.parent("cut-off");
+  const { seen, url } = await startReceiver(() => {});
+  await makeReplies("cut-off", 1);
+  await parent.webhook.set({ url });
+  const push = startPush();
+  await until(() => seen.length === 1);
+  const before = await parent.webhook.get();
+  await push.stop();
+  expect(await parent.webhook.get()).toEqual(before);
+});
+
 /** When the next round of a parent's retries begins, epoch ms; undefined while it is pushed for. */
 async function retryOf(parentId: string): Promise<number | undefined> {
   const member = `default/${parentId}`;

@@ -66,7 +66,7 @@ test("what a break cost is charged with the break: the claim after it knows of n
   expect(tokens).toBe(usage && totalTokens(usage));
 });
 
-test("a run that breaks off after its agent was destroyed charges the answer that no commit took", async () => {
+test("a run that breaks off after its agent was destroyed charges the answer that no commit took, and hands nothing back", async () => {
   const installation = await openStage({ scenario: done });
   const { store, offline } = installation;
   const agent = await installation.task("work");
@@ -75,8 +75,14 @@ test("a run that breaks off after its agent was destroyed charges the answer tha
     await context.leases.held.get(agent.uid)?.renew();
     throw new Error("OOM command not allowed");
   };
-  const context = runContextOf(installation, { store: { ...store, settle } });
+  let releases = 0;
+  const release: typeof store.release = (...input) => {
+    releases += 1;
+    return store.release(...input);
+  };
+  const context = runContextOf(installation, { store: { ...store, settle, release } });
   expect(await run(context, { address: agent, wake: 1, timesTaken: 1 })).toEqual({ status: "lost" });
+  expect(releases).toBe(0);
   const [{ usage } = { usage: null }] = offline.ledger;
   const { tokens } = await installation.parent(agent.parentId).usage();
   expect(tokens).toBe(usage && totalTokens(usage));

@@ -259,6 +259,20 @@ test("a hook at the end sees the reply, and may keep it from passing as a succes
   });
 });
 
+test("a hook at the end that blocks a reply which is no success is asked once, and the reply says its own reason", async () => {
+  const seen: string[] = [];
+  const review: Hook = {
+    name: "review",
+    subagentStop({ stopReason }) {
+      seen.push(stopReason);
+      return { block: "no success" };
+    },
+  };
+  const { reply } = await runWith([review], {}, { turns: [{ content: [], stop_reason: "refusal" }] });
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "refusal" });
+  expect(seen).toEqual(["refusal"]);
+});
+
 const NEVER_MS = 600_000;
 const EVERY_MOMENT = ["subagentStart", "preToolUse", "postToolUse", "subagentStop"] as const;
 
@@ -291,6 +305,20 @@ test.for(EVERY_MOMENT)(
     expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", summary: "Done." });
   },
 );
+
+test("a run that goes on in another worker is not begun again: the hook at its beginning is asked once", async () => {
+  const stage = await openStage({ scenario: WRITES });
+  const { hook, asked } = silent("postToolUse");
+  let begun = 0;
+  const greet: Hook = { name: "greet", subagentStart: () => void begun++ };
+  const worker = await stage.startWorker({ hooks: [greet, hook], drainGraceMs: 0 });
+  const agent = await stage.task("work");
+  await asked;
+  await worker.stop();
+  await stage.startWorker({ hooks: [greet] });
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded" });
+  expect(begun).toBe(1);
+});
 
 test.for(EVERY_MOMENT)("a destroyed agent waits for no hook: %s holds no slot", async (moment) => {
   const stage = await openStage({ scenario: WRITES });

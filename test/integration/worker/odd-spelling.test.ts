@@ -1,6 +1,8 @@
 /** Guarantee: nothing that a model, its provider or a parent spells oddly makes a conversation impossible to go on with. */
 import { expect, test } from "vitest";
 import { wakeOf } from "../../../src/shared/protocol/keys.ts";
+import { attachedText, attachmentKey } from "../../../src/shared/protocol/message.ts";
+import { heldModel } from "../../helpers/held-model.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -57,3 +59,34 @@ test.each([
     expect(installation.offline.ledger).toEqual([]);
   },
 );
+
+test("a message of blanks from a foreign producer that brings a file is delivered: the file says what to do", async () => {
+  const installation = await openStage({ scenario: { turns: [done] } });
+  const { store, deadlines, wakes } = installation;
+  await installation.startWorker();
+  const agent = await installation.spawn();
+  await deadlines.hint(agent, store.timing.checkMs);
+  const answer = await store.send(agent, {
+    message_id: "m-1",
+    payload: JSON.stringify({ v: 1, message_id: "m-1", text: " ", attached: true }),
+    digest: "",
+    attached: attachedText({ files: [{ path: "job.md", content: "work" }] }) ?? "",
+    attached_to: attachmentKey("m-1"),
+  });
+  if (answer.status === "queued") await wakes.add(wakeOf(agent, agent.agentId, answer.wake));
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
+});
+
+test("a message of blanks from a foreign producer that comes while a run goes on does not end it", async () => {
+  const installation = await openStage({ scenario: { turns: [{ content: [glob] }, done] } });
+  const { store } = installation;
+  const agent = await installation.spawn();
+  let calls = 0;
+  const payload = JSON.stringify({ v: 1, message_id: "m-1", text: " " });
+  const model = heldModel(installation, () =>
+    calls++ === 0 ? store.send(agent, { message_id: "m-1", payload, digest: "" }) : undefined,
+  );
+  await installation.startWorker({ model });
+  await installation.send(agent, "work");
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
+});

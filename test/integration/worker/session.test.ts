@@ -322,6 +322,18 @@ test("a result is adopted only by the holder of its agent, also where nothing wa
   expect(session.lease.endReason).toBe("taken");
 });
 
+test("with what another has committed comes that the parent wants an end, also where nothing was paid for", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob"]);
+  await session.commit();
+  await rig.redis.hset(rig.keys.agent(agent).log, "1/c0/result", newResult(1, "c0", "theirs").json);
+  await rig.store.finish(agent);
+  session.add([newResult(1, "c0", "mine")]);
+  expect(await session.commit()).toBe("adopted");
+  expect(session.state.finish).toBe(true);
+});
+
 test("each call that was paid for in vain is an entry of its own", async () => {
   const { claim } = await scene();
   const session = await claim();
@@ -346,6 +358,18 @@ test("an alert is told once, also after a change of workers", async () => {
   second.add([newResult(1, "c0", "found"), answerOf(3, "second")]);
   expect(await second.commit()).toBe("committed");
   expect(await alerts()).toHaveLength(1);
+});
+
+test("an alert is not told again beside the next one", async () => {
+  const { rig, agent, claim } = await scene({ alerts: { turns: 1, tool_calls: 2 } });
+  const session = await claim();
+  take(session, "first", ["glob"]);
+  session.add([newStarted(1, "c0", "glob")]);
+  await session.commit();
+  session.add([newResult(1, "c0", "found"), answerOf(3, "second", ["glob"]), newStarted(3, "c0", "glob")]);
+  await session.commit();
+  const told = (await rig.redis.lrange(rig.keys.agent(agent).timeline, 0, -1)).join();
+  expect(told.match(/"threshold"/g)).toHaveLength(2);
 });
 
 test("a text goes to Redis only when it has changed", async () => {

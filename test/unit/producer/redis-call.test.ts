@@ -32,6 +32,16 @@ test("an attempt that is not answered is waited for as long as its call has time
   expect(isOver).toBe(true);
 });
 
+test("an attempt that is over in time leaves no timer, which would keep its process awake", async () => {
+  const clock = createManualClock();
+  const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  await until(() => connection.redis.status === "ready");
+  const before = clock.pending;
+  await createRedisCalls(connection).run(({ attempt }) => attempt(async () => {}));
+  expect(clock.pending).toBe(before);
+});
+
 test("a call whose second change is refused says that something may have been done, and what makes it safe", async () => {
   const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());

@@ -160,6 +160,16 @@ test("agents that cannot be looked at keep no other from its end, and are said i
   ]);
 });
 
+test("a single agent that cannot be looked at is said as well", async () => {
+  const { sweeper, warnings } = scene({
+    overdue() {
+      throw new Error("WRONGTYPE");
+    },
+  });
+  await sweeper.tick();
+  expect(warnings.map((line) => JSON.parse(line))).toMatchObject([{ agents: 1, problem: "WRONGTYPE" }]);
+});
+
 test("a tick looks at everything that is due, page by page", async () => {
   const pages = [duesOf(BATCH), duesOf(BATCH), duesOf(1)];
   const { sweeper, clock, done } = scene({ due: () => pages.shift() ?? [] });

@@ -63,10 +63,7 @@ function startBeat(redis: RedisConnection, clock: Clock): Heartbeat {
   };
   const isOverdue = () => asked !== undefined && clock.monotonicMs() - asked.atMs >= PATIENCE_MS;
   const giveUp = () => {
-    if (isOverdue()) {
-      asked = undefined;
-      dropRedis(redis);
-    }
+    if (isOverdue()) dropRedis(redis);
     timer = clock.timeout(BEAT_MS, beat);
   };
   const beat = () => {

@@ -98,7 +98,11 @@ test("agents of one kind share their head; another tool, text or bound is anothe
     { ...parts, tools: [tool("Looks it up.")] },
     { ...parts, tools: [tool("Looks up.", { type: "object", required: ["q"] } as typeof schema)] },
   ];
-  expect(new Set([head, ...others.map(requestHead)]).size).toBe(6);
+  const besideHead = (other: typeof parts) => {
+    requestHead(parts);
+    return requestHead(other);
+  };
+  expect(new Set([head, ...others.map(besideHead)]).size).toBe(6);
   expect(requestHead(parts)).toBe(head);
 });
 

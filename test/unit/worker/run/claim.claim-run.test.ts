@@ -36,6 +36,55 @@ test("after a hundred rounds it is dropped", async () => {
   expect((await Promise.all(ends)).map(({ status }) => status)).toEqual(["returned", "returned", "passed"]);
 });
 
+/** Claims for wake 1, where Redis answers with `answer`; `noted`: the claims that are still noted afterwards. */
+async function claimAnswered(answer: () => Promise<object>) {
+  let noted = 0;
+  const context = {
+    clock: handClock(),
+    draining: new AbortController().signal,
+    deadlines: { isOrdered: true, hint: async () => {} },
+    leases: { beginClaim: () => void noted++, endClaim: () => void noted-- },
+    store: { timing: TIMING, claim: answer },
+    suspects: "elsewhere",
+    toolNames: () => [],
+    logger: { debug: () => {} },
+    random: () => 0,
+    workers: { list: async () => Array(2) },
+  } as unknown as RunContext;
+  const taken = { address: { tenant: "t", parentId: "p", uid: "u" }, wake: 1, timesTaken: 1 };
+  const outcome = await claimRun(context, taken, {} as RunSlot).catch(() => ({ status: "rejected" }));
+  return { outcome, noted };
+}
+
+const UNCLAIMED = [
+  [{ status: "suspect", isolated_crashes: 0 }, { status: "isolate" }],
+  [
+    { status: "missing_tools", tools: ["look"] },
+    { status: "returned", reason: "tools" },
+  ],
+  [{ status: "newer" }, { status: "returned", reason: "newer" }],
+] as const;
+
+test.for(UNCLAIMED)(
+  "%j: a wake that a newer one has replaced is dropped, and no claim stays noted",
+  async ([answer, own]) => {
+    const replaced = await claimAnswered(async () => ({ ...answer, wake: 2 }));
+    expect(replaced).toEqual({ outcome: { status: "passed", reason: "replaced" }, noted: 0 });
+    expect(await claimAnswered(async () => ({ ...answer, wake: 1 }))).toMatchObject({
+      outcome: own,
+      noted: 0,
+    });
+  },
+);
+
+test("a claim that fails is noted no longer, one that succeeds until its lease is held", async () => {
+  const failed = await claimAnswered(() => Promise.reject(new Error("READONLY")));
+  expect(failed).toEqual({ outcome: { status: "rejected" }, noted: 0 });
+  expect(await claimAnswered(async () => ({ status: "claimed", epoch: 1, wake: 1 }))).toMatchObject({
+    noted: 1,
+  });
+});
+
 test("a wake that comes early claims once more when the agent is free, and not before", async () => {
   const clock = handClock();
   const answers = [{ status: "held", wait_ms: 500, wake: 1 }, { status: "ended" }];

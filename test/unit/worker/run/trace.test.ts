@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { constants } from "node:fs";
-import { mkdtemp, open, rm } from "node:fs/promises";
+import { mkdtemp, open, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -30,4 +30,12 @@ test("a disk that does not answer ends the trace after five seconds, and holds n
   await trace(1, [newNotice(0, "two")]);
   expect(clock.pending).toBe(0);
   expect(said).toEqual([expect.stringContaining("the trace ends here")]);
+});
+
+test("a trace is for its own user only: it has what the agent has read", async () => {
+  const home = await mkdtemp(join(tmpdir(), "trace-"));
+  closeAtEnd(() => rm(home, { recursive: true, force: true }));
+  const trace = traceBeside(join(home, "workspace"), handClock(), createLogger({ level: "silent" }));
+  await trace(1, [newNotice(0, "one")]);
+  expect((await stat(join(home, "trace.jsonl"))).mode & 0o777).toBe(0o600);
 });

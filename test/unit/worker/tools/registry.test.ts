@@ -41,6 +41,14 @@ describe("createToolbox", () => {
     expect(toolbox.resolve(undefined).unknown).toEqual([]);
   });
 
+  it("lets no tool that becomes known later take the place of one that it has", () => {
+    const own = tool("a");
+    const toolbox = createToolbox([own], () => [tool("a"), tool("b")]);
+    const { tools } = toolbox.resolve(undefined);
+    expect(tools.map(({ name }) => name)).toEqual(["a", "b"]);
+    expect(tools[0]).toBe(own);
+  });
+
   it("gives exactly the allowed ones, in the same order however they are written", () => {
     const toolbox = createToolbox([tool("b"), tool("c"), tool("a")]);
     for (const allowlist of [
@@ -278,6 +286,37 @@ describe("runTool", () => {
     expect(clock.pending).toBe(1);
     clock.advance(1);
     expect((await called).content).toMatch(/^a did not finish within 120 s/);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("begins no work on the workspace for a call that was stopped while it waited for earlier work", async () => {
+    let release = (): void => {};
+    const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));
+    const stop = new StopSignal();
+    let changes = 0;
+    const change = tool("a", (_input, { workspace }) => workspace.exclusive(async () => `${changes++}`));
+    const called = call(change, { stop });
+    await new Promise((resolve) => setImmediate(resolve));
+    stop.stop();
+    expect((await called).content).toMatch(/^Cancelled/);
+    release();
+    await earlier;
+    await scene.workspace.exclusive(async () => {});
+    expect(changes).toBe(0);
+  });
+
+  it("leaves no timer of a call that is over before its work on the workspace begins", async () => {
+    const clock = handClock();
+    let release = (): void => {};
+    const earlier = scene.workspace.exclusive(() => new Promise<void>((resolve) => (release = resolve)));
+    const leaves = tool("a", async (_input, { workspace }) => {
+      void workspace.exclusive(async () => {});
+      return "goes on";
+    });
+    expect((await call(leaves, { clock })).content).toBe("goes on");
+    release();
+    await earlier;
+    await scene.workspace.exclusive(async () => {});
     expect(clock.pending).toBe(0);
   });
 

@@ -25,6 +25,19 @@ test.each(["connecting", "reconnecting"])(
   },
 );
 
+test("a wait for Redis leaves no listener behind, whether it was accepted or closed", async () => {
+  const redis = openRedis(redisUrl(), "worker");
+  const listeners = () => ["ready", "error", "end"].map((event) => redis.listenerCount(event));
+  const before = listeners();
+  await whenAccepted(redis);
+  expect(listeners()).toEqual(before);
+  closeRedis(redis);
+  await until(() => redis.status === "end");
+  const atTheEnd = listeners();
+  await expect(whenAccepted(redis)).rejects.toMatchObject({ code: "closed" });
+  expect(listeners()).toEqual(atTheEnd);
+});
+
 test("what was under way when Redis died is rejected when the connection is closed before it is back", async () => {
   const server = await startPrivateRedis();
   const redis = openRedis(server.url, "worker");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../../../src/shared/clock.ts";
-import { closeRedis, openRedis } from "../../../../../src/shared/redis/connection/connection.ts";
+import { closeRedis, dropRedis, openRedis } from "../../../../../src/shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../../../../src/shared/redis/connection/heartbeat.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { handClock } from "../../../../helpers/hand-clock.ts";
@@ -82,6 +82,10 @@ test("nothing is left of a heartbeat that was stopped, or whose connection ended
   const { redis, clock, heartbeat } = await scene("worker");
   heartbeat.stop();
   heartbeat.stop();
+  expect(clock.pending).toBe(0);
+  // The connection goes on: a new socket does not begin the pings again.
+  dropRedis(redis);
+  await redis.ping();
   expect(clock.pending).toBe(0);
   const another = startHeartbeat(redis, clock);
   expect(clock.pending).toBe(1);

@@ -147,8 +147,8 @@ describe("error responses", () => {
     expect(failure).toMatchObject({ kind, retryable });
   });
 
-  test("an overloaded_error is that under any 5xx status", () => {
-    expect(classify(response(503, { type: "overloaded_error", message: "m" }), context).kind).toBe(
+  test.each([500, 503, 599])("an overloaded_error is that under any 5xx status: %i", (status) => {
+    expect(classify(response(status, { type: "overloaded_error", message: "m" }), context).kind).toBe(
       "overloaded",
     );
   });

@@ -1,4 +1,5 @@
-import { chmod, open, symlink, writeFile } from "node:fs/promises";
+import { linkSync } from "node:fs";
+import { chmod, open, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
@@ -45,6 +46,17 @@ describe("grep", () => {
     expect(await grep("TODO", { glob: "!*.md", path: "src" })).toBe("src/b.ts:3:// TODO three");
     expect(await grep("TODO", { glob: "!(b|x).*", path: "src" })).toBe("src/c.md:1:TODO: é four");
     expect(await grep("TODO", { glob: "*.{ts,md}", path: "src" })).toMatch(/^src\/b\.ts.*\nsrc\/c\.md.*$/);
+  });
+
+  it("says, as glob does, that it stopped after 50,000 entries: what it did not see may match", async () => {
+    const first = await scene.put("many/0", "");
+    for (let n = 1; n <= 50_000; n++) linkSync(first, join(scene.home, "many", `${n}`));
+    expect(await grep("TODO", { path: "many", glob: "*.ts" })).toMatch(
+      /\[stopped after 50,000 entries;[^\n]*\]$/,
+    );
+    const { content } = await scene.call("glob", { pattern: "*.ts", path: "many" });
+    expect(content).toMatch(/\[stopped after 50,000 entries;[^\n]*\]$/);
+    await rm(join(scene.home, "many"), { recursive: true });
   });
 
   it("knows a character by its number or its property", async () => {

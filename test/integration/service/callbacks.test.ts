@@ -1,0 +1,75 @@
+/** Callbacks of the Agent Protocol whose server misbehaves, or whose process dies in between. */
+import { createServer, type ServerResponse } from "node:http";
+import { expect, test } from "vitest";
+import { createCallbackSender } from "../../../src/service/agent-protocol/callback.ts";
+import { newThreadId, openThread } from "../../../src/service/agent-protocol/thread.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { listenUntilEnd } from "../../helpers/listen.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+/** A server that only `answer` answers; `keys`: the keys that its requests showed. */
+async function startServer(answer: (response: ServerResponse) => void) {
+  const keys: unknown[] = [];
+  const server = createServer((request, response) => {
+    keys.push(request.headers["x-api-key"]);
+    answer(response);
+  });
+  return { url: await listenUntilEnd(server), keys };
+}
+
+/** A thread whose run has ended, noted to be told to the thread `main`. */
+async function endedThread({ client, store }: Stage): Promise<void> {
+  const threadId = newThreadId();
+  const thread = openThread(client(), "default", "planner-7", threadId);
+  await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId: "main" });
+  const how = { target: "ended", ended_reason: "failed", status: "failed", stop_reason: "worker_lost" };
+  const agent = { tenant: "default", parentId: "planner-7", uid: threadId };
+  await store.settle(agent, { authority: "parent", ...how } as Parameters<typeof store.settle>[1]);
+}
+
+test("a redirection is not followed: the key goes to the operator's server only", async () => {
+  const stage = await openStage();
+  const other = await startServer((response) => response.writeHead(200).end());
+  const named = await startServer((response) => response.writeHead(307, { location: other.url }).end());
+  await endedThread(stage);
+  const sender = createCallbackSender({
+    client: stage.client(),
+    url: named.url,
+    apiKey: "lg-abc",
+    retryMs: 10,
+  });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await until(() => named.keys.length === 2);
+  expect([named.keys, other.keys]).toEqual([["lg-abc", "lg-abc"], []]);
+});
+
+test("a callback that a server has not taken for a day is given up", async () => {
+  const stage = await openStage();
+  const { url } = await startServer((response) => response.writeHead(503).end());
+  await endedThread(stage);
+  const clock = { ...systemClock, now: () => systemClock.now() + 24 * 3_600_000 + 60_000 };
+  const sender = createCallbackSender({ client: stage.client(), url, clock });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await until(async () => (await stage.redis.zcard(stage.keys.callbacks)) === 0);
+});
+
+test("a callback is noted before its agent exists: a process that dies in between leaves none untold", async () => {
+  const stage = await openStage({ redis: "own" });
+  const { keys, server } = stage;
+  const noted: boolean[] = [];
+  let isSpawned = false;
+  const monitor = await openMonitor(server.url, (_at, [command = "", key = ""], source) => {
+    if (source === "lua" && key.includes("planner-7") && /^hset$/i.test(command)) isSpawned = true;
+    if (/^zadd$/i.test(command) && key === keys.callbacks) noted.push(isSpawned);
+  });
+  closeAtEnd(() => monitor.stop());
+  const thread = openThread(stage.client(), "default", "planner-7", newThreadId());
+  await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId: "main" });
+  await monitor.caughtUp();
+  expect(noted).toEqual([false, true]);
+});

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { newUid } from "../../../../src/shared/protocol/ids.ts";
+import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
+import { createCallbacks } from "../../../../src/shared/redis/callbacks.ts";
+import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
+import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
+
+test("a note that was forgotten meanwhile does not come back when it is put off: its callback was sent", async () => {
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const keys = keysUnder(uniquePrefix());
+  const callbacks = createCallbacks(redis, keys);
+  const [sent, open] = ["sent", "open"].map((parentId) => ({ tenant: "t", parentId, uid: newUid() }));
+  if (!sent || !open) throw new Error("two agents");
+  for (const agent of [sent, open]) await callbacks.note(agent, 60_000);
+  await callbacks.forget([sent]);
+  await callbacks.later([sent, open].map((agent) => ({ agent, inMs: 1_000 })));
+  expect(await redis.zcard(keys.callbacks)).toBe(1);
+});

@@ -211,7 +211,7 @@ test("no line of a flag's help ends amid a command, where its name would not be 
 
 test("a kill -9 leaves neither a redis-server nor its directory", async () => {
   const place = project();
-  const service = await startInstalled(["start"], place);
+  const service = await start(["start"], place);
   await service.waitForLine("The worker keeps running");
   expect(redisProcessesOf(place)).not.toEqual([]);
   await service.kill("SIGKILL");
@@ -684,7 +684,7 @@ test("the stack of an error is shown with SUBAGENT_LOG_LEVEL=debug only", async 
 
 test("a reader that goes away early does no harm", async () => {
   const { directory, env } = project();
-  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const main = await bundled("dist/cli/main.js");
   const child = spawn(process.execPath, [main, "--help"], {
     cwd: directory,
     env: { ...process.env, ...env },
@@ -697,7 +697,7 @@ test("a reader that goes away early does no harm", async () => {
 
 test.skipIf(!existsSync("/dev/full"))("a result that a full disk loses is no success", async () => {
   const { directory, env } = project();
-  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const main = await bundled("dist/cli/main.js");
   const full = openSync("/dev/full", "w");
   closeAtEnd(() => closeSync(full));
   for (const args of [["completion", "bash"], ["--help"]]) {

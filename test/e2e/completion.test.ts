@@ -1,13 +1,13 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
+import { bundled } from "../helpers/bundle.ts";
 import { runHere } from "../helpers/program.ts";
 
-const MAIN = "dist/cli/main.js";
 const run = promisify(execFile);
 let script = "";
 beforeAll(async () => {
-  script = (await run(process.execPath, [MAIN, "completion", "bash"])).stdout;
+  script = (await run(process.execPath, [await bundled("dist/cli/main.js"), "completion", "bash"])).stdout;
 });
 
 /** What bash offers behind these words; the last one is being typed. */

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { bundled, heavyPackages } from "./bundle.ts";
 import { closeAtEnd } from "./cleanup.ts";
@@ -36,8 +36,31 @@ test("the classes of a package keep their names in a program", async () => {
   const say = () => execFileSync(process.execPath, [program], { encoding: "utf8" });
   expect(say()).toBe("Redis false\n");
   // What the first process kept of the packages' code is taken by the second.
-  expect(readdirSync(await heavyPackages()).join()).toMatch(/packages\.cjs\.[0-9a-f]{16}(,|$)/);
+  expect(readdirSync(await heavyPackages()).join()).toMatch(/script\.cjs\.[0-9a-f]{16}(,|$)/);
   expect(say()).toBe("Redis false\n");
+});
+
+test("a process that ends at once stores little code, and one that called more stores it in place of that", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "bundle-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true }));
+  const entry = join(directory, "entry.ts");
+  const functions = Array.from({ length: 50 }, () => `() => [${"Math.random(), ".repeat(60)}].length`);
+  writeFileSync(
+    entry,
+    `const all = [${functions.join(",\n")}];\nif (process.argv[2]) console.log(await Promise.all(all.map((each) => each())));\n`,
+  );
+  const program = await bundled(entry);
+  const storedBy = (...args: string[]) => {
+    execFileSync(process.execPath, [program, ...args]);
+    const [name = ""] = readdirSync(dirname(program)).filter((file) =>
+      /^script\.cjs\.[0-9a-f]{16}$/.test(file),
+    );
+    return statSync(join(dirname(program), name)).size;
+  };
+  const little = storedBy();
+  const more = storedBy("all");
+  expect(more).toBeGreaterThan(1.5 * little);
+  expect(storedBy()).toBe(more);
 });
 
 test("an entry has the default of a package as it has it where it is installed", async () => {

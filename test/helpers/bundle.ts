@@ -5,8 +5,10 @@
  * 1. A bundle is always made of the current sources: a changed source rebuilds it, otherwise all processes and all later
  *    runs reuse it.
  * 2. A module still finds files beside its source: `import.meta` refers to the source.
- * 3. The packages that are slowest to load are bundled once for all programs, into one script that V8 compiles once
- *    (`fixtures/load-packages.cjs`). All other packages are loaded from where they are installed.
+ * 3. V8 compiles a program once: its code is stored beside it for later processes (`fixtures/load-script.cjs`). The packages
+ *    that are slowest to load are such a script too, one for all programs. All other packages are loaded from where they are
+ *    installed.
+ * 4. A program is CommonJS, because Node 20 stores no code of modules: its entry may await, no other module may.
  */
 import { createHash } from "node:crypto";
 import {
@@ -22,12 +24,12 @@ import {
 } from "node:fs";
 import { basename, dirname, extname, join, parse, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type BuildOptions, build, type OutputFile, type Plugin } from "esbuild";
+import { type BuildOptions, build, type OutputFile, type Plugin, transform } from "esbuild";
 
 const repositoryRoot = join(import.meta.dirname, "..", "..");
 /** The cache folder, below `node_modules` so that bundles can resolve packages. */
 const folder = join(repositoryRoot, "node_modules", ".cache", "test-programs");
-const loader = join(import.meta.dirname, "fixtures", "load-packages.cjs");
+const loader = join(import.meta.dirname, "fixtures", "load-script.cjs");
 
 /** The packages that programs load as one precompiled script. Loading them is half the cost of starting a worker. */
 const HEAVY = [
@@ -83,14 +85,19 @@ async function bundle(entry: string, packages: string, record: string): Promise<
     packages: "external",
     absWorkingDir: repositoryRoot,
     metafile: true,
-    plugins: [heavyFrom(packages), ownPlaces],
+    // `import()` of a package becomes `require`: in a script it would print a warning.
+    supported: { "dynamic-import": false },
+    plugins: [heavyFrom(packages), withoutTests, asScript(entry)],
   });
   const name = parse(entry).name;
-  const texts = outputFiles.map(({ path, text }) => `${path}\0${text}`);
+  const files = scriptOf(outputFiles, `${name}.cjs`);
+  const texts = files.map(({ path, contents }) => `${path}\0${contents}`);
   const place = join(folder, `${name}-${digest(texts.join("\0"))}`);
-  if (!existsSync(place)) write(outputFiles, place);
-  const program = join(place, `${name}.mjs`);
-  const sources = Object.keys(metafile.inputs).map((path) => join(repositoryRoot, path));
+  if (!existsSync(place)) write(files, place);
+  const program = join(place, `${name}.cjs`);
+  const sources = Object.keys(metafile.inputs)
+    .filter((path) => !path.startsWith(NO_TESTS))
+    .map((path) => join(repositoryRoot, path));
   const made: Made = {
     program,
     sources: Object.fromEntries(sources.map((path) => [path, digest(readFileSync(path))])),
@@ -103,14 +110,22 @@ async function bundle(entry: string, packages: string, record: string): Promise<
 
 const OPTIONS = {
   bundle: true,
-  // Modules that a program imports dynamically stay separate files.
-  splitting: true,
   platform: "node",
-  format: "esm",
+  format: "cjs",
   outdir: folder,
-  outExtension: { ".js": ".mjs" },
   write: false,
 } satisfies BuildOptions;
+
+type File = Pick<OutputFile, "path" | "contents">;
+
+/** Returns the script of a build's only output, and its loader under the name `loadedBy`. */
+function scriptOf([output]: readonly OutputFile[], loadedBy: string): File[] {
+  const wrapped = `(function (exports, require, module, __filename, __dirname) {${output?.text}\n})`;
+  return [
+    { path: "script.cjs", contents: Buffer.from(wrapped) },
+    { path: loadedBy, contents: readFileSync(loader) },
+  ];
+}
 
 /** Returns a folder with a module for each heavy package. Builds it unless it exists for the installed packages. */
 export async function heavyPackages(): Promise<string> {
@@ -122,21 +137,16 @@ export async function heavyPackages(): Promise<string> {
   const each = HEAVY.map((name) => `"${name}": () => require("${name}")`);
   const { outputFiles } = await build({
     ...OPTIONS,
-    splitting: false,
-    format: "cjs",
     stdin: { contents: `export const packages = {${each.join(", ")}};`, resolveDir: repositoryRoot },
     conditions: ["import"],
     minifyWhitespace: true,
     minifySyntax: true,
     keepNames: true,
   });
-  const script = `(function (exports, require, module, __filename, __dirname) {${outputFiles[0]?.text}\n})`;
-  const shims = await Promise.all(HEAVY.map(async (name) => [moduleOf(name), await shimOf(name)]));
-  const files = [["packages.cjs", script], ["load.cjs", readFileSync(loader, "utf8")], ...shims];
-  write(
-    files.map(([path = "", text = ""]) => ({ path, contents: Buffer.from(text) })),
-    place,
+  const shims = await Promise.all(
+    HEAVY.map(async (name) => ({ path: moduleOf(name), contents: Buffer.from(await shimOf(name)) })),
   );
+  write([...scriptOf(outputFiles, "load.cjs"), ...shims], place);
   return place;
 }
 
@@ -163,8 +173,9 @@ function heavyFrom(packages: string): Plugin {
     name: "heavy-packages",
     setup({ onResolve }) {
       onResolve({ filter: /^[@\w][^:]*$/ }, ({ path }) =>
-        HEAVY.includes(path) ? { path: join(packages, moduleOf(path)), external: true } : undefined,
+        HEAVY.includes(path) ? { path: join(packages, moduleOf(path)) } : undefined,
       );
+      onResolve({ filter: /^\.\/load\.cjs$/ }, () => ({ path: join(packages, "load.cjs"), external: true }));
     },
   };
 }
@@ -188,7 +199,7 @@ function digestOf(path: string): string {
 const digest = (what: string | Buffer) => createHash("sha256").update(what).digest("hex").slice(0, 16);
 
 /** Writes the files into a temporary folder and renames it, because another process may build the same program. */
-function write(files: readonly Pick<OutputFile, "path" | "contents">[], place: string): void {
+function write(files: readonly File[], place: string): void {
   mkdirSync(folder, { recursive: true });
   const unfinished = mkdtempSync(`${place}.`);
   chmodSync(unfinished, 0o755);
@@ -201,18 +212,43 @@ function write(files: readonly Pick<OutputFile, "path" | "contents">[], place: s
   }
 }
 
-const ownPlaces: Plugin = {
-  name: "own-places",
-  setup({ onLoad }) {
-    onLoad({ filter: /\.[jt]s$/ }, ({ path }) => ({
-      loader: "ts",
-      contents: readFileSync(path, "utf8").replaceAll(
-        /\bimport\.meta\.(url|dirname|filename)\b/g,
-        (_, what: "url" | "dirname" | "filename") => JSON.stringify(placesOf(path)[what]),
-      ),
+const NO_TESTS = "no-tests";
+
+/** A program runs outside of vitest, which no script can load: there is no running test. */
+const withoutTests: Plugin = {
+  name: NO_TESTS,
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^vitest$/ }, ({ path }) => ({ path, namespace: NO_TESTS }));
+    onLoad({ filter: /^/, namespace: NO_TESTS }, () => ({
+      contents: "module.exports = { TestRunner: { getCurrentTest() {} } };",
     }));
   },
 };
+
+/** Gives each module its own place, and puts the statements of an entry into a function, so that they may await. */
+const asScript = (entry: string): Plugin => ({
+  name: "as-script",
+  setup({ onLoad }) {
+    onLoad({ filter: /\.[jt]s$/ }, async ({ path }) => {
+      const source = readFileSync(path, "utf8")
+        .replace(/^#!.*/, "")
+        .replaceAll(/\bimport\.meta\.(url|dirname|filename)\b/g, (_, what: "url" | "dirname" | "filename") =>
+          JSON.stringify(placesOf(path)[what]),
+        );
+      const mayAwait = path === entry ? !/^export\b/m.test(source) : /^await /m.test(source);
+      return { loader: "ts", contents: mayAwait ? await inFunction(source) : source };
+    });
+  },
+});
+
+/** Returns the module with its statements in an async function, behind its imports. */
+async function inFunction(source: string): Promise<string> {
+  const { code } = await transform(source, { loader: "ts", target: "esnext" });
+  const isImport = /^import\b[^;]*;$/gm;
+  const imports = code.match(isImport) ?? [];
+  const statements = code.replaceAll(isImport, "");
+  return `${imports.join("\n")}\n(async () => {${statements}\n})();`;
+}
 
 const placesOf = (path: string) => ({
   url: pathToFileURL(path).href,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newStarted } from "../../../../src/worker/loop/log.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
-import { cases } from "../../../helpers/cases.ts";
+import { cases, expectSame } from "../../../helpers/cases.ts";
 import { bytesOf, conversationJson, fileAll, sumsOf } from "./reference.ts";
 import { asked, call, rules, Story, text } from "./story.ts";
 import { again, fillingScripts, lifeFrom, liveOn, logOf, narrowScripts, scripts } from "./world.ts";
@@ -86,20 +86,21 @@ test("the state that moves on by one entry is the one computed from the whole lo
       const life = lifeFrom([], []);
       liveOn(script, life, (held, step) => {
         const filed = fileAll(life.entries);
-        expect(JSON.stringify(sumsIn(held))).toBe(JSON.stringify(sumsOf(filed, held.run)));
-        expect(held.entries).toBe(life.entries.length);
-        expect(held.logBytes).toBe(bytesOf(life.entries));
-        expect(logOf(script, life).logBytes).toBe(held.logBytes);
+        const sums = JSON.stringify(sumsIn(held));
+        expectSame(sums, JSON.stringify(sumsOf(filed, held.run)));
+        expectSame(held.entries, life.entries.length);
+        expectSame(held.logBytes, bytesOf(life.entries));
         const opened = logOf(script, life);
-        expect(JSON.stringify(sumsIn(opened))).toBe(JSON.stringify(sumsIn(held)));
-        expect(opened.isAfterNudge).toBe(held.isAfterNudge);
+        expectSame(opened.logBytes, held.logBytes);
+        expectSame(JSON.stringify(sumsIn(opened)), sums);
+        expectSame(opened.isAfterNudge, held.isAfterNudge);
         seen.steps += 1;
         if (!held.isBegun) return;
         const finalCall = step.do === "call_model" ? step.finalCall : undefined;
         for (const cause of [finalCall, "max_cost"] as const) {
           const request = held.conversation.request(cause);
-          expect(request.messages).toBe(conversationJson(filed, held.run, cause));
-          expect(opened.conversation.request(cause)).toEqual(request);
+          expectSame(request.messages, conversationJson(filed, held.run, cause));
+          expectSame(JSON.stringify(opened.conversation.request(cause)), JSON.stringify(request));
         }
         const sent = held.conversation.request(finalCall).messages;
         seen.barren += held.hasWastedTooManyCalls ? 1 : 0;
@@ -128,10 +129,10 @@ test("the mark of the prompt cache stands where the call before ended", () => {
       liveOn(script, lifeFrom([], []), ({ conversation, run }, step) => {
         if (step.do !== "call_model") return;
         const { messages, cachedLength } = conversation.request(step.finalCall);
-        expect(cachedLength === 0 || messages.slice(cachedLength - 3, cachedLength) === "}]}").toBe(true);
+        expectSame(cachedLength === 0 || messages.slice(cachedLength - 3, cachedLength) === "}]}", true);
         if (sent.message !== step.message) answered = sent;
         const isSame = answered.run === run && answered.messages.length === cachedLength;
-        if (isSame) expect(messages.slice(0, cachedLength)).toBe(answered.messages);
+        if (isSame) expectSame(messages.slice(0, cachedLength), answered.messages);
         sent = { message: step.message, run, messages };
       });
     }),
@@ -151,7 +152,7 @@ test("a log with gaps, in any order, is read as the reference reads it", () => {
         expect(sumsIn(state)).toEqual(sumsOf(filed, state.run));
         if (state.isBegun) {
           const { messages } = state.conversation.request();
-          expect(messages).toBe(conversationJson(filed, state.run));
+          expectSame(messages, conversationJson(filed, state.run));
         }
       }
     }),

@@ -117,13 +117,15 @@ async function launch(
   const child = spawn(binary, [...settings, ...keeping, ...rest, ...extra], {
     stdio: ["ignore", log.fd, log.fd],
   });
+  // Listens at once: a server that refuses its arguments may end before anything below has been awaited.
+  const closed = once(child, "close");
+  closed.catch(() => {});
   // A missing binary emits `error` instead of `spawn`; `once` then rejects.
   const spawned = once(child, "spawn").catch((failure: unknown) => {
     throw new Error(`cannot start "${binary}" (${String(failure)}).\n${HINT}`, { cause: failure });
   });
   await spawned.finally(() => log.close());
   preferOverTests(child);
-  const closed = once(child, "close");
   const release = killWhenWeAreGone(child.pid ?? 0, directory);
   const running = { child, closed, release };
   try {

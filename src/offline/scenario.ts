@@ -56,11 +56,10 @@ export const ScriptedError = z.strictObject({
 export type ScriptedError = z.infer<typeof ScriptedError>;
 
 /** A failure that is played once: an error answer, a connection reset before the first byte, or a broken stream. */
-export const Failure = z.union([
-  ScriptedError,
-  z.strictObject({ reset: z.literal(true) }),
-  z.strictObject({ stream: StreamFailure }),
-]);
+export const Failure = z.union(
+  [ScriptedError, z.strictObject({ reset: z.literal(true) }), z.strictObject({ stream: StreamFailure })],
+  { error: 'must be {"status": 529}, {"reset": true} or {"stream": …}' },
+);
 /** A parsed failure. */
 export type Failure = z.infer<typeof Failure>;
 

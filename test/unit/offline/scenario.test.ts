@@ -27,3 +27,12 @@ it("plays the one that stands in docs/operations.md", () => {
     /```json\n([^`]*)```/.exec(readFileSync("docs/operations.md", "utf8").split("--scenario")[1] ?? "") ?? [];
   expect(parseScenario(JSON.parse(json))).toHaveLength(2);
 });
+
+it("says what a failure may be", () => {
+  const failing = (failure: unknown) => () => parseScenario({ turns: [{ failures: [failure] }] });
+  for (const failure of [{ status: 529 }, { reset: true }, { stream: { truncateAfterChunks: 1 } }])
+    expect(failing(failure)).not.toThrow();
+  expect(failing({ error: { status: 529 } })).toThrow(
+    'turns.0.failures.0: must be {"status": 529}, {"reset": true} or {"stream": …}.',
+  );
+});

@@ -3,7 +3,7 @@
  * exporter and the sampler. The first use loads the API: importing the package costs nothing.
  */
 import { messageOf } from "./errors.ts";
-import { traceparentOf } from "./protocol/ids.ts";
+import { traceparentIn, traceparentOf } from "./protocol/ids.ts";
 
 /** Module type of the API. */
 export type TelemetryApi = typeof import("@opentelemetry/api");
@@ -40,4 +40,10 @@ export async function activeTraceparent(): Promise<string | undefined> {
     const span = api?.trace.getSpanContext(api.context.active());
     return api && span && api.isSpanContextValid(span) ? traceparentOf(span) : undefined;
   });
+}
+
+/** Returns the span that a request over HTTP comes from: the active one, else that of its header `traceparent`, if any. */
+export async function requestTraceparent(header: string | undefined): Promise<{ traceparent?: string }> {
+  const traceparent = (await activeTraceparent()) ?? traceparentIn(header);
+  return traceparent === undefined ? {} : { traceparent };
 }

@@ -177,7 +177,7 @@ export default [
     file: "src/producer/replies/parent-channel.ts",
     find: 'if (entry.entry.run !== run && entry.entry.agent_status !== "ended") return;',
     replace: "",
-    tests: ["test/integration/producer/waiting.test.ts"],
+    tests: ["test/unit/producer/replies/parent-channel.test.ts"],
   },
   {
     id: "channel-end-ignored",

@@ -9,6 +9,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import { whenSent } from "../../shared/http-server.ts";
 import { AgentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
+import { requestTraceparent } from "../../shared/telemetry.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
@@ -182,7 +183,8 @@ async function begin({ request, callsBack }: Call, thread: Thread): Promise<Prot
   );
   const text = readInput(MessageText, texts.join("\n\n"), "run");
   const { callbackThreadId } = input;
-  return thread.begin({ assistantId: assistant_id, text, ...(callsBack && { callbackThreadId }) });
+  const traced = await requestTraceparent(request.get("traceparent"));
+  return thread.begin({ assistantId: assistant_id, text, ...traced, ...(callsBack && { callbackThreadId }) });
 }
 
 async function beginAndWait(call: Call, thread: Thread): Promise<unknown> {

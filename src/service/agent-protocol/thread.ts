@@ -59,6 +59,8 @@ export interface ThreadState {
 export interface ThreadMessage {
   assistantId: string;
   text: string;
+  /** The span that an agent which the message begins belongs to. */
+  traceparent?: string | undefined;
   /** The thread of the operator's server that is called back after each run of this thread from now on. */
   callbackThreadId?: string | undefined;
 }
@@ -247,7 +249,8 @@ async function beginRun(
     }
     const uid = nextUid(threadId, last);
     const prompt = last ? followUp(await textOf(context, last), message.text) : message.text;
-    const checked = checkSpawn("agent", { name: message.assistantId, prompt }, context);
+    const { assistantId: name, traceparent } = message;
+    const checked = checkSpawn("agent", { name, prompt, traceparent }, context);
     await noteEnd(uid, SPAWN_MS);
     const spawned = await withCall(context, (call) => spawnAgent(call, checked, uid)).catch(
       unless("conflict"),

@@ -14,6 +14,7 @@ import { whenSent } from "../../shared/http-server.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
+import { requestTraceparent } from "../../shared/telemetry.ts";
 import type { Reach } from "../webhooks/address.ts";
 import { type Auth, type Principal, principalOf } from "./auth.ts";
 import { readBody } from "./body.ts";
@@ -45,6 +46,8 @@ export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
   address(): ParentAddress;
   /** The `Idempotency-Key` header; undefined without one. */
   readonly idempotencyKey: string | undefined;
+  /** The span that the request comes from; empty without one. */
+  traced(): Promise<{ traceparent?: string }>;
   /** Aborts when the client has left or the answer has been sent. */
   readonly signal: AbortSignal;
 }
@@ -176,6 +179,7 @@ function callOf(
       return { tenant, parentId };
     },
     idempotencyKey: idempotencyKeyOf(request),
+    traced: () => requestTraceparent(request.get("traceparent")),
   };
 }
 

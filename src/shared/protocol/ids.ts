@@ -116,6 +116,15 @@ export const Traceparent = z
   .string()
   .regex(FORM, "a W3C traceparent: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, lower case");
 
+/** The same header of any version but `ff`, the invalid one; later versions may have more fields. */
+const ANY_VERSION = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(-.*)?$/;
+
+/** Reads the header of a request, as W3C says: a later version as version 00, and what cannot be read as no header. */
+export function traceparentIn(header: string | undefined): string | undefined {
+  const [, version, fields, more] = ANY_VERSION.exec(header ?? "") ?? [];
+  return version === "00" && more !== undefined ? undefined : Traceparent.safeParse(`00-${fields}`).data;
+}
+
 /** A span as other processes know it. */
 export interface RemoteSpan {
   /** 32 hex digits. */

@@ -1,5 +1,6 @@
 /** The API over a real installation: every call of a parent, over HTTP, through the same channel as every other door. */
 import { beforeAll, describe, expect, test } from "vitest";
+import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage, type StageOptions } from "../../stage/stage.ts";
@@ -31,6 +32,39 @@ test("no answer is for a cache: a cache in between would show one program what a
   ];
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 404]);
   for (const { headers } of answers) expect(headers.get("cache-control")).toBe("no-store");
+});
+
+test("an agent belongs to the trace of the request that spawned it: of the field, else of the header", async () => {
+  const { parentId, path } = newParent();
+  const open = await startApi({ client: stage.client(), mounts: [agentProtocol()] });
+  const [ofField, ofHeader] = ["a", "b"].map((digit) => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`);
+  const headers = { traceparent: ofHeader ?? "" };
+  const spanOf = async (agentId: string) => {
+    const parent = { tenant: "default", parentId };
+    const uid = (await stage.store.uidOf(parent, agentId)) ?? "";
+    return (await stage.store.record({ ...parent, uid }))?.spec.traceparent;
+  };
+  const ask = (name: string, more: object, sent: Record<string, string>) =>
+    open.ask("POST", `${path}/agents`, { body: { name, ...more }, headers: sent });
+  await ask("spawned", {}, headers);
+  await ask("named", { traceparent: ofField }, headers);
+  expect((await ask("odd", {}, { traceparent: "00-1-2-3" })).status, "what cannot be read is no header").toBe(
+    201,
+  );
+  await open.ask("POST", `${path}/tasks`, { body: { name: "tasked", prompt: "Say hello" }, headers });
+  const input = { messages: [{ role: "user", content: "Say hello" }] };
+  const { thread_id } = (await open.ask("POST", "/agent-protocol/threads", { body: {} })).body;
+  await open.ask("POST", `/agent-protocol/threads/${thread_id}/runs`, {
+    body: { assistant_id: "threaded", input },
+    headers: { ...headers, "x-parent-id": parentId },
+  });
+  expect(await Promise.all(["spawned", "named", "odd", "tasked", "threaded"].map(spanOf))).toEqual([
+    ofHeader,
+    ofField,
+    undefined,
+    ofHeader,
+    ofHeader,
+  ]);
 });
 
 describe("a task", () => {

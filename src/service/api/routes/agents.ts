@@ -57,9 +57,8 @@ export const agentRoutes: readonly Route[] = [
     isRepeatable: true,
     answers: { 201: { says: "The agent, and the limits in force.", schema: Spawned } },
     async handle(call) {
-      const body = await call
-        .parent()
-        .spawn({ ...call.body, ...sameKey(call, "request_key", call.body.request_key) });
+      const key = sameKey(call, "request_key", call.body.request_key);
+      const body = await call.parent().spawn({ ...(await call.traced()), ...call.body, ...key });
       return { status: 201, body, location: addressOf(call, body.agent_id) };
     },
   }),

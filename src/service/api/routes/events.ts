@@ -103,15 +103,11 @@ function noteOpen(event: NumberedEvent, open: OpenParts): void {
   const ids = idsOf(event);
   switch (event.type) {
     case "turn_started":
-      return void open.set(STEP, { type: "STEP_FINISHED", ...ids, stepName: `turn ${event.turn}` });
+      return void open.set(STEP, { type: "STEP_FINISHED", ...ids, ...stepOf(event) });
     case "turn_finished":
       return void open.delete(STEP);
     case "tool_started":
-      return void open.set(`call ${event.tool_use_id}`, {
-        type: "TOOL_CALL_END",
-        ...ids,
-        toolCallId: event.tool_use_id,
-      });
+      return void open.set(`call ${event.tool_use_id}`, { type: "TOOL_CALL_END", ...ids, ...callOf(event) });
     case "tool_finished":
       return void open.delete(`call ${event.tool_use_id}`);
   }
@@ -135,17 +131,20 @@ function timeOf({ at }: NumberedEvent): { timestamp?: number } {
   return at === undefined ? {} : { timestamp: Date.parse(at) };
 }
 
+const stepOf = ({ turn }: { turn: number }) => ({ stepName: `turn ${turn}` });
+const callOf = ({ tool_use_id }: { tool_use_id: string }) => ({ toolCallId: tool_use_id });
+
 function fieldsOf(event: NumberedEvent, runId: string): Record<string, unknown> {
   switch (event.type) {
     case "turn_started":
     case "turn_finished":
-      return { stepName: `turn ${event.turn}` };
+      return stepOf(event);
     case "text_delta":
       return { messageId: `${runId}/${event.turn}`, role: "assistant", delta: event.text };
     case "tool_started":
-      return { toolCallId: event.tool_use_id, toolCallName: event.tool };
+      return { ...callOf(event), toolCallName: event.tool };
     case "tool_finished":
-      return { toolCallId: event.tool_use_id };
+      return callOf(event);
     case "ended":
       return endFields(event);
     case "run_started":

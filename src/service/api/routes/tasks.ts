@@ -49,7 +49,7 @@ export const taskRoutes: readonly Route[] = [
 async function runTask(call: TaskCall): Promise<RouteAnswer> {
   const context = contextOf(call);
   const { request_key = newRequestKey() } = sameKey(call, "request_key", call.body.request_key);
-  const input = { ...call.body, request_key };
+  const input = { ...(await call.traced()), ...call.body, request_key };
   const checked = checkSpawn("task", input, context, { answersTask: true });
   const spawned = await withCall(context, (each) => spawnAgent(each, checked));
   const reply = call.query.wait > 0 ? await waitForReply(call, context, spawned) : undefined;

@@ -8,6 +8,7 @@ import {
   RequestKey,
   slugOf,
   TenantId,
+  traceparentIn,
   Uid,
 } from "../../../../src/shared/protocol/ids.ts";
 
@@ -147,4 +148,24 @@ describe("a uid", () => {
       expect(accepts(Uid, uid)).toBe(false);
     },
   );
+});
+
+test("a traceparent header of a later version is read as version 00, and what W3C calls invalid as none", () => {
+  const [trace, span] = ["ab".repeat(16), "cd".repeat(8)];
+  const header = `00-${trace}-${span}-01`;
+  expect(traceparentIn(header)).toBe(header);
+  expect(traceparentIn(`cc-${trace}-${span}-01`)).toBe(header);
+  expect(traceparentIn(`cc-${trace}-${span}-01-what-comes-later`)).toBe(header);
+  for (const invalid of [
+    ...[
+      undefined,
+      "",
+      `${header}-more`,
+      `ff-${trace}-${span}-01`,
+      `cc-${trace}-${span}-01.more`,
+      `${header}, ${header}`,
+    ],
+    ...[`00-${"0".repeat(32)}-${span}-01`, `00-${trace}-${"0".repeat(16)}-01`, header.toUpperCase()],
+  ])
+    expect(traceparentIn(invalid), invalid).toBeUndefined();
 });

@@ -528,4 +528,12 @@ export default [
     replace: 'redis.off("ready", accepted).off("end", closed);',
     tests: ["test/unit/shared/redis/connection/connection.test.ts"],
   },
+  {
+    id: "first-attempt-leaves-timer",
+    promise: "A first attempt to connect that is over leaves no timer.",
+    file: "src/shared/redis/connection/connection.ts",
+    find: "    timer?.cancel();\n  }\n}",
+    replace: "  }\n}",
+    tests: ["test/unit/shared/redis/connection/connection.test.ts"],
+  },
 ];

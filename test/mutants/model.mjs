@@ -803,4 +803,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/model/request.test.ts"],
   },
+  {
+    id: "failure-secret-cut-in-two",
+    promise: "A secret in a provider's words is masked before they are cut.",
+    file: "src/worker/model/anthropic/failure.ts",
+    find: "clip(withoutSecrets(text), MAX_INSPECTED_CHARS)",
+    replace: "withoutSecrets(clip(text, MAX_INSPECTED_CHARS))",
+    tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
+  },
 ];

@@ -1550,4 +1550,12 @@ export default [
     tests: ["test/integration/producer/task.test.ts"],
     title: "cancelled while its spawn",
   },
+  {
+    id: "task-ended-though-a-worker-came",
+    promise: "A task whose worker came in time is not ended for want of one.",
+    file: "src/producer/task-wait-reasons.ts",
+    find: "    noWorkerTimer?.cancel();\n    if (wait?.for",
+    replace: "    if (wait?.for",
+    tests: ["test/unit/producer/task-wait-reasons.test.ts"],
+  },
 ];

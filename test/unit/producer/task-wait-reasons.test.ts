@@ -1,11 +1,15 @@
 import { expect, test } from "vitest";
 import {
   CHECK_MS,
+  type OnWait,
   type TaskWait,
   type TaskWaitParts,
+  type TaskWaits,
+  watchTask,
   watchTaskWaits,
 } from "../../../src/producer/task-wait-reasons.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
+import { StopSignal } from "../../../src/shared/stop-signal.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 
 const TASKS = 100;
@@ -118,4 +122,28 @@ test("tasks that are over are asked for no more, and the last one ends the looki
   expect(asked).toEqual([["sa-0"], ["sa-0"]]);
   forget[0]?.();
   expect(clock.pending).toBe(0);
+});
+
+test("a task whose worker came in time is not ended for want of one", () => {
+  const clock = handClock();
+  let told: OnWait = () => {};
+  const taskWaits: TaskWaits = {
+    watch(_address, tell) {
+      told = tell;
+      return () => {};
+    },
+  };
+  const reasons: unknown[] = [];
+  const over = new StopSignal();
+  const watch = { tellHandle: undefined, cancel: (reason: unknown) => void reasons.push(reason), over };
+  const agent = { tenant: "t", parentId: "p", uid: "u" };
+  watchTask({ taskWaits, clock }, agent, { wait_for_worker_ms: 1_000 }, watch);
+  told({ for: "worker", since: "2026-11-10T00:00:00.000Z" });
+  clock.advance(999);
+  told(undefined);
+  clock.advance(1_000);
+  expect(reasons).toEqual([]);
+  told({ for: "worker", since: "2026-11-10T00:00:02.000Z" });
+  clock.advance(1_000);
+  expect(reasons).toMatchObject([{ code: "no_worker" }]);
 });

@@ -287,6 +287,14 @@ test("an answer whose last write meets a broken connection has not left", async 
   expect(await sent.opened).toBe(false);
 });
 
+test("a stop waits for no request that is not answered", async () => {
+  const asked = latch();
+  const server = await serve({ answer: () => asked.open() });
+  await slow(server, get("/"));
+  await asked.opened;
+  await server.stop();
+});
+
 test("a connection at rest is closed", () => givenUp.atRest.opened);
 
 test("a request that takes longer than its time ends its connection", () => givenUp.inRequest.opened);

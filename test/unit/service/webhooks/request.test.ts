@@ -13,7 +13,7 @@ import { sampleReply } from "../../cli/sample-reply.ts";
 const ANSWER_MS = 15_000;
 
 /** A receiver that answers as `answer` does, and a sender whose time stands still until the test moves it. */
-async function scene(answer: (response: ServerResponse) => void) {
+async function scene(answer: (response: ServerResponse) => void, reach: "any" | "public" = "any") {
   const seen = { requests: 0, connections: 0, cut: 0, ids: [] as unknown[] };
   const server = createServer((request, response) => {
     let body = "";
@@ -43,7 +43,7 @@ async function scene(answer: (response: ServerResponse) => void) {
     after: OLDEST,
   };
   const clock = handClock();
-  const sender = createSender("any", clock);
+  const sender = createSender(reach, clock);
   closeAtEnd(() => sender.close());
   return { seen, clock, send: (entry = sampleReply()) => sender.send(webhook, entry, Date.now()) };
 }
@@ -117,4 +117,16 @@ test("an entry of which no request can be made is refused: its receiver was not 
     problem: expect.stringMatching(/circular/),
   });
   expect(seen.requests).toBe(0);
+});
+
+test("a redirection is no ack: its entry stays", async () => {
+  const { seen, send } = await scene((response) => response.writeHead(302, { location: "/other" }).end());
+  expect(await send()).toEqual({ status: "refused", problem: "The receiver answered 302." });
+  expect(seen.requests).toBe(1);
+});
+
+test("an address that was set while private ones were allowed is not reached once they are not", async () => {
+  const { seen, send } = await scene((response) => response.writeHead(200).end(), "public");
+  expect(await send()).toMatchObject({ status: "failed" });
+  expect(seen.connections).toBe(0);
 });

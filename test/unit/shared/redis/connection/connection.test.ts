@@ -6,6 +6,7 @@ import {
   closeRedis,
   openRedis,
   whenAccepted,
+  whenTried,
 } from "../../../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { handClock } from "../../../../helpers/hand-clock.ts";
@@ -36,6 +37,14 @@ test("a wait for Redis leaves no listener behind, whether it was accepted or clo
   const atTheEnd = listeners();
   await expect(whenAccepted(redis)).rejects.toMatchObject({ code: "closed" });
   expect(listeners()).toEqual(atTheEnd);
+});
+
+test("a first attempt that is over leaves no timer, which would keep its process awake", async () => {
+  const redis = openRedis(redisUrl(), "producer");
+  closeAtEnd(() => closeRedis(redis));
+  const clock = handClock();
+  await whenTried(redis, clock);
+  expect(clock.pending).toBe(0);
 });
 
 test("what was under way when Redis died is rejected when the connection is closed before it is back", async () => {

@@ -4,6 +4,7 @@ import { keepSecret } from "../../../../../src/shared/secrets.ts";
 import {
   classify,
   MalformedAnswerError,
+  redact,
   TimeLimitError,
   TruncatedStreamError,
 } from "../../../../../src/worker/model/anthropic/failure.ts";
@@ -181,4 +182,9 @@ describe("error responses", () => {
     const error = response(400, { message: "your key is s3cret-value" }, { "request-id": "req_1" });
     expect(classify(error, context).message).toBe("your key is [redacted] [req_1]");
   });
+});
+
+test("a secret behind blanks is masked before the text is cut: no half of it is left", () => {
+  keepSecret("canary-horse-battery-42");
+  expect(redact(`${" ".repeat(7_990)}canary-horse-battery-42`)).not.toContain("canary");
 });

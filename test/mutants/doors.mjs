@@ -770,6 +770,14 @@ export default [
     title: "in chunks",
   },
   {
+    id: "door-unreadable-page-ends-the-read",
+    promise: "A page that cannot be read hides nothing behind it from a reader that does not wait.",
+    file: "src/service/api/reply-read.ts",
+    find: "if (page.isLast && bell.isClosed) return page;",
+    replace: "if (bell.isClosed) return page;",
+    tests: REPLIES,
+  },
+  {
     id: "door-ack-walks",
     promise: "An ack reads a bounded part of the channel.",
     file: "src/service/api/reply-read.ts",

@@ -43,6 +43,22 @@ export default [
     tests: ["test/integration/worker/ended-calls.test.ts"],
   },
   {
+    id: "gate-stale-knowledge",
+    promise: "No call begins on what was known of the provider long ago.",
+    file: "src/worker/run/provider-limit.ts",
+    find: "< PAUSE_KNOWN_MS;",
+    replace: "< 10 * PAUSE_KNOWN_MS;",
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
+  },
+  {
+    id: "gate-others-untold",
+    promise: "A limit that a call meets is told to the other processes.",
+    file: "src/worker/run/provider-limit.ts",
+    find: "      this.#options.tellOthers(name);\n",
+    replace: "",
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
+  },
+  {
     id: "gate-unasked-fails",
     promise: "A limiter that cannot be asked is open.",
     file: "src/worker/run/provider-limit.ts",

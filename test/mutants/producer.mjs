@@ -735,6 +735,14 @@ export default [
     title: "no_worker",
   },
   {
+    id: "task-wait-since-an-earlier-one",
+    promise: "A wait for a worker begins when it is seen.",
+    file: "src/producer/task-wait-reasons.ts",
+    find: "timer = noWorkerWait = undefined;",
+    replace: "timer = undefined;",
+    tests: ["test/unit/producer/task-wait-reasons.test.ts"],
+  },
+  {
     id: "task-waits-in-silence",
     promise: "A task without a live worker says so.",
     file: "src/producer/task-wait-reasons.ts",

@@ -76,6 +76,9 @@ test("what cannot be read holds up nothing behind it, for a reader that waits an
   await worker.run(agent_id);
   for (const query of ["", "?limit=1", "?wait=300&limit=100"])
     expect((await api.ask("GET", REPLIES + query)).body).toMatchObject({ replies: [{ agent_id }] });
+  // A reader that does not wait, either: its time is over with the first page.
+  const inTime = await startApi({ client: stage.client() });
+  expect((await inTime.ask("GET", `${REPLIES}?limit=1`)).body).toMatchObject({ replies: [{ agent_id }] });
   const leaving = new AbortController();
   const events = readEvents(api.url + REPLIES, { signal: leaving.signal });
   expect((await events.next()).value?.data).toMatchObject({ agent_id });

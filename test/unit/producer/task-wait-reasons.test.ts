@@ -52,6 +52,7 @@ function scene() {
   });
   return {
     clock,
+    waits,
     asked,
     told,
     forget,
@@ -122,6 +123,19 @@ test("tasks that are over are asked for no more, and the last one ends the looki
   expect(asked).toEqual([["sa-0"], ["sa-0"]]);
   forget[0]?.();
   expect(clock.pending).toBe(0);
+});
+
+test("a wait for a worker begins when it is seen, not when an earlier task's began", async () => {
+  const { look, live, forget, clock, waits } = scene();
+  live(false, false);
+  await look();
+  for (const end of forget) end();
+  clock.advance(60_000);
+  const seenAtMs = clock.now() + CHECK_MS;
+  const told: unknown[] = [];
+  waits.watch(addressOf(0), (wait) => told.push(wait), true);
+  await look();
+  expect(told).toEqual([{ for: "worker", since: new Date(seenAtMs).toISOString() }]);
 });
 
 test("a task whose worker came in time is not ended for want of one", () => {

@@ -4,7 +4,7 @@ import { createLogger } from "../../../../src/shared/logger.ts";
 import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../../src/shared/protocol/limits.ts";
 import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
-import { createPause } from "../../../../src/shared/redis/pause.ts";
+import { createPause, PAUSE_KNOWN_MS } from "../../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../../src/shared/redis/provider-limiter.ts";
 import { createAnthropicModel } from "../../../../src/worker/model/anthropic/model.ts";
 import type { FailureKind } from "../../../../src/worker/model/model.ts";
@@ -162,4 +162,54 @@ test("while Redis does not answer, one reading waits for it, however long it tak
   });
   limit.stop();
   expect(clock.pending).toBe(0);
+});
+
+/** The limit of a process whose reads are answered by the test; `told` has the limiters that it tells others of. */
+async function answered() {
+  const redis = openRedis(redisUrl(), "producer");
+  closeAtEnd(() => closeRedis(redis));
+  await until(() => redis.status === "ready");
+  const keys = keysUnder(uniquePrefix());
+  const clock = handClock();
+  const answers: ((limiters: []) => void)[] = [];
+  const told: string[] = [];
+  const limit = new ProviderLimit({
+    limiter: {
+      ...createProviderLimiter(redis, keys),
+      list: () => new Promise<[]>((resolve) => answers.push(resolve)),
+    },
+    tellOthers: (name) => void told.push(name),
+    pause: createPause(redis, keys),
+    clock,
+    timing: TIMING,
+    logger: createLogger({ level: "silent" }),
+  });
+  closeAtEnd(() => limit.stop());
+  const lease = { address: { uid: "sa-0" }, isLive: () => true } as Lease;
+  return { limit, lease, clock, told, answer: () => answers.shift()?.([]) };
+}
+
+test("no call begins on knowledge that is too old: Redis is asked", async () => {
+  const { limit, lease, clock, answer } = await answered();
+  limit.start();
+  answer();
+  const isKnown = () => !(limit.acquire("host/key/m", lease) instanceof Promise);
+  await until(isKnown);
+  clock.advance(PAUSE_KNOWN_MS - 1);
+  expect(isKnown()).toBe(true);
+  clock.advance(1);
+  expect(isKnown()).toBe(false);
+});
+
+test("a limit that a call meets is told to the other processes, by its name", async () => {
+  const { limit, lease, told, answer } = await answered();
+  limit.start();
+  answer();
+  const permit = await until(() => {
+    const answer = limit.acquire("host/key/m", lease);
+    return !(answer instanceof Promise) && answer;
+  });
+  if (permit.status !== "open") throw new RangeError("a healthy provider");
+  await permit.release({ status: "failed", failure: failure("rate_limited", 1) });
+  expect(told).toEqual(["host/key/m"]);
 });

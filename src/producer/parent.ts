@@ -140,7 +140,10 @@ export interface Parent {
    * `unknown_question`, `already_answered`, `log_full`, `agent_ended`, `unknown_agent`.
    */
   answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;
-  /** Asks a run to report what it has, even while its question is open. A run whose model has not answered yet ends without a call. `unknown_agent`. */
+  /**
+   * Asks a run to report what it has, even while its question is open. A run whose model has not answered yet ends without a
+   * call. `unknown_agent`.
+   */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
    * Gives a prompt to a new agent and resolves with its reply, also if the agent failed; the ack follows. Aborting `signal`

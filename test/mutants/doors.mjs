@@ -778,6 +778,23 @@ export default [
     tests: REPLIES,
   },
   {
+    id: "door-task-in-the-headers-trace",
+    promise: "A task belongs to the trace that its body names, before that of the header.",
+    file: "src/service/api/routes/tasks.ts",
+    find: "...(await call.traced()), ...call.body, request_key",
+    replace: "...call.body, ...(await call.traced()), request_key",
+    tests: ["test/integration/service/api.test.ts"],
+    title: "belongs to the trace",
+  },
+  {
+    id: "door-header-before-the-active-span",
+    promise: "A request belongs to the active span of its server, before that of the header.",
+    file: "src/shared/telemetry.ts",
+    find: "(await activeTraceparent()) ?? traceparentIn(header)",
+    replace: "traceparentIn(header) ?? (await activeTraceparent())",
+    tests: ["test/unit/shared/telemetry.test.ts"],
+  },
+  {
     id: "door-ack-walks",
     promise: "An ack reads a bounded part of the channel.",
     file: "src/service/api/reply-read.ts",

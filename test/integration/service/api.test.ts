@@ -51,20 +51,19 @@ test("an agent belongs to the trace of the request that spawned it: of the field
   expect((await ask("odd", {}, { traceparent: "00-1-2-3" })).status, "what cannot be read is no header").toBe(
     201,
   );
-  await open.ask("POST", `${path}/tasks`, { body: { name: "tasked", prompt: "Say hello" }, headers });
+  const task = (name: string, more: object) =>
+    open.ask("POST", `${path}/tasks`, { body: { name, prompt: "Say hello", ...more }, headers });
+  await task("tasked", {});
+  await task("tasked_by_name", { traceparent: ofField });
   const input = { messages: [{ role: "user", content: "Say hello" }] };
   const { thread_id } = (await open.ask("POST", "/agent-protocol/threads", { body: {} })).body;
   await open.ask("POST", `/agent-protocol/threads/${thread_id}/runs`, {
     body: { assistant_id: "threaded", input },
     headers: { ...headers, "x-parent-id": parentId },
   });
-  expect(await Promise.all(["spawned", "named", "odd", "tasked", "threaded"].map(spanOf))).toEqual([
-    ofHeader,
-    ofField,
-    undefined,
-    ofHeader,
-    ofHeader,
-  ]);
+  expect(
+    await Promise.all(["spawned", "named", "odd", "tasked", "tasked_by_name", "threaded"].map(spanOf)),
+  ).toEqual([ofHeader, ofField, undefined, ofHeader, ofField, ofHeader]);
 });
 
 describe("a task", () => {

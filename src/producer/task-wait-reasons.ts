@@ -1,15 +1,15 @@
 /**
- * The reasons for which the tasks of one client wait: no live worker, no worker with their tools, or their provider.
+ * The reasons for which the tasks of one client wait: no live worker, a pause, no worker with their tools, or their provider.
  *
  * Owns: the set of waiting tasks, and when Redis is read. Its neighbours: `task.ts` decides the effect of a wait on a task;
- * the workers' announcements and the agents' records are the source of truth.
+ * the workers' announcements, the pause and the agents' records are the source of truth.
  *
  * 1. A task without a live worker is notified within two checks, {@link CHECK_MS} apart; it is notified again only of a change.
  * 2. "No worker is live" is logged once until a worker is live, unless all callers have a callback; a client without a logger
  *    emits a process warning.
  *
- * A check has a bounded cost: one read of the worker directory, and the records of {@link MOST_RECORDS} tasks in turn. A
- * failed check notifies no task. The client reads nothing while no task waits.
+ * A check has a bounded cost: one read of the worker directory and of the pause, and the records of {@link MOST_RECORDS} tasks
+ * in turn. A failed check notifies no task. The client reads nothing while no task waits.
  */
 
 import type { Clock } from "../shared/clock.ts";
@@ -19,6 +19,7 @@ import { type AgentRecord, isoTime, viewOf } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { names } from "../shared/redis/codec.ts";
 import type { Installation } from "../shared/redis/installation.ts";
+import type { PauseState } from "../shared/redis/pause.ts";
 import type { StopSignal } from "../shared/stop-signal.ts";
 import type { RunCall } from "./redis-call.ts";
 
@@ -29,11 +30,13 @@ const NO_WORKER =
   "No worker is live on this Redis and prefix: tasks wait until one joins (subagent-queue worker).";
 
 /**
- * The reason for which a task waits. `worker`: none has been live since `since`; `tools`: no worker has all of them;
- * `provider`: it fails or limits the calls of the run, which retries at `next_try_at`. Times are ISO 8601.
+ * The reason for which a task waits. `worker`: none has been live since `since`; `resume`: an operator has paused the
+ * installation, for `reason`; `tools`: no worker has all of them; `provider`: it fails or limits the calls of the run, which
+ * retries at `next_try_at`. Times are ISO 8601.
  */
 export type TaskWait =
   | { for: "worker"; since: string }
+  | { for: "resume"; since: string; reason?: string }
   | { for: "tools"; tools: readonly string[] }
   | { for: "provider"; provider: string; reason: string; since: string; next_try_at: string };
 
@@ -50,7 +53,7 @@ export interface TaskWaits {
 }
 
 /** Dependencies of the checks. */
-export interface TaskWaitParts extends Pick<Installation, "store" | "workers"> {
+export interface TaskWaitParts extends Pick<Installation, "store" | "workers" | "pause"> {
   clock: Clock;
   /** Undefined: emits a process warning instead. */
   logger: Logger | undefined;
@@ -80,8 +83,9 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       const isNews = noWorkerWait && !isLogged && [...watched].some(({ hasCallback }) => !hasCallback);
       if (isNews) warn(parts);
       isLogged = noWorkerWait !== undefined && (isLogged || isNews === true);
-      for (const each of watched) if (noWorkerWait || each.wait?.for === "worker") tell(each, noWorkerWait);
-      for (const each of noWorkerWait ? [] : asked) tell(each, waitOf(seen.records.get(each)));
+      const waitOfAll = noWorkerWait ?? pauseWaitOf(seen.paused);
+      for (const each of watched) if (waitOfAll || isOfAll(each.wait)) tell(each, waitOfAll);
+      for (const each of waitOfAll ? [] : asked) tell(each, waitOf(seen.records.get(each)));
       // The checked tasks go to the end of the queue.
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
@@ -103,13 +107,25 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
   };
 }
 
-/** Reads whether a worker is live; reads the tasks' records only if one is. */
-async function askedOf({ store, workers }: TaskWaitParts, asked: readonly Watched[]) {
-  const hasWorkers = (await workers.list()).length > 0;
+/** Reads whether a worker is live and the pause; reads the tasks' records only if they could say anything else. */
+async function askedOf({ store, workers, pause }: TaskWaitParts, asked: readonly Watched[]) {
+  const [listed, paused] = await Promise.all([workers.list(), pause.state()]);
+  const hasWorkers = listed.length > 0;
   // One unreadable record must not hide the others.
   const recordOf = ({ address }: Watched) => store.record(address).catch(() => undefined);
-  const records = hasWorkers ? await Promise.all(asked.map(recordOf)) : [];
-  return { hasWorkers, records: new Map(asked.map((each, i) => [each, records[i]])) };
+  const records = hasWorkers && !paused ? await Promise.all(asked.map(recordOf)) : [];
+  return { hasWorkers, paused, records: new Map(asked.map((each, i) => [each, records[i]])) };
+}
+
+function pauseWaitOf(paused: PauseState | undefined): TaskWait | undefined {
+  if (!paused) return undefined;
+  const { at: since, reason } = paused;
+  return { for: "resume", since, ...(reason !== undefined && { reason }) };
+}
+
+/** Returns true for a wait that all tasks of the client share. */
+function isOfAll(wait: TaskWait | undefined): boolean {
+  return wait?.for === "worker" || wait?.for === "resume";
 }
 
 function waitOf(record: AgentRecord | undefined): TaskWait | undefined {

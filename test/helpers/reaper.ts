@@ -1,23 +1,46 @@
+/**
+ * Kills processes and removes their directories when this process ends in any way. One small program does it for all of
+ * them: it reads from a pipe whose write end only this process has. Each start of a program copies the tables of this
+ * process's memory: 15 ms for 500 MB.
+ */
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { Socket } from "node:net";
+import type { Writable } from "node:stream";
+
+const PROGRAM = `
+  $1 == "watch" { directories[$2] = $3 }
+  $1 == "release" { delete directories[$2] }
+  END {
+    for (pid in directories) {
+      system("kill -9 " pid)
+      if (directories[pid] != "") system("rm -rf -- '" directories[pid] "'")
+    }
+  }`;
+
+let reaper: Writable | undefined;
 
 /**
- * Kills `pid` with SIGKILL when this process ends in any way: a small shell holds the read end of a pipe, and only this
- * process has the write end. Also removes `directory` if given.
+ * Kills `pid` with SIGKILL when this process ends in any way, and removes `directory` if given.
  * Returns a function that releases the process: after it resolves, `pid` is no longer killed.
  */
 export function killWhenWeAreGone(pid: number, directory = ""): () => Promise<void> {
-  const script = 'trap "" INT TERM HUP; read -r _; kill -9 "$1"; if [ -n "$2" ]; then rm -rf -- "$2"; fi';
-  const shell = spawn("/bin/sh", ["-c", script, "reaper", String(pid), directory], {
+  reaper ??= startReaper();
+  const lines = reaper;
+  lines.write(`watch\t${pid}\t${directory}\n`);
+  return () => new Promise((resolve) => lines.write(`release\t${pid}\n`, () => resolve()));
+}
+
+/** Starts the reaper. It counts for no leak check: it ends with this process, and keeps it from no end. */
+function startReaper(): Writable {
+  const child = spawn("/usr/bin/awk", ["-F", "\t", PROGRAM], {
     stdio: ["pipe", "ignore", "ignore"],
     env: {},
+    // A session of its own, so that it does not receive the signals of a terminal.
     detached: true,
   });
-  // The pipe may break when the release kills the shell; tests can ignore that.
-  shell.stdin.on("error", () => {});
-  const gone = once(shell, "close");
-  return async () => {
-    shell.kill("SIGKILL");
-    await gone;
-  };
+  // Its end shows as a broken pipe; what it watched is then no longer killed.
+  child.stdin.on("error", () => {});
+  child.unref();
+  if (child.stdin instanceof Socket) child.stdin.unref();
+  return child.stdin;
 }

@@ -814,8 +814,8 @@ export default [
     id: "finish-report-of-nothing",
     promise: "A run that is asked to finish before its first answer buys no call.",
     file: "src/worker/loop/caps.ts",
-    find: 'state.finish ? "finished_by_parent" : state.overBudget;',
-    replace: "state.overBudget;",
+    find: 'state.finish ? "finished_by_parent" : state.overBudget?.cap;',
+    replace: "state.overBudget?.cap;",
     tests: ["test/unit/worker/loop/caps.test.ts"],
   },
 ];

@@ -16,6 +16,7 @@ import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 import { CommandAgents } from "./command-agents.ts";
+import { allWait } from "./pause.ts";
 import type { LocalService } from "./service.ts";
 
 /** A prompt and the name of its sub-agent; names are unique within one call. */
@@ -117,7 +118,7 @@ export async function runPrompts(
     ...{ progress, own },
     waiting: [...questions],
     destroying: AbortSignal.any([service.signal, giveUp.signal]),
-    ...{ replies: [], errors: [], told: new Set(), destroyed: 0 },
+    ...{ replies: [], errors: [], told: new Set(service.paused && ["resume"]), destroyed: 0 },
   };
   const finish = () => void finishAll(asking).catch(() => giveUp.abort());
   const forget = onAbort(context.signal, finish);
@@ -256,15 +257,22 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
 function tellWait({ context, service, told }: FanOut, wait: TaskWait | undefined): void {
   if (wait === undefined) told.clear();
   if (wait === undefined || wait.for === "tools") return;
-  const since = timeOf(wait.since);
-  const line =
-    wait.for === "worker"
-      ? `No worker has been live on ${withoutPassword(service.redis.url)} since ${since}: the runs wait until one joins (subagent-queue worker).`
-      : `${plainLine(wait.provider)} has failed or limited calls since ${since} (${plainLine(wait.reason)}): the next attempt is at ${timeOf(wait.next_try_at)}.`;
-  const about = wait.for === "worker" ? "worker" : `${wait.provider} ${wait.reason}`;
+  const about = wait.for === "provider" ? `${wait.provider} ${wait.reason}` : wait.for;
   if (told.has(about)) return;
   told.add(about);
-  context.output.note(line);
+  context.output.note(waitInWords(wait, withoutPassword(service.redis.url)));
+}
+
+function waitInWords(wait: Exclude<TaskWait, { for: "tools" }>, redis: string): string {
+  const since = timeOf(wait.since);
+  switch (wait.for) {
+    case "worker":
+      return `No worker has been live on ${redis} since ${since}: the runs wait until one joins (subagent-queue worker).`;
+    case "resume":
+      return allWait({ at: wait.since, ...(wait.reason !== undefined && { reason: wait.reason }) });
+    case "provider":
+      return `${plainLine(wait.provider)} has failed or limited calls since ${since} (${plainLine(wait.reason)}): the next attempt is at ${timeOf(wait.next_try_at)}.`;
+  }
 }
 
 /** Returns the time of day of an ISO 8601 instant, UTC. */

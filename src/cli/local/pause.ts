@@ -13,7 +13,12 @@ export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise
 
 /** Prints on standard error that all runs wait, if the installation is paused. */
 export function notePause({ output }: Pick<CommandContext, "output">, state: PauseState | undefined): void {
-  if (state) output.note(`All runs wait for subagent-queue resume: ${pausedSince(state)}.`);
+  if (state) output.note(allWait(state));
+}
+
+/** Returns the sentence about all runs of a paused installation. */
+export function allWait(state: PauseState): string {
+  return `All runs wait for subagent-queue resume: ${pausedSince(state)}.`;
 }
 
 /** Returns the state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */

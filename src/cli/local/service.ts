@@ -13,6 +13,7 @@ import type { Client } from "../../producer/client.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
+import type { PauseState } from "../../shared/redis/pause.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { onAbort, whenAborted } from "../../shared/stop-signal.ts";
 import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
@@ -47,6 +48,8 @@ export interface LocalService {
   readonly model: string;
   /** The live workers of other processes that do the work; empty: a worker was started here. */
   readonly workers: readonly WorkerAnnouncement[];
+  /** The pause in force when it was started; it has been printed. */
+  readonly paused: PauseState | undefined;
   /** The error if the service cannot go on. */
   readonly failure: SubagentError | undefined;
   /** Releases the runs of the worker started here; resolves when the usage of its runs is booked. Idempotent. */
@@ -118,6 +121,7 @@ export async function startLocalService(
       bash: own?.bash,
       model,
       workers,
+      paused: there?.paused,
       signal: health.signal,
       get failure() {
         return health.failure;

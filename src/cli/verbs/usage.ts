@@ -4,7 +4,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import { addUsage } from "../../shared/protocol/content.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
-import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
+import { type BoundBudget, budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
@@ -64,7 +64,7 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
 
 /** A budget from the environment, and its spent amount. */
 interface BudgetUse {
-  of: "parent" | "tenant";
+  of: BoundBudget["of"];
   max_cost_usd: number;
   spent_usd: number;
   /** Absent: since the parent's first call. */
@@ -79,7 +79,7 @@ function spentOfBudgets(context: CommandContext, { tenant, parentId }: Parent): 
   return readInstallation(context, "usage", ({ redis, keys }) =>
     Promise.all(
       bound.map(async (budget) => ({
-        of: budget.windowMs === undefined ? ("parent" as const) : ("tenant" as const),
+        of: budget.of,
         max_cost_usd: (budget.maxMicroUsd ?? 0) / 1_000_000,
         spent_usd: (await readSpent(redis, keys, budget)).costUsd,
         ...(budget.windowMs !== undefined && { window_ms: budget.windowMs }),

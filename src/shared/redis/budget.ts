@@ -15,10 +15,10 @@ import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** One budget that binds an agent: its name and its limits. Without a window it never refills. `isOfAgent`: it binds no other. */
+/** One budget that binds an agent: its name, whom it binds, and its limits. Without a window it never refills. */
 export interface BoundBudget {
   name: string;
-  isOfAgent?: boolean;
+  of: keyof Budgets;
   maxTokens?: number | undefined;
   maxMicroUsd?: number | undefined;
   windowMs?: number | undefined;
@@ -33,16 +33,20 @@ export function budgetsOf(
   { agent, parent, tenant: ofTenant }: Budgets,
 ): BoundBudget[] {
   const bound: BoundBudget[] = [];
-  const bind = (name: string, caps: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
+  const bind = (
+    of: keyof Budgets,
+    name: string,
+    caps: (Budgets["agent"] & { window_ms?: number }) | undefined,
+  ) => {
     if (!caps) return;
     const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = caps;
     const maxMicroUsd = maxUsd && Math.round(maxUsd * MICRO);
-    bound.push({ name, isOfAgent: caps === agent, maxTokens, maxMicroUsd, windowMs });
+    bound.push({ name, of, maxTokens, maxMicroUsd, windowMs });
   };
-  bind(`agent/${tenant}/${parentId}/${uid}`, agent);
-  bind(`parent/${tenant}/${parentId}`, parent);
+  bind("agent", `agent/${tenant}/${parentId}/${uid}`, agent);
+  bind("parent", `parent/${tenant}/${parentId}`, parent);
   // Slices of one window have no meaning in another, so a changed window has a new key.
-  bind(`tenant/${tenant}/${ofTenant?.window_ms}`, ofTenant);
+  bind("tenant", `tenant/${tenant}/${ofTenant?.window_ms}`, ofTenant);
   return bound;
 }
 
@@ -53,12 +57,12 @@ export interface Amount {
 }
 
 /**
- * `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap that has no room;
- * `budget`: the name of its budget.
+ * `used`: the greatest used share of a budget including this call, 0 to 1 and more. `over`: the cap of `budget` that
+ * has no room.
  */
 export type ReservationAnswer =
   | { status: "granted"; used: number }
-  | { status: "refused"; over: "max_total_tokens" | "max_cost"; budget: string };
+  | { status: "refused"; over: "max_total_tokens" | "max_cost"; budget: BoundBudget };
 
 /** See the module's header. */
 export interface BudgetBook {
@@ -90,11 +94,11 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
     settle,
     async reserve(budgets, purchase_id, amount, forced) {
       const asked = Promise.all(
-        budgets.map(({ name, maxTokens, maxMicroUsd, windowMs, isOfAgent = false }) =>
+        budgets.map(({ name, maxTokens, maxMicroUsd, windowMs, of }) =>
           scripts.run("budget-reserve", undefined, {
             name,
             purchase_id,
-            of_agent: isOfAgent,
+            of_agent: of === "agent",
             ...taken(amount),
             max_tokens: maxTokens,
             max_micro_usd: maxMicroUsd,
@@ -106,7 +110,7 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
       // If one budget cannot be asked, the reservations in the others are returned.
       asked.catch(() => settle(budgets, purchase_id, NOTHING).catch(() => {}));
       const answers = await asked;
-      for (const [i, { name: budget }] of budgets.entries()) {
+      for (const [i, budget] of budgets.entries()) {
         const answer = answers[i];
         if (answer?.status !== "refused") continue;
         await settle(budgets, purchase_id, NOTHING);

@@ -33,7 +33,7 @@ export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
   // A run without findings has nothing to report: it buys nothing for a parent that wants an end, or from a spent budget.
-  const stopped = state.finish ? "finished_by_parent" : state.overBudget;
+  const stopped = state.finish ? "finished_by_parent" : state.overBudget?.cap;
   if (stopped && state.turns === 0) return { call: "none", cause: stopped };
   const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
@@ -60,7 +60,7 @@ function finalCallCause(state: RunState, limits: Limits): CapReason | undefined 
   const costOfTwo = last ? 2 * last.costUsd : 0;
   if (state.finish) return "finished_by_parent";
   if (state.isLogFull) return "context_window";
-  if (state.overBudget) return state.overBudget;
+  if (state.overBudget) return state.overBudget.cap;
   if (state.repetition.isOver) return "loop_detected";
   if (paidCalls + 1 >= limits.max_turns) return "max_turns";
   if (state.elapsedMs >= ordinaryTimeMs(limits)) return "max_duration";

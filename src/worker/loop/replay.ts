@@ -139,7 +139,7 @@ function assume(state: RunState, { limits }: RunRules, cause: StopReason | undef
       return "the time was over";
     case "max_total_tokens":
     case "max_cost":
-      state.overBudget = cause;
+      state.overBudget = { cap: cause };
       return "a budget was spent";
     default:
       return undefined;

@@ -25,7 +25,8 @@ export function replyBody(state: RunState, rules: RunRules): ReplyBody {
     (state.hasWastedTooManyCalls ? PAID_IN_VAIN : logFullOf(state)) ??
     oddStopOf(state) ??
     providerRefusalOf(state) ??
-    mismatchOf(state);
+    mismatchOf(state) ??
+    spentBudgetOf(state);
   // Output is one JSON value, so no earlier text is added to it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;
@@ -113,6 +114,14 @@ const LOG_FULL = `The log of this sub-agent has reached ${LOG_MAX_BYTES / 1024 *
 
 function logFullOf({ last }: RunState): string | undefined {
   return last?.finalCall === "context_window" ? LOG_FULL : undefined;
+}
+
+const HOLDERS = { agent: "of this agent", parent: "of its parent", tenant: "of its tenant" } as const;
+
+/** Returns which budget has no room for another call. The cap is in the stop reason. */
+function spentBudgetOf({ overBudget }: RunState): string | undefined {
+  if (overBudget?.of === undefined) return undefined;
+  return `The budget ${HOLDERS[overBudget.of]} has no room for another call.`;
 }
 
 /** Maximum UTF-16 code units of a provider's words about a refusal in the reply. */

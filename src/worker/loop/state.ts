@@ -111,8 +111,8 @@ export class RunState {
   elapsedMs = 0;
   /** True if the parent asked for a graceful end; set by the session. */
   finish = false;
-  /** Cap of a budget without room for another ordinary call; set by `reserveCall`. */
-  overBudget: "max_total_tokens" | "max_cost" | undefined;
+  /** Budget without room for another ordinary call: its cap, and whom it binds. Set by `reserveCall`. */
+  overBudget: { cap: "max_total_tokens" | "max_cost"; of?: "agent" | "parent" | "tenant" } | undefined;
   /** The pending user message with which the provider found the request too long; set after the failure of a call. */
   tooLongAtMessage = -1;
 

@@ -220,10 +220,10 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const isForced = isFinalCall && state.turns > 0;
   const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isForced);
   if (answer.status === "refused") {
-    state.overBudget = answer.over;
     const { over, budget } = answer;
+    state.overBudget = { cap: over, of: budget.of };
     context.logger.info(
-      { uid: address.uid, agent_id: session.record.agent_id, budget, over },
+      { uid: address.uid, agent_id: session.record.agent_id, budget: budget.name, over },
       "Budget used up",
     );
     return false;

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { ClientOptions } from "../../../src/producer/client-resources.ts";
 import type { TaskWait } from "../../../src/producer/task-wait-reasons.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -55,6 +56,38 @@ test("a task without a live worker says so within 5 s, once, and not any more wh
   await worker.run("task");
   await worker.run("task_2");
   await Promise.all([heard, task]);
+});
+
+test("tasks of a paused installation wait for its resume, whatever else they wait for, and say why", async () => {
+  const clock = handClock();
+  const { parent, worker, directory } = scene({ clock });
+  const pause = createPause(worker.redis, worker.store.keys);
+  await directory.announce(announced);
+  await pause.begin("the budget is spent");
+  const waits: (TaskWait | undefined)[] = [];
+  const task = parent.task("go", { onWait: (wait) => waits.push(wait) });
+  await task.started;
+  const pass = async () => {
+    for (let ms = 0; ms < SAID_WITHIN_MS; ms += STEP_MS) {
+      clock.advance(STEP_MS);
+      await parent.list();
+    }
+  };
+  await pass();
+  expect(task.waits).toEqual({
+    for: "resume",
+    since: expect.stringMatching(/Z$/),
+    reason: "the budget is spent",
+  });
+  await pause.resume();
+  await pause.begin();
+  await pass();
+  expect(task.waits).toEqual({ for: "resume", since: expect.stringMatching(/Z$/) });
+  await pause.resume();
+  await pass();
+  expect(waits.map((wait) => wait?.for)).toEqual(["resume", "resume", undefined]);
+  await worker.run("task");
+  await task;
 });
 
 test("a task that may not wait for a worker rejects with no_worker and leaves no agent and no entry", async () => {

@@ -68,7 +68,7 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   "counts inherited descriptors":
     "cd /proc/self/fd && for f in *; do [ $f -gt 3 ] && [ -e $f ] && [ $(readlink $f) != /dev/null ] && case $(readlink $f) in /proc/*|pipe*) ;; *) echo ESCAPED $f $(readlink $f);; esac; done; true",
   "writes down an inherited descriptor":
-    'for f in $(seq 4 255); do t=$(readlink /proc/$$/fd/$f) || continue; [ "$t" = "$(readlink /proc/$$/fd/1)" ] && continue; [ $t = /dev/null ] && continue; { echo x >&$f; } 2>/dev/null && echo ESCAPED $f $t; done; true',
+    'for f in $(cd /proc/$$/fd; echo *); do [ $f -gt 3 ] || continue; t=$(readlink /proc/$$/fd/$f) || continue; [ "$t" = "$(readlink /proc/$$/fd/1)" ] && continue; [ $t = /dev/null ] && continue; { echo x >&$f; } 2>/dev/null && echo ESCAPED $f $t; done; true',
   "signals through a descriptor of a process":
     "perl -e 'exit(syscall(434, 1, 0) >= 0 && syscall(438, 3, 0, 0) >= 0 ? 0 : 1)' && echo ESCAPED",
   // Privileges.
@@ -204,8 +204,6 @@ export const HOSTILE: Readonly<Record<string, string>> = {
     "for i in $(seq 3000); do mkdir -p dddddddd && cd dddddddd || break; done; cd /workspace; echo left",
   "leaves names that are no text":
     "touch $'\\xff\\xfe' $'a\\nb' -- '-rf' '--' $'\\e[2J' $'../x' 2>/dev/null; mkfifo pipe; ln -s pipe link; ln -s link link2; ln -s loop loop; echo left",
-  "leaves very many files":
-    "mkdir many && cd many && perl -e 'for (1..1e7) { open(F, \">\", $_) or last }'; echo left",
   "locks itself out": "chmod 0 /workspace; mkdir -p shut/in; chmod 0 shut; echo left",
   "swaps its directory while it ends":
     "mkdir -p real; (while :; do rm -rf place; ln -s @OUTSIDE@ place; rm place; mkdir place; done) & cd real; for i in 1 2 3 4 5 6 7 8 9; do cd ../place 2>/dev/null && [ -e secret.txt ] && cat secret.txt; done; true",
@@ -217,6 +215,10 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   "shadows programs for the next command":
     "mkdir -p bin; printf '#!/bin/sh\\necho ESCAPED' > bin/bash; chmod +x bin/bash; export PATH=$PWD/bin BASH_ENV=$PWD/bin/bash",
   "runs the next command": "echo 'echo $ESCAPE' > .bashrc; cp .bashrc .bash_profile; pwd",
+  // Only one command comes after this one: each one lets the worker walk them twice.
+  "leaves very many files":
+    "mkdir many && cd many && perl -e 'for (1..1e7) { open(F, \">\", $_) or last }'; echo left",
+  "finds them again": "ls many | wc -l",
 };
 
 /** Those that fork without end: they give way to everything else first, and yet a machine stands still under them. */

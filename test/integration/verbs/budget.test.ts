@@ -20,7 +20,7 @@ test.for([
 ] as const)("the share of a budget that is used: %s", async ([, caps, used]) => {
   const book = bookOf();
   const amount = { tokens: 250, costUsd: 1 };
-  const budgets = [{ name: "team", ...caps }];
+  const budgets = [{ name: "team", of: "tenant" as const, ...caps }];
   expect(await book.reserve(budgets, "call.1", amount, false)).toMatchObject({ status: "granted", used });
   // A call that is reserved again takes nothing more.
   expect(await book.reserve(budgets, "call.1", amount, false)).toMatchObject({ status: "granted", used });
@@ -35,24 +35,39 @@ test.for([
   async ([, caps, over]) => {
     const book = bookOf();
     const reserve = (name: string, isForced = false) =>
-      book.reserve([{ name: "team", ...caps }], name, { tokens: 250, costUsd: 1 }, isForced);
+      book.reserve(
+        [{ name: "team", of: "tenant" as const, ...caps }],
+        name,
+        { tokens: 250, costUsd: 1 },
+        isForced,
+      );
     expect(await reserve("call.1")).toEqual({ status: "granted", used: 0.5 });
     expect(await reserve("call.2")).toEqual({ status: "granted", used: 1 });
-    expect(await reserve("call.3")).toEqual({ status: "refused", over, budget: "team" });
+    expect(await reserve("call.3")).toEqual({ status: "refused", over, budget: { name: "team", of: "tenant", ...caps } });
     expect(await reserve("call.3", true)).toEqual({ status: "granted", used: 1.5 });
   },
 );
 
 test("a budget of less than a millionth of a USD says how far a call that must be made goes beyond it", async () => {
   const amount = { tokens: 1, costUsd: 1 };
-  const made = await bookOf().reserve([{ name: "team", maxMicroUsd: 0 }], "call.1", amount, true);
+  const made = await bookOf().reserve(
+    [{ name: "team", of: "tenant" as const, maxMicroUsd: 0 }],
+    "call.1",
+    amount,
+    true,
+  );
   expect(made).toEqual({ status: "granted", used: 1_000 });
 });
 
 test("a rolling window has sixty parts; what was spent before them is neither counted nor kept", async () => {
   const { redis, keys, store, redisNow } = verbRig();
   // It is half past the hundredth part, whenever the test runs.
-  const team = { name: "team", windowMs: Math.round((60 * (await redisNow())) / 100.5), maxTokens: 100 };
+  const team = {
+    name: "team",
+    of: "tenant" as const,
+    windowMs: Math.round((60 * (await redisNow())) / 100.5),
+    maxTokens: 100,
+  };
   await redis.hset(keys.budget("team"), { "t/40": 7, "t/41": 5 });
   expect(await readSpent(redis, keys, team)).toEqual({ tokens: 5, costUsd: 0 });
   const book = createBudgetBook(redis, keys, store.timing);

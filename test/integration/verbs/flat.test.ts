@@ -73,7 +73,7 @@ async function callAmong(
   windowMs: number | undefined,
 ): Promise<() => Promise<number>> {
   const book = createBudgetBook(rig.redis, rig.keys, rig.store.timing);
-  const budgets = [{ name: `tenant/${calls}`, maxTokens: 1_000_000_000, windowMs }];
+  const budgets = [{ name: `tenant/${calls}`, of: "tenant" as const, maxTokens: 1_000_000_000, windowMs }];
   const amount = { tokens: 1_000, costUsd: 0.01 };
   const reserve = (id: string) => book.reserve(budgets, id, amount, false);
   for (let from = 0; from < calls; from += 100)

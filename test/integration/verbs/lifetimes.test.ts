@@ -68,7 +68,12 @@ test("the lease of a parent that nothing holds any more goes a day later", async
 test("a budget goes when nothing was taken out of it for a month, and what a lost call had reserved before that", async () => {
   const { redis, keys, store, everything } = verbRig();
   const book = createBudgetBook(redis, keys, store.timing);
-  await book.reserve([{ name: "team", maxTokens: 1_000 }], "call.1", { tokens: 10, costUsd: 0 }, false);
+  await book.reserve(
+    [{ name: "team", of: "tenant" as const, maxTokens: 1_000 }],
+    "call.1",
+    { tokens: 10, costUsd: 0 },
+    false,
+  );
   const left = Object.keys(await everything());
   expect(left).toHaveLength(2);
   for (const key of left) {

@@ -78,6 +78,7 @@ test("ten agents on four workers, one of which is killed: at most one call each 
       status: "partial",
       stop_reason: "max_total_tokens",
       summary: "What I found.",
+      error: "The budget of its parent has no room for another call.",
     });
   }
   const said = all.map(({ reply_id, tokens }) => [reply_id.split(".")[0], tokens] as const);
@@ -91,7 +92,7 @@ test("ten agents on four workers, one of which is killed: at most one call each 
 });
 
 describe("a budget", () => {
-  test("of a tenant binds all its parents, and an agent that comes when it is spent buys nothing; the log names it", async () => {
+  test("of a tenant binds all its parents, and an agent that comes when it is spent buys nothing; its reply and the log name it", async () => {
     const stage = await openStage({ scenario: endless });
     const lines: Record<string, unknown>[] = [];
     const logger = createLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
@@ -106,7 +107,8 @@ describe("a budget", () => {
     const own = { budgets: { agent: { max_total_tokens: 5 * CALL_TOKENS } } };
     const b = stage.parent("b", { client, ...own });
     const refused = await b.task("work");
-    expect(refused).toMatchObject({ stop_reason: "max_total_tokens", turns: 0, tokens: 0 });
+    const error = "The budget of its tenant has no room for another call.";
+    expect(refused).toMatchObject({ stop_reason: "max_total_tokens", turns: 0, tokens: 0, error });
     const [uid] = refused.reply_id.split(".");
     expect(stage.offline.ledger.length).toBe(calls);
     const told = { budget: "tenant/default/3600000", over: "max_total_tokens", msg: "Budget used up" };
@@ -147,7 +149,7 @@ describe("a budget", () => {
 test("a reservation that is repeated counts once, one that is settled for what it took", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
-  const budget = { name: "tenant/rolling", maxTokens: 100, windowMs: 3_600_000 };
+  const budget = { name: "tenant/rolling", of: "tenant" as const, maxTokens: 100, windowMs: 3_600_000 };
   const reserve = (id: string, tokens: number, forced = false) =>
     book.reserve([budget], id, { tokens, costUsd: 0.5 }, forced);
   expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
@@ -163,7 +165,7 @@ test("a reservation that is repeated counts once, one that is settled for what i
 test("a rolling window forgets what is older, reservations too: a call of then gives nothing back", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
-  const budget = { name: "tenant/rolling", maxTokens: 100, windowMs: 600 };
+  const budget = { name: "tenant/rolling", of: "tenant" as const, maxTokens: 100, windowMs: 600 };
   const reserve = (id: string) => book.reserve([budget], id, { tokens: 90, costUsd: 0 }, false);
   expect(await reserve("a")).toMatchObject({ status: "granted" });
   await until(async () => (await readSpent(stage.redis, stage.keys, budget)).tokens === 0);
@@ -176,7 +178,7 @@ test("a rolling window forgets what is older, reservations too: a call of then g
 test("a call that is never settled stays spent, its reservation ends by itself, and a settling after that changes nothing", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
-  const budget = { name: "agent/t/p/u", maxTokens: 100 };
+  const budget = { name: "agent/t/p/u", of: "agent" as const, maxTokens: 100 };
   const reserve = (id: string) => book.reserve([budget], id, { tokens: 60, costUsd: 0.5 }, false);
   expect(await reserve("crashed")).toMatchObject({ status: "granted" });
   const reservation = stage.keys.reservation("agent/t/p/u/crashed");
@@ -194,7 +196,7 @@ test("a call that is never settled stays spent, its reservation ends by itself, 
 test("a call that is settled leaves nothing but what is spent, and gives nothing back to a budget that an operator has emptied", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
-  const budget = { name: "agent/t/p/u", maxTokens: 100 };
+  const budget = { name: "agent/t/p/u", of: "agent" as const, maxTokens: 100 };
   const reserve = (id: string) => book.reserve([budget], id, { tokens: 60, costUsd: 0 }, false);
   await reserve("a");
   await book.settle([budget], "a", { tokens: 10, costUsd: 0 });
@@ -209,7 +211,7 @@ test("a call that is settled leaves nothing but what is spent, and gives nothing
 test("what another version has written into a budget counts for nothing", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
-  const budget = { name: "tenant/old", maxTokens: 100, windowMs: 3_600_000 };
+  const budget = { name: "tenant/old", of: "tenant" as const, maxTokens: 100, windowMs: 3_600_000 };
   const fields = Array.from({ length: 9_000 }, (_, i) => [`r/u.${i}`, "60 0 0"]);
   await stage.redis.hset(stage.keys.budget(budget.name), ...fields.flat());
   const amount = { tokens: 60, costUsd: 0 };

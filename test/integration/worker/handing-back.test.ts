@@ -138,7 +138,11 @@ test("a call that its provider holds up takes nothing of a budget: others find a
 });
 
 test.for([
-  ["has no room", async () => ({ status: "refused", over: "max_cost", budget: "agent" }) as const, "settled"],
+  [
+    "has no room",
+    async () => ({ status: "refused", over: "max_cost", budget: { name: "agent", of: "agent" } }) as const,
+    "settled",
+  ],
   ["cannot be asked", () => Promise.reject(new Error("away")), "released"],
 ] as const)("where a budget %s, the call's place at the provider is given back", async ([, reserve, end]) => {
   const { installation, perform } = await scene(undefined, { budgets: { parent: { max_cost_usd: 1 } } });

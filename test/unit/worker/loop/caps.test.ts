@@ -93,7 +93,9 @@ describe("other causes", () => {
     expect(verdict(asked(), { max_turns: 1 }, { finish })).toEqual(none("finished_by_parent"));
     expect(verdict(asked().broken(10, 0), {}, { finish })).toEqual(none("finished_by_parent"));
     expect(verdict(turns(2).nextRun(6).user("next"), {}, { finish })).toEqual(none("finished_by_parent"));
-    expect(verdict(asked(), {}, { finish, overBudget: "max_cost" })).toEqual(none("finished_by_parent"));
+    expect(verdict(asked(), {}, { finish, overBudget: { cap: "max_cost" } })).toEqual(
+      none("finished_by_parent"),
+    );
   });
 
   test("finish is the cause before any cap that has not been passed", () => {

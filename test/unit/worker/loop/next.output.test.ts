@@ -50,7 +50,7 @@ describe("a run whose parent asked for output", () => {
   });
 
   test("is not asked again when a budget is spent: the call would be refused, and planned again", () => {
-    const state = mismatches(1).log({ overBudget: "max_cost" });
+    const state = mismatches(1).log({ overBudget: { cap: "max_cost" } });
     expect(next(state, shaped)).toEqual({ do: "settle", reason: "invalid_output", natural: false });
   });
 

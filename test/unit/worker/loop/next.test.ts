@@ -131,7 +131,7 @@ describe("a budget that is spent", () => {
 
   test.each(stories)("refuses every call but the final one, so no other is planned where %s", (_, state) => {
     for (let step = 0; step < 20; step++) {
-      const planned = next(Object.assign(state, { overBudget: "max_cost" }), shaped);
+      const planned = next(Object.assign(state, { overBudget: { cap: "max_cost" } }), shaped);
       if (planned.do === "deliver") state.unread = [];
       else if (planned.do === "clear") state.fold(newCleared(planned.message, planned.cleared).entry);
       else {

@@ -16,8 +16,8 @@ import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 import { CommandAgents } from "./command-agents.ts";
-import { allWait } from "./pause.ts";
 import type { LocalService } from "./service.ts";
+import { renderWait } from "./wait.ts";
 
 /** A prompt and the name of its sub-agent; names are unique within one call. */
 export interface NamedPrompt {
@@ -260,24 +260,7 @@ function tellWait({ context, service, told }: FanOut, wait: TaskWait | undefined
   const about = wait.for === "provider" ? `${wait.provider} ${wait.reason}` : wait.for;
   if (told.has(about)) return;
   told.add(about);
-  context.output.note(waitInWords(wait, withoutPassword(service.redis.url)));
-}
-
-function waitInWords(wait: Exclude<TaskWait, { for: "tools" }>, redis: string): string {
-  const since = timeOf(wait.since);
-  switch (wait.for) {
-    case "worker":
-      return `No worker has been live on ${redis} since ${since}: the runs wait until one joins (subagent-queue worker).`;
-    case "resume":
-      return allWait({ at: wait.since, ...(wait.reason !== undefined && { reason: wait.reason }) });
-    case "provider":
-      return `${plainLine(wait.provider)} has failed or limited calls since ${since} (${plainLine(wait.reason)}): the next attempt is at ${timeOf(wait.next_try_at)}.`;
-  }
-}
-
-/** Returns the time of day of an ISO 8601 instant, UTC. */
-function timeOf(instant: string): string {
-  return `${instant.slice(11, 19)}Z`;
+  context.output.note(renderWait(wait, withoutPassword(service.redis.url)));
 }
 
 /** Reports to the progress display whether Redis answers, because its rows are stale without Redis. */

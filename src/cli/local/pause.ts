@@ -3,8 +3,8 @@ import type { Clock } from "../../shared/clock.ts";
 import type { Pause, PauseState } from "../../shared/redis/pause.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import type { CommandContext } from "../command.ts";
-import { plainLine } from "../terminal/text.ts";
 import { askInstallation, requireRedisUrl } from "./redis.ts";
+import { renderPause } from "./wait.ts";
 
 /** Reads the pause of the installation under `prefix`. Throws `redis_unavailable` with the reason. */
 export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise<PauseState | undefined> {
@@ -13,17 +13,7 @@ export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise
 
 /** Prints on standard error that all runs wait, if the installation is paused. */
 export function notePause({ output }: Pick<CommandContext, "output">, state: PauseState | undefined): void {
-  if (state) output.note(allWait(state));
-}
-
-/** Returns the sentence about all runs of a paused installation. */
-export function allWait(state: PauseState): string {
-  return `All runs wait for subagent-queue resume: ${pausedSince(state)}.`;
-}
-
-/** Returns the state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */
-export function pausedSince({ at, reason }: PauseState): string {
-  return `paused since ${at}${reason === undefined ? "" : ` (${plainLine(reason)})`}`;
+  if (state) output.note(renderPause(state));
 }
 
 /** Calls `work` with the pause of the installation on REDIS_URL. Throws `invalid_config` without REDIS_URL. */

@@ -2,6 +2,7 @@
 import type { AgentView } from "../../shared/protocol/agent.ts";
 import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
+import { renderProviderWait } from "../local/wait.ts";
 import { formatAge, formatCount, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
@@ -43,7 +44,7 @@ function list(context: CommandContext, flags: ActingFlags): Promise<number> {
     else if (agents.length > 0)
       output.result(
         ...renderAgents(agents, { own, nowMs: clock.now(), columns: resultColumns, style: resultStyle }),
-        ...renderQuestions(agents, { own, columns: resultColumns, style: resultStyle }),
+        ...renderWaits(agents, { own, columns: resultColumns, style: resultStyle }),
       );
     else output.note(`${own} has no live agents.`);
     return EXIT.done;
@@ -57,12 +58,14 @@ export interface ListView {
   style: Style;
 }
 
-/** Returns the open questions of the agents, one line each. */
-export function renderQuestions(agents: readonly ListedAgent[], { own, columns, style }: ListView): string[] {
+/** Returns what the agents wait for, one line each: their open questions and their provider. */
+export function renderWaits(agents: readonly ListedAgent[], { own, columns, style }: ListView): string[] {
   const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1;
-  return agents.flatMap(({ parent_id, agent_id, questions = [] }) => {
+  return agents.flatMap(({ parent_id, agent_id, questions = [], provider_wait }) => {
     const who = parent_id === own ? agent_id : `${parent_id}/${agent_id}`;
-    return questions.map(({ text }) => style("yellow", cutTo(`${who} asks: ${plainLine(text)}`, room)));
+    const lines = questions.map(({ text }) => `${who} asks: ${plainLine(text)}`);
+    if (provider_wait) lines.push(`${who} waits: ${renderProviderWait(provider_wait)}`);
+    return lines.map((line) => style("yellow", cutTo(line, room)));
   });
 }
 

@@ -2,7 +2,8 @@
 import { SubagentError } from "../../shared/errors.ts";
 import { PauseReason } from "../../shared/redis/pause.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { onInstallation, pausedSince } from "../local/pause.ts";
+import { onInstallation } from "../local/pause.ts";
+import { pausedSince } from "../local/wait.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `

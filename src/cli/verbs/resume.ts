@@ -1,6 +1,7 @@
 /** `resume`: ends the pause of an installation. */
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { onInstallation, pausedSince } from "../local/pause.ts";
+import { onInstallation } from "../local/pause.ts";
+import { pausedSince } from "../local/wait.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `

@@ -9,9 +9,10 @@ import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo
 import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { refuseOfflineBeside, refuseOfflineInProduction } from "../local/offline.ts";
-import { pausedSince, pauseOf } from "../local/pause.ts";
+import { pauseOf } from "../local/pause.ts";
 import { namingRedis, requireRedisUrl } from "../local/redis.ts";
 import { modelAnnounced, openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
+import { pausedSince } from "../local/wait.ts";
 import { modelText } from "../terminal/banner.ts";
 import { toJsonLine } from "../terminal/text.ts";
 

@@ -43,7 +43,11 @@ test.for([
       );
     expect(await reserve("call.1")).toEqual({ status: "granted", used: 0.5 });
     expect(await reserve("call.2")).toEqual({ status: "granted", used: 1 });
-    expect(await reserve("call.3")).toEqual({ status: "refused", over, budget: { name: "team", of: "tenant", ...caps } });
+    expect(await reserve("call.3")).toEqual({
+      status: "refused",
+      over,
+      budget: { name: "team", of: "tenant", ...caps },
+    });
     expect(await reserve("call.3", true)).toEqual({ status: "granted", used: 1.5 });
   },
 );

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createStyle } from "../../../../src/cli/terminal/output.ts";
 import { cells } from "../../../../src/cli/terminal/text.ts";
-import { renderAgents, renderQuestions } from "../../../../src/cli/verbs/list.ts";
+import { renderAgents, renderWaits } from "../../../../src/cli/verbs/list.ts";
 import { sampleAgent } from "../sample-agent.ts";
 
 const own = "cli";
@@ -26,9 +26,22 @@ test("below it stands what is asked, one line a question", () => {
     { question_id: "1/b", text: "How much?", answer_by },
   ];
   const asking = [...agents, { parent_id: own, ...sampleAgent({ status: "waiting", questions }) }];
-  const at = (columns?: number) => renderQuestions(asking, { own, columns, style });
+  const at = (columns?: number) => renderWaits(asking, { own, columns, style });
   expect(at()).toEqual(["data_collector asks: Which colour?", "data_collector asks: How much?"]);
   expect(at(28)[0]).toBe("data_collector asks: Which…");
+});
+
+test("a queued agent that waits for its provider says for which one, since when and until when", () => {
+  const provider_wait = {
+    provider: "api.example",
+    reason: "rate_limit",
+    since: "2026-11-21T12:00:01.000Z",
+    next_try_at: "2026-11-21T12:00:11.000Z",
+  } as const;
+  const queued = { parent_id: own, ...sampleAgent({ status: "queued", provider_wait }) };
+  expect(renderWaits([queued], { own, columns: undefined, style })).toEqual([
+    "data_collector waits: api.example has failed or limited calls since 12:00:01Z (rate_limit): the next attempt is at 12:00:11Z.",
+  ]);
 });
 
 test("on a narrow terminal the name is cut, then columns leave; no line is wider and no number or id is cut", () => {
@@ -51,5 +64,5 @@ test("an agent of another parent is named with it, in the table and where it ask
     "cli     b             ",
     "cli-7   data_collector",
   ]);
-  expect(renderQuestions([other], view)).toEqual(["cli-7/data_collector asks: Which?"]);
+  expect(renderWaits([other], view)).toEqual(["cli-7/data_collector asks: Which?"]);
 });

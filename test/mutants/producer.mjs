@@ -1566,4 +1566,22 @@ export default [
     replace: "    if (wait?.for",
     tests: ["test/unit/producer/task-wait-reasons.test.ts"],
   },
+  {
+    id: "task-abort-timer-left",
+    promise: "An aborted task leaves no timer that keeps its process.",
+    file: "src/producer/task.ts",
+    find: "  timer.cancel();\n  reservation.release(acked);",
+    replace: "  reservation.release(acked);",
+    tests: ["test/integration/producer/task.test.ts"],
+    title: "timer",
+  },
+  {
+    id: "task-all-spawns-without-room",
+    promise: "A batch spawns no more sub-agents at a time than a parent may have.",
+    file: "src/producer/task.ts",
+    find: "const slots = Math.min(MAX_LIVE_AGENTS, checked.length);",
+    replace: "const slots = checked.length;",
+    tests: ["test/integration/producer/task-all.test.ts"],
+    title: "one spawn",
+  },
 ];

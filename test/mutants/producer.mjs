@@ -1584,4 +1584,20 @@ export default [
     tests: ["test/integration/producer/task-all.test.ts"],
     title: "one spawn",
   },
+  {
+    id: "call-line-checked-once",
+    promise: "Calls wait for their turn only while Redis answers others, whenever it falls silent.",
+    file: "src/producer/redis-call.ts",
+    find: "    if (isWatched) time.after(CALL_BUDGET_MS / 4, refuseOverdue);\n",
+    replace: "",
+    tests: ["test/unit/producer/redis-call.test.ts"],
+  },
+  {
+    id: "call-time-in-line-free",
+    promise: "While Redis is silent the time in the line counts as time of the call.",
+    file: "src/producer/redis-call.ts",
+    find: "next.begin(CALL_BUDGET_MS - waitedMs);",
+    replace: "next.begin(CALL_BUDGET_MS);",
+    tests: ["test/unit/producer/redis-call.test.ts"],
+  },
 ];

@@ -2289,4 +2289,12 @@ export default [
     replace: "if (atMs <= sentAtMs) this.#suspected",
     tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
+  {
+    id: "server-reasons-stale",
+    promise: "What a check found of Redis is no reason once checks fail.",
+    file: "src/worker/health/server-watch.ts",
+    find: "const FRESH_MS = 2 * POLL_EVERY_MS;",
+    replace: "const FRESH_MS = 200 * POLL_EVERY_MS;",
+    tests: ["test/unit/worker/health/server-watch.test.ts"],
+  },
 ];

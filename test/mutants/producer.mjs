@@ -1600,4 +1600,13 @@ export default [
     replace: "next.begin(CALL_BUDGET_MS);",
     tests: ["test/unit/producer/redis-call.test.ts"],
   },
+  {
+    id: "gone-node-silent-for-ever",
+    promise: "A node whose connection was closed is not taken for a silent one.",
+    file: "src/producer/redis-call.ts",
+    find: 'if (connection !== redis) connection.on("close", () => heardAt.delete(connection));',
+    replace: "",
+    tests: ["test/integration/cluster-trouble.test.ts"],
+    title: "counts no more as silent",
+  },
 ];

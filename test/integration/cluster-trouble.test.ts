@@ -2,8 +2,11 @@
  * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
-import type { Redis } from "ioredis";
+import type { Cluster, Redis } from "ioredis";
 import { expect, test } from "vitest";
+import { openConnection } from "../../src/producer/redis-call.ts";
+import { systemClock } from "../../src/shared/clock.ts";
+import { createLogger } from "../../src/shared/logger.ts";
 import {
   canSend,
   closeRedis,
@@ -97,6 +100,25 @@ test("a client that has just given up all nodes is not asked before it has found
   expect(canSend(redis)).toBe(false);
   await back;
   expect(canSend(redis)).toBe(true);
+});
+
+test("a connection to a node that is gone counts no more as silent: the one in its place does", async () => {
+  const logger = createLogger({ level: "silent" });
+  const connection = openConnection(scene.cluster.url, "producer", systemClock, logger);
+  closeAtEnd(() => connection.close());
+  // Its time goes on only while somebody waits.
+  const waiting = connection.time.after(60_000, () => {});
+  closeAtEnd(() => waiting.cancel());
+  await whenAccepted(connection.redis);
+  const isHeardSince = async (ms: number) => {
+    const nodes = (connection.redis as Cluster).nodes();
+    await Promise.allSettled(nodes.map((node) => node.ping()));
+    return connection.heardAtMs > ms;
+  };
+  await until(() => isHeardSince(0), { what: "all nodes" });
+  await scene.cluster.servers[0]?.ask("CLIENT", "KILL", "TYPE", "normal");
+  const killedMs = connection.time.nowMs;
+  await until(() => isHeardSince(killedMs), { timeoutMs: 20_000, what: "all nodes again" });
 });
 
 test("a client that is closed between two attempts to connect, and knows nodes again, announces its end", async () => {

@@ -827,4 +827,12 @@ export default [
     replace: "withoutSecrets(clip(text, MAX_INSPECTED_CHARS))",
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
+  {
+    id: "request-heads-grow",
+    promise: "A worker keeps a bounded number of heads.",
+    file: "src/worker/model/request.ts",
+    find: "heads.size > MOST_KEPT_HEADS && oldest",
+    replace: "heads.size < 0 && oldest",
+    tests: ["test/unit/worker/model/request.test.ts"],
+  },
 ];

@@ -1613,4 +1613,12 @@ export default [
     replace: "message.length > INTERIM_MAX_CHARS",
     tests: ["test/unit/worker/tools/builtin/parent.test.ts"],
   },
+  {
+    id: "bash-logs-no-network",
+    promise: "A command that used no network is not logged as one that did.",
+    file: "src/worker/tools/builtin/bash.ts",
+    find: "if (outcome.network?.requests) log?.",
+    replace: "if (outcome.network) log?.",
+    tests: ["test/integration/tools/egress.test.ts"],
+  },
 ];

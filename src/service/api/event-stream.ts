@@ -93,7 +93,6 @@ function drained(response: Response, clock: Clock, signal: AbortSignal): Promise
     let forget = () => {};
     const over = () => {
       timer.cancel();
-      response.off("drain", over);
       forget();
       resolve();
     };

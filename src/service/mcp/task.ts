@@ -124,8 +124,7 @@ export async function cancelTask(context: ParentContext, taskId: string): Promis
   if (!found) return false;
   const { record } = found;
   const address = { ...context.profile.parent, uid: record.uid };
-  if (record.status !== "ended")
-    await withCall(context, (call) => destroyAgent(call, { address, agentId: record.agent_id }));
+  await withCall(context, (call) => destroyAgent(call, { address, agentId: record.agent_id }));
   return true;
 }
 

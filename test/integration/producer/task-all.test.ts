@@ -5,8 +5,9 @@ import type { TaskInput } from "../../../src/producer/spawn-input.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { masterUrls, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { type ScriptedWorker, scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -43,6 +44,28 @@ test("25 prompts come back in order, at most ten side by side, and nothing stays
   await work(worker, all);
   expect(summaries(await all)).toEqual(prompts(25));
   await until(async () => (await unacked()) === 0);
+});
+
+test("a batch spawns no sub-agent for which it has no room: each task costs one spawn", async () => {
+  const { parent, worker } = scene();
+  const { profile } = worker.store.keys.parent(address);
+  let spawns = 0;
+  // The nodes of a cluster are known once it is connected.
+  expect(await worker.queued()).toEqual([]);
+  const monitors = await Promise.all(
+    masterUrls(worker.redis).map((url) =>
+      // Of all scripts only a spawn reads the profile here.
+      openMonitor(url, (_at, [, key], source) => {
+        if (source === "lua" && key === profile) spawns += 1;
+      }),
+    ),
+  );
+  for (const monitor of monitors) closeAtEnd(monitor.stop);
+  const all = parent.taskAll(prompts(25));
+  await work(worker, all);
+  await all;
+  for (const monitor of monitors) await monitor.caughtUp();
+  expect(spawns).toBe(25);
 });
 
 test("two batches of one parent share its room: who finds none waits for an end", async () => {

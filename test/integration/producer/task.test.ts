@@ -1,6 +1,8 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
+import type { ClientOptions } from "../../../src/producer/client-resources.ts";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
@@ -11,9 +13,9 @@ import { questionsOf } from "../verbs/rig.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
-function scene(timing = TIMING) {
+function scene(options: Pick<ClientOptions, "timing" | "clock"> = {}) {
   const prefix = uniquePrefix();
-  const client = testClient({ prefix, timing });
+  const client = testClient({ prefix, ...options });
   const worker = scriptedWorker(redisUrl(), prefix, address);
   const unacked = () => worker.redis.xlen(worker.store.keys.parent(address).replies);
   return { prefix, client, parent: testParent(client), worker, unacked };
@@ -88,6 +90,34 @@ describe("task", () => {
     await parent.spawn({ name: "other" });
     await parent.destroy("other");
     expect((await replies.next()).value).toMatchObject({ agent_id: "other" });
+  });
+
+  test("aborted, leaves no timer behind when its client stops: the process may end", async () => {
+    const pending = new Set<object>();
+    const clock: Clock = {
+      ...systemClock,
+      timeout(ms, callback) {
+        const timer = systemClock.timeout(ms, () => {
+          pending.delete(timer);
+          callback();
+        });
+        pending.add(timer);
+        return {
+          cancel() {
+            pending.delete(timer);
+            timer.cancel();
+          },
+        };
+      },
+    };
+    const { client, parent, worker } = scene({ clock });
+    const stop = new AbortController();
+    const reply = parent.task({ prompt: "go", signal: stop.signal });
+    await until(async () => (await worker.queued()).includes("task"));
+    stop.abort(new Error("changed my mind"));
+    await expect(reply).rejects.toThrow("changed my mind");
+    await client.stop();
+    expect(pending.size).toBe(0);
   });
 
   test("aborted while its agent cannot be destroyed, leaves the agent's question to others", async () => {
@@ -206,7 +236,7 @@ describe("task", () => {
   });
 
   test("repeated when what was kept of it has lapsed, begins anew, whatever it asks", async () => {
-    const { parent, worker } = scene({ ...TIMING, keptAfterAckMs: 20 });
+    const { parent, worker } = scene({ timing: { ...TIMING, keptAfterAckMs: 20 } });
     for (const prompt of ["go", "go", "other"]) {
       const task = parent.task({ prompt, request_key: "t1" });
       const { agent_id, known } = await task.started;

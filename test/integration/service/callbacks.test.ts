@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { createCallbackSender } from "../../../src/service/agent-protocol/callback.ts";
 import { newThreadId, openThread } from "../../../src/service/agent-protocol/thread.ts";
-import { systemClock } from "../../../src/shared/clock.ts";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
@@ -56,6 +56,32 @@ test("a callback that a server has not taken for a day is given up", async () =>
   closeAtEnd(() => sender.stop());
   sender.start();
   await until(async () => (await stage.redis.zcard(stage.keys.callbacks)) === 0);
+});
+
+test("a server that answers nothing gets 64 requests at most, however many threads have ended", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  const { url } = await startServer(() => {});
+  for (let thread = 0; thread < 66; thread += 1) await endedThread(stage);
+  let passes = 0;
+  const clock: Clock = {
+    ...systemClock,
+    async sleep() {
+      passes += 1;
+      await new Promise(setImmediate);
+    },
+  };
+  const sender = createCallbackSender({ client: stage.client(), url, clock });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  // A note that is being sent is put off for a minute, one that has to wait for a second.
+  const notes = (inMs: number) => redis.zcount(keys.callbacks, Date.now() + inMs, "+inf");
+  await until(async () => (await notes(30_000)) >= 64);
+  for (const member of await redis.zrangebyscore(keys.callbacks, "-inf", Date.now() + 30_000))
+    await redis.zadd(keys.callbacks, 1, member);
+  const before = passes;
+  await until(() => passes >= before + 2);
+  expect([await notes(30_000), await redis.zcard(keys.callbacks)]).toEqual([64, 66]);
 });
 
 test("a callback is noted before its agent exists: a process that dies in between leaves none untold", async () => {

@@ -7,16 +7,20 @@ import { expect, test } from "vitest";
 import { beginTask } from "../../../src/producer/detached-task.ts";
 import { createApi } from "../../../src/service/api/api.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
+import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { askMcp as ask } from "../../helpers/mcp.ts";
+import { recordingModel } from "../../helpers/recording-model.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage, type StageOptions } from "../../stage/stage.ts";
 
 /** Starts an API process' part with the MCP server; the answer is the address of parent `planner-7`. */
-async function serve(stage: Stage, answerWithinMs?: number): Promise<URL> {
+async function serve(stage: Stage, answerWithinMs?: number, clock: Clock = systemClock): Promise<URL> {
   const mount = mcpMount(answerWithinMs === undefined ? {} : { answerWithinMs });
-  const api = createApi({ client: stage.client(), mounts: [mount] });
+  const api = createApi({ client: stage.client(), mounts: [mount], clock });
   closeAtEnd(() => api.stop());
   await api.start();
   return new URL(`${api.url}/mcp?parent=planner-7`);
@@ -147,6 +151,27 @@ test("a question is input_required, tasks/update answers it, and it leaves the c
   await until(async () => (await stage.redis.xlen(replies)) === 0);
 });
 
+test("a question that is accepted with a blank answer gets its default answer", async () => {
+  const question = { question: "Which colour?", default_answer: "green" };
+  const asks = { content: [{ type: "tool_use" as const, name: "ask_parent", input: question }] };
+  const done = { content: [{ type: "text" as const, text: "done" }] };
+  const stage = await openStage({ scenario: { turns: [asks, done] } });
+  const { model, heads } = recordingModel(stage.offline.url);
+  await stage.startWorker({ model });
+  const url = await serve(stage);
+  const input = { prompt: "paint", tool_allowlist: ["ask_parent"] };
+  const { result } = await ask(url, "tools/call", { name: "agent", arguments: input });
+  const taskId = String(result?.taskId);
+  const { inputRequests } = await taskWhere(url, taskId, "input_required");
+  const [key = ""] = Object.keys(inputRequests ?? {});
+  const inputResponses = { [key]: { action: "accept", content: { answer: " " } } };
+  expect(await ask(url, "tasks/update", { taskId, inputResponses })).toMatchObject({
+    result: { resultType: "complete" },
+  });
+  await taskWhere(url, taskId, "completed");
+  expect(heads.at(-1)?.messages).toMatch(/tool_result.*green/);
+});
+
 test("only tasks/cancel destroys: a request that is closed leaves its agent at work", async () => {
   const { stage, url } = await open({ latencyMs: 800 });
   const gone = new AbortController();
@@ -181,6 +206,26 @@ test("a plain call that takes too long is answered with what finds the reply lat
   const check = { name: "check_sub_agent", arguments: { agent_id: "task" } };
   const later = await ask(url, "tools/call", check, { followsTasks: false });
   expect(JSON.stringify(later.result?.content)).toContain("sub_agent_reply");
+});
+
+test("a plain call whose key is revoked while it waits is refused, and its reply stays for another reader", async () => {
+  const stage = await openStage();
+  const clock = handClock();
+  const apiKeys = createApiKeys(stage.redis, stage.keys);
+  const { token, key_id } = await apiKeys.create({ tenant: "default", name: "k", scope: "spawn" });
+  const url = await serve(stage, undefined, clock);
+  const call = { name: "task", arguments: { prompt: "say hello" } };
+  const asked = ask(url, "tools/call", call, { followsTasks: false, token });
+  const worker = stage.scriptedWorker("planner-7");
+  await worker.uidOf("task");
+  await apiKeys.revoke(key_id);
+  clock.advance(15_000);
+  await worker.run("task");
+  expect((await asked).result).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringMatching(/key/) }],
+  });
+  expect((await stage.parent().newReplies()).entries).toMatchObject([{ agent_id: "task" }]);
 });
 
 test("tasks of others, unknown ones, and clients that cannot follow tasks are refused by the protocol's codes", async () => {

@@ -90,6 +90,8 @@ describe("commands with a list of hosts", () => {
     uses.length = 0;
     expect((await bash(`curl -sS http://127.0.0.1:${port}/`)).content).toBe("hello from outside");
     expect(uses).toEqual([{ requests: 1, bytes: "hello from outside".length, refused: [] }]);
+    expect((await bash("echo nothing of the network")).isError).toBe(false);
+    expect(uses).toHaveLength(1);
     const cloned = await bash(
       `git clone -q http://127.0.0.1:${port}/repository.git r && git -C r log --format=%s`,
     );

@@ -1,7 +1,7 @@
 /** Guarantee: what a parent and its agents leave in Redis goes by itself, each key after its time, and what is in use does not. */
 import { expect, test } from "vitest";
 import { budgetsOf, createBudgetBook } from "../../../src/shared/redis/budget.ts";
-import { handedBack, type Rig, verbRig } from "./rig.ts";
+import { DESTROY, handedBack, type Rig, verbRig } from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -38,6 +38,22 @@ test("what an agent leaves at its end goes by itself, and sooner once that is ac
   await rig.replies.ack(rig.parent, entry ?? expect.unreachable(), "r");
   const kept = { agent: 1, "agent:timeline": 1, text: 1, timelines: 1 };
   expect(await daysLeft(rig)).toEqual({ ...ofParent, ...asked, ...kept });
+});
+
+test("the record of an ended agent keeps nothing of what it waited for", async () => {
+  const rig = verbRig();
+  const asking = await rig.waiting();
+  const failing = await rig.running();
+  const wait = { provider_wait: '{"reason":"overloaded"}', running_ms: 1, attempts: 1, breaks: 0 };
+  await rig.store.release(failing.agent, { epoch: failing.epoch, delay_ms: 60_000, ...wait });
+  const waits = async ({ agent }: typeof asking) =>
+    Object.keys(await rig.raw(agent)).filter((field) => /question|provider|not_before/.test(field));
+  expect(await waits(asking)).toEqual(["questions"]);
+  expect((await waits(failing)).sort()).toEqual(["not_before", "provider_wait", "provider_wait_since"]);
+  for (const held of [asking, failing]) {
+    await rig.store.settle(held.agent, DESTROY);
+    expect(await waits(held)).toEqual([]);
+  }
 });
 
 test("the names of a parent stay as long as it spawns, sends, or has agents that end", async () => {

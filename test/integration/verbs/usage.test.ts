@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { RESERVATION_MS, TIMING } from "../../../src/shared/protocol/limits.ts";
 import type { ReplyBody } from "../../../src/shared/protocol/reply.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { bodyOf, DESTROY, IDLE_END, type Rig, verbRig, wellDone } from "./rig.ts";
+import { bodyOf, DESTROY, IDLE_END, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const DAY_MS = 86_400_000;
 const spent: ReplyBody = {
@@ -66,6 +66,25 @@ test("a run that is destroyed counts with what it had committed; an idle agent's
   expect(await used(rig)).toEqual(COUNTED);
 });
 
+test("a run that is destroyed while it waits for an answer, or for a worker, counts with what it had committed", async () => {
+  const rig = verbRig();
+  const { agent: asking, epoch } = await rig.running();
+  await rig.store.ask(asking, { ...questionsOf(epoch), ...partsOf(spent) });
+  await rig.store.settle(asking, DESTROY);
+  expect(await used(rig)).toEqual(COUNTED);
+  const released = await rig.running();
+  await rig.readFirst(released.agent, released.epoch, partsOf(spent));
+  await rig.store.release(released.agent, {
+    epoch: released.epoch,
+    delay_ms: 0,
+    running_ms: 1,
+    attempts: 0,
+    breaks: 0,
+  });
+  await rig.store.settle(released.agent, DESTROY);
+  expect(await used(rig)).toMatchObject({ replies: 2, turns: 2 * COUNTED.turns });
+});
+
 test("each run of an agent that stays is counted, by a worker whose epoch it was", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
@@ -106,6 +125,15 @@ test("a charged purchase is remembered beyond midnight, and neither a reader nor
   expect([await charge("p-1"), await charge("p-3")]).toEqual(["same", "charged"]);
   const days = (await rig.redis.pttl(charged("p-1"))) / DAY_MS;
   expect([days > 1, days <= RESERVATION_MS / DAY_MS]).toEqual([true, true]);
+});
+
+test("an answer is charged also if the key of the log that should hold it has another type", async () => {
+  const rig = verbRig();
+  const { agent } = await rig.running();
+  await rig.redis.set(rig.keys.agent(agent).log, "of somebody else");
+  const bought = { usage: partsOf(spent).progress.usage, cost_usd: 0.5 };
+  const charge = { purchase_id: "p-1", bought, entry_key: "1", entry: "{}" };
+  expect(await rig.store.charge(agent, charge)).toEqual({ status: "charged" });
 });
 
 test("the counters of earlier days are looked at by the first run of a day alone", async () => {

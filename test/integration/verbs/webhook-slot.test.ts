@@ -7,6 +7,8 @@ import { createWebhookSlots, type PushLease } from "../../../src/shared/redis/we
 import { createWebhooks } from "../../../src/shared/redis/webhooks.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+import { DESTROY, verbRig } from "./rig.ts";
 
 const A: PushLease = { token: "a", ms: 60_000 };
 const B: PushLease = { token: "b", ms: 60_000 };
@@ -61,6 +63,7 @@ test("a ring finds the slot of a process whose lease is over free, and serves wh
 test("a retry begins at its time, not at a ring before it", async () => {
   const { redis, keys, slots } = scene();
   await slots.begin(parent, A);
+  expect(await slots.begin(parent, B)).toBeUndefined();
   expect(await slots.end(parent, "a", { inMs: 60_000, isRefused: false })).toBe(false);
   expect(await slots.begin(parent, A)).toBeUndefined();
   const { taken, next_ms } = await slots.due(B, [], 1);
@@ -111,6 +114,29 @@ test("no more slots are taken than there is room for", async () => {
   expect(await slots.due(A, [], 0)).toMatchObject({ taken: [], next_ms: 0 });
   expect((await slots.due(A, [], 2)).taken).toEqual(["default/a", "default/b"]);
   expect((await slots.due(B, [], 2)).taken).toEqual(["default/c"]);
+});
+
+test("an entry rings those who push if its parent has a webhook", async () => {
+  const rig = verbRig();
+  const subscriber = openRedis(redisUrl(), "subscriber");
+  closeAtEnd(() => closeRedis(subscriber));
+  const heard: string[] = [];
+  await subscriber.subscribe(rig.keys.webhookDoorbell, rig.keys.hints);
+  subscriber.on("message", (_channel, text) => heard.push(text));
+  const endsOne = async () => {
+    const { agent } = await rig.running();
+    await rig.store.settle(agent, DESTROY);
+    // The hint to its worker is published behind the ring.
+    await until(() => heard.includes(agent.uid), { what: "the hint" });
+    return agent.uid;
+  };
+  const unrung = await endsOne();
+  await createWebhooks(rig.redis, rig.keys).set(rig.parent, "https://example.com/");
+  const member = parentMember(rig.parent);
+  await until(() => heard.includes(member), { what: "the ring of the webhook" });
+  expect(heard).toEqual([unrung, member]);
+  const rung = await endsOne();
+  expect(heard).toEqual([unrung, member, member, rung]);
 });
 
 test("a webhook that is set anew is pushed to at once, whoever has the slot or waits for a retry", async () => {

@@ -1,17 +1,20 @@
 /** Guarantee: a run that breaks off in its workers again and again ends, typed, and its parent reads why; a lost one writes nothing. */
 import { createHash } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
 import { run } from "../../../src/worker/run/run.ts";
+import { writeFileTool } from "../../../src/worker/tools/builtin/write-file.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
-import { runContextOf } from "../../helpers/run-context.ts";
+import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
@@ -86,6 +89,23 @@ test("a run that breaks off after its agent was destroyed charges the answer tha
   const [{ usage } = { usage: null }] = offline.ledger;
   const { tokens } = await installation.parent(agent.parentId).usage();
   expect(tokens).toBe(usage && totalTokens(usage));
+});
+
+test("an answer whose tools have no workspace, because the disk refuses one, is not bought again by the next worker", async () => {
+  const call = { type: "tool_use" as const, name: "write_file", input: { file_path: "a.txt", content: "a" } };
+  const stage = await openStage({ scenario: { turns: [{ content: [call] }, ...done.turns] } });
+  const { redis, keys, offline } = stage;
+  const agent = await stage.task("work");
+  const workspaceRoot = join(stage.workspaceRoot, "no directory");
+  await writeFile(workspaceRoot, "");
+  const specs = kindsWith([writeFileTool()]);
+  const refused = runContextOf(stage, { specs, workspaceRoot });
+  await run(refused, { address: agent, wake: 1, timesTaken: 1 });
+  expect(await stage.recordWhere(agent, () => true)).toMatchObject({ status: "queued", wake: 2 });
+  await redis.hdel(keys.agent(agent).record, "not_before");
+  await run(runContextOf(stage, { specs }), { address: agent, wake: 2, timesTaken: 1 });
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  expect(offline.ledger).toHaveLength(2);
 });
 
 test("failures of the provider are no breaks: a run that has met many is handed back like any other", async () => {

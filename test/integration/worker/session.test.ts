@@ -334,6 +334,26 @@ test("with what another has committed comes that the parent wants an end, also w
   expect(session.state.finish).toBe(true);
 });
 
+test("a message that comes after what another has committed is read once", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob"]);
+  await session.commit();
+  const { log, inbox } = rig.keys.agent(agent);
+  await rig.redis.hset(log, "1/c0/result", newResult(1, "c0", "theirs").json);
+  session.add([newResult(1, "c0", "mine")]);
+  expect(await session.commit()).toBe("adopted");
+  await rig.send(agent, "more", "m-2");
+  await session.refreshInbox();
+  const step = session.next();
+  if (step.do !== "deliver") throw new Error(step.do);
+  session.add([newDelivery(step.message, 1, step.messages)], false);
+  session.consume(step.consumeTo, ["m-2"]);
+  session.add([answerOf(3, "second")]);
+  expect(await session.commit()).toBe("committed");
+  expect(await rig.redis.llen(inbox)).toBe(0);
+});
+
 test("each call that was paid for in vain is an entry of its own", async () => {
   const { claim } = await scene();
   const session = await claim();

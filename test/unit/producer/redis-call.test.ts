@@ -5,6 +5,7 @@ import { CALL_BUDGET_MS, createRedisCalls, openConnection } from "../../../src/p
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { latch } from "../../helpers/latch.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -280,4 +281,53 @@ test("the time of a call that waited for its turn begins with its first command,
   await passes(100);
   await last;
   expect(isOver).toBe(true);
+});
+
+/** Calls of which as many as may are under way and end when the test says so, and one that waits for its turn. */
+async function fullLine() {
+  const { clock, connection } = await questions();
+  const calls = createRedisCalls(connection);
+  const free = latch();
+  const first = Array.from({ length: MAX_CALLS }, () => calls.run(() => free.opened));
+  const seen = { isSent: false, problem: "" };
+  void calls
+    .run(({ read }) =>
+      read(() => {
+        seen.isSent = true;
+        return never();
+      }),
+    )
+    .catch((error: Error) => {
+      seen.problem = error.message;
+    });
+  const passes = async (ms: number, isAnswering: boolean) => {
+    for (let passedMs = 0; passedMs < ms; passedMs += 50) {
+      clock.advance(50);
+      await (isAnswering ? connection.redis.ping() : turn());
+    }
+  };
+  const begin = async () => {
+    free.open();
+    await Promise.all(first);
+  };
+  return { seen, passes, begin };
+}
+
+test("a call that waits for its turn is refused when Redis has been silent for the time of a call, however late that begins", async () => {
+  const { seen, passes, begin } = await fullLine();
+  await passes(2 * CALL_BUDGET_MS, true);
+  await passes(CALL_BUDGET_MS - 50, false);
+  expect(seen).toEqual({ isSent: false, problem: "" });
+  await passes(CALL_BUDGET_MS / 2, false);
+  expect(seen).toEqual({ isSent: false, problem: expect.stringMatching(/^Redis cannot be reached/) });
+  await begin();
+});
+
+test("while Redis is silent the time in the line counts: a call whose turn comes late is not waited for anew", async () => {
+  const { seen, passes, begin } = await fullLine();
+  await passes(CALL_BUDGET_MS - 100, false);
+  await begin();
+  await until(() => seen.isSent);
+  await passes(CALL_BUDGET_MS / 2, false);
+  expect(seen.problem).toMatch(/^Redis cannot be reached/);
 });

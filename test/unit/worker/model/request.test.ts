@@ -106,6 +106,30 @@ test("agents of one kind share their head; another tool, text or bound is anothe
   expect(requestHead(parts)).toBe(head);
 });
 
+test("the newest 32 heads are kept, and an older one is made anew: a process with many kinds of agents does not grow", () => {
+  let spelled = 0;
+  const tool = {
+    name: "look_up",
+    description: "Looks up.",
+    get input_schema() {
+      return schema;
+    },
+  };
+  const schema = {
+    get type() {
+      spelled += 1;
+      return "object";
+    },
+  };
+  const headOf = (kind: number) => requestHead({ maxTokens: 10, system: `Kind ${kind}.`, tools: [tool] });
+  for (let kind = 0; kind < 32; kind += 1) headOf(kind);
+  headOf(0);
+  expect(spelled).toBe(32);
+  headOf(32);
+  headOf(0);
+  expect(spelled).toBe(34);
+});
+
 describe("output_config", () => {
   const pace = { effort: "low", task_budget: 50_000 } as const;
   test("names effort, task budget and format, the budget with what a summary has used of it", () => {

@@ -213,3 +213,16 @@ test("a limit that a call meets is told to the other processes, by its name", as
   await permit.release({ status: "failed", failure: failure("rate_limited", 1) });
   expect(told).toEqual(["host/key/m"]);
 });
+
+test("a problem that is met while a read is on its way outlives that read, not the next one", async () => {
+  const { limit, lease, clock, answer } = await answered();
+  limit.start();
+  limit.suspect("host/key/m");
+  answer();
+  const isKnown = (model: string) => !(limit.acquire(`host/key/${model}`, lease) instanceof Promise);
+  await until(() => isKnown("other"));
+  expect(isKnown("m")).toBe(false);
+  clock.advance(1_000);
+  answer();
+  await until(() => isKnown("m"));
+});

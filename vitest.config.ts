@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
+import { RARELY_OPTIMIZED } from "./test/setup/rarely-optimized.ts";
 import Schedule, { SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
@@ -43,6 +44,7 @@ export default defineConfig({
   resolve: { tsconfigPaths: true },
   test: {
     pool: "forks",
+    execArgv: [...RARELY_OPTIMIZED],
     maxWorkers,
     setupFiles: ["test/setup/seed.ts", "test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
     reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],

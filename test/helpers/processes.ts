@@ -11,6 +11,7 @@ import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { RARELY_OPTIMIZED } from "../setup/rarely-optimized.ts";
 import { bundled } from "./bundle.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { killWhenWeAreGone } from "./reaper.ts";
@@ -21,7 +22,7 @@ const repositoryRoot = join(import.meta.dirname, "..", "..");
 
 /** Options of a child process. */
 export interface NodeOptions {
-  /** Options of Node and V8, before the entry. */
+  /** Options of Node and V8, before the entry; default {@link RARELY_OPTIMIZED}. */
   nodeOptions?: readonly string[];
   /** Arguments after the entry. */
   args?: readonly string[];
@@ -59,7 +60,8 @@ export interface NodeProcess {
 /** Starts `node entry`, and bundles an entry that ends in `.ts` first. Relative paths start at the root. */
 export async function spawnNode(entry: string, options: NodeOptions = {}): Promise<NodeProcess> {
   const program = entry.endsWith(".ts") ? await bundled(entry) : resolve(repositoryRoot, entry);
-  const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program, ...(options.args ?? [])], {
+  const { nodeOptions = RARELY_OPTIMIZED, args = [] } = options;
+  const child = spawn(process.execPath, [...nodeOptions, program, ...args], {
     cwd: options.cwd ?? repositoryRoot,
     env: { ...process.env, ...options.env },
     stdio: ["ignore", "pipe", "pipe"],

@@ -14,7 +14,7 @@ import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
-import { plainLine, toJsonLine } from "../terminal/text.ts";
+import { toJsonLine } from "../terminal/text.ts";
 import { CommandAgents } from "./command-agents.ts";
 import type { LocalService } from "./service.ts";
 import { renderWait } from "./wait.ts";

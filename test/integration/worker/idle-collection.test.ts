@@ -40,6 +40,7 @@ test("a worker that collects its memory while it is idle keeps the code that was
   const workspaces = await mkdtemp(join(tmpdir(), "saq-collects-"));
   closeAtEnd(() => rm(workspaces, { recursive: true, force: true }));
   const worker = await spawnNode("test/helpers/fixtures/collecting-worker.ts", {
+    nodeOptions: [],
     args: [stage.url, stage.prefix, stage.offline.url, workspaces],
   });
   await worker.waitForLine("ready");

@@ -1,0 +1,5 @@
+/**
+ * Options of V8 with which only a function that does much is optimized: fifteen times the work that V8 waits for by itself. A
+ * test calls many functions a few times, and compiling them a second time cost a tenth of the suite's CPU.
+ */
+export const RARELY_OPTIMIZED: readonly string[] = ["--interrupt-budget=1000000"];

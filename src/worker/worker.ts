@@ -3,7 +3,6 @@
  * Owns its connections and closes them; the caller owns the model and the tools.
  */
 
-import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, CoarseTimers, systemClock, within } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
@@ -238,7 +237,7 @@ function openContext(options: OpenOptions) {
   const redis = openRedis(redisUrl, "worker", logger, clock);
   const installation = openInstallation(redis, { prefix, timing: options.timing, logger });
   const { keys, timing, deadlines, wakes, workers, pause } = installation;
-  const [draining, abandoned] = [stopper(), stopper()];
+  const [draining, abandoned] = [new AbortController(), new AbortController()];
   const retry = createWriteRetry({ clock, logger, abandoned: abandoned.signal });
   const store = withWriteRetry(installation.store, retry);
   const leases = new LeaseKeeper({ store, clock, retry });
@@ -291,12 +290,6 @@ function watched({ id: workerId, clock, timing = TIMING }: OpenOptions, logger: 
 function isolatedWatchdogOptions(options: OpenOptions, logger: Logger) {
   const { leaseMs, renewMs, leaseMarginMs } = options.timing ?? TIMING;
   return { ...watched(options, logger), silenceMs: leaseMs - renewMs - leaseMarginMs / 4 };
-}
-
-function stopper(): AbortController {
-  const controller = new AbortController();
-  setMaxListeners(0, controller.signal);
-  return controller;
 }
 
 function tellLimit(redis: RedisClient, keys: Keys) {

@@ -2297,4 +2297,22 @@ export default [
     replace: "const FRESH_MS = 200 * POLL_EVERY_MS;",
     tests: ["test/unit/worker/health/server-watch.test.ts"],
   },
+  {
+    id: "chain-waits-for-its-first",
+    promise: "Of a chain whose every model is limited, the one that is free first is waited for.",
+    file: "src/worker/run/call-model.ts",
+    find: "if (!soonest || permit.waitMs < soonest.permit.waitMs)",
+    replace: "if (!soonest)",
+    tests: ["test/integration/worker/fallback-models.test.ts"],
+    title: "the last is waited for",
+  },
+  {
+    id: "chain-waits-for-its-last",
+    promise: "Of a chain whose every model is limited, the one that is free first is waited for.",
+    file: "src/worker/run/call-model.ts",
+    find: "if (!soonest || permit.waitMs < soonest.permit.waitMs)",
+    replace: "if (permit)",
+    tests: ["test/integration/worker/fallback-models.test.ts"],
+    title: "the first is waited for",
+  },
 ];

@@ -3230,4 +3230,13 @@ export default [
     replace: "",
     tests: ["test/integration/verbs/webhook-slot.test.ts"],
   },
+  {
+    id: "limiter-closed-for-a-year",
+    promise: "No mistake of a provider closes its limiter for longer than a day.",
+    file: "src/shared/redis/provider-limiter.ts",
+    find: "Math.ceil(Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS))",
+    replace: "Math.ceil(retryAfterMs)",
+    tests: ["test/integration/verbs/provider-limiter.test.ts"],
+    title: "wait of a year",
+  },
 ];

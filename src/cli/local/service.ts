@@ -7,7 +7,6 @@
  * 2. `signal` aborts with the command's signal, or when the private Redis has ended; then `failure` has the error.
  */
 
-import { setMaxListeners } from "node:events";
 import { createOfflineModel } from "../../offline/server.ts";
 import type { Client } from "../../producer/client.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
@@ -150,7 +149,6 @@ async function unlessStopped<T>(signal: AbortSignal, beginning: Promise<T>): Pro
 /** Creates the service's signal: it aborts with `parent`, or when a watched promise resolves before the service closes. */
 function watchHealth(parent: AbortSignal, disposables: Disposables) {
   const stopping = new AbortController();
-  setMaxListeners(0, stopping.signal);
   disposables.add(onAbort(parent, () => stopping.abort()));
   const health = {
     signal: stopping.signal,

@@ -8,7 +8,6 @@
  * 4. A job of a schedule waits for room until the next one comes due, which then replaces it, so no jobs pile up.
  * 5. At most {@link MOST_WAITS} jobs of one tenant wait for their replies in one process; the process begins no others meanwhile.
  */
-import { setMaxListeners } from "node:events";
 import { z } from "zod";
 import type { Client } from "../../producer/client.ts";
 import { waitForTask } from "../../producer/detached-task.ts";
@@ -58,7 +57,6 @@ export interface JobTakerParts {
 export function createJobTaker(parts: JobTakerParts): JobTaker {
   const { client, clock, most = MOST_WAITS } = parts;
   const leaving = new AbortController();
-  setMaxListeners(0, leaving.signal);
   const waits = createWaits(most);
   return {
     async take(job) {

@@ -70,18 +70,20 @@ export async function callModel(
 
 /**
  * Returns a permit for the first model of the chain that may be called now; each failure in a row starts one model further.
- * If none may, returns the first one's answer.
+ * If none may, returns the answer of the one that may be asked first.
  */
 async function acquirePermit({ provider, model }: RunContext, session: Session): Promise<CallPermit> {
   const { lease, equipment, attempts } = session;
   const { models } = equipment;
-  let first: CallPermit | undefined;
+  let soonest: { permit: CallPermit & { status: "wait" }; of: string } | undefined;
   for (let i = 0; ; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
     const permit = await provider.acquire(limiterNameOf(model, session.model), lease);
     if (permit.status !== "wait" || !lease.isLive()) return permit;
-    first ??= permit;
-    if (i + 1 >= models.length) return first;
+    if (!soonest || permit.waitMs < soonest.permit.waitMs) soonest = { permit, of: session.model };
+    if (i + 1 < models.length) continue;
+    session.model = soonest.of;
+    return soonest.permit;
   }
 }
 

@@ -156,6 +156,32 @@ describe("list and get", () => {
     ]);
     expect(await parent.get("first")).toMatchObject({ status: "ended", ended_reason: "completed", run: 1 });
   });
+
+  test("list is by the time of the spawn, and by name where that is the same", async () => {
+    const { prefix, parent, worker } = scene();
+    const keys = keysUnder(prefix);
+    for (const [name, spawnedAt] of [
+      ["b", 2],
+      ["a", 2],
+      ["c", 1],
+      ["d", 3],
+    ] as const) {
+      await parent.spawn({ name });
+      const { record } = keys.agent({ ...address, uid: await worker.uidOf(name) });
+      await worker.redis.hset(record, "created_at", spawnedAt);
+    }
+    expect((await parent.list()).map(({ agent_id }) => agent_id)).toEqual(["c", "a", "b", "d"]);
+  });
+
+  test("an answer to an agent that was destroyed says so", async () => {
+    const { parent } = scene();
+    await parent.spawn({ name: "a" });
+    await parent.destroy("a");
+    await expect(parent.answer("a", "yes")).rejects.toMatchObject({
+      ...refusal("agent_ended", /destroyed/),
+      details: { ended_reason: "destroyed" },
+    });
+  });
 });
 
 describe("destroy and finish", () => {

@@ -1,4 +1,5 @@
 /** Guarantee: a wait hands over what it takes out of the channel, and takes nothing it does not hand over. */
+import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { type Client, internalsOf } from "../../../src/producer/client.ts";
 import { createReplyChannels } from "../../../src/producer/replies/client-channels.ts";
@@ -155,6 +156,14 @@ async function looksAhead(client: Client): Promise<Latch<void>> {
   };
   return looked;
 }
+
+test("a wait that is over has left its signal", async () => {
+  const { parent, worker } = await scene("a");
+  await worker.run("a");
+  const { signal } = new AbortController();
+  await parent.waitAny(["a"], { signal });
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+});
 
 test("waits get replies that another process acks meanwhile, though no doorbell rang", async () => {
   const { prefix, client, parent, worker, unacked } = await scene("a", "b");

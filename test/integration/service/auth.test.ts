@@ -16,6 +16,7 @@ import { taskRoutes } from "../../../src/service/api/routes/tasks.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
 import { createApiKeys, type Scope } from "../../../src/shared/redis/api-keys.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
@@ -201,6 +202,15 @@ describe("a key", () => {
     await store.revoke(first.key_id);
     expect(await works()).toEqual([401, 200]);
     await expect(store.revoke("unheard-of")).rejects.toMatchObject(refusal("unknown_key"));
+  });
+
+  test("that was revoked keeps the time at which it was, and gets no second one", async () => {
+    const store = keys();
+    const { key_id } = await store.create({ tenant: "acme", name: "given up", scope: "read" });
+    const revoked = await store.revoke(key_id);
+    await expect(store.rotate(key_id)).rejects.toMatchObject(refusal("conflict", /create a new one/));
+    await until(async () => (await redisNowMs(stage.redis)) > Date.parse(revoked.revoked_at ?? ""));
+    expect(await store.revoke(key_id)).toEqual(revoked);
   });
 });
 

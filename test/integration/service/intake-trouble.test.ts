@@ -5,6 +5,7 @@ import { createClient } from "../../../src/producer/client.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { createIntakeStream } from "../../../src/shared/redis/intake-stream.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
@@ -101,6 +102,22 @@ test("the runs of a process have a turn between the entries of one read, however
   await startIntake(stage, stage.client(), logger);
   await until(() => turns.length === 8);
   expect(new Set(turns).size).toBe(8);
+});
+
+test("a reader that leaves with an entry in hand leaves it for others", async () => {
+  const stage = await openStage();
+  const [redis, blocking] = ["first", "second"].map(() => openRedis(stage.url, "worker"));
+  if (!redis || !blocking) throw new Error("two connections");
+  closeAtEnd(() => closeRedis(redis));
+  closeAtEnd(() => closeRedis(blocking));
+  const id = await add(stage, "*", "parent_id", "left", "prompt", "say hello");
+  const stream = createIntakeStream(redis, blocking, stage.keys, { consumer: "leaving", logger: SILENT });
+  expect(await stream.read()).toMatchObject([{ id }]);
+  await stream.leave();
+  expect(await pending(stage)).toMatchObject([[id, "leaving", expect.any(Number), 1]]);
+  await stream.done(id);
+  await stream.leave();
+  expect(await stage.redis.xinfo("CONSUMERS", stage.keys.intake, GROUP)).toEqual([]);
 });
 
 test("an entry that waits for Redis is not counted as one without an outcome", async () => {

@@ -400,8 +400,29 @@ test("a single one that came due while it was paused begins nothing until it is 
   await startIntake(stage);
   await untilNothingIsQueued(stage);
   expect(await begun(stage)).toBe(0);
+  expect(await parent.schedules()).toMatchObject([{ schedule_id: "once", paused: true }]);
   await parent.resumeSchedule("once");
   await until(async () => (await begun(stage)) === 1);
+});
+
+test("schedules are listed by their names; a paused one says no time at which it comes due", async () => {
+  const parent = (await openStage()).parent();
+  for (const schedule_id of ["b", "c", "a"])
+    await parent.schedule({ schedule_id, at: "2100-01-01T00:00:00Z", prompt: "say hello" });
+  expect(await parent.pauseSchedule("b")).not.toHaveProperty("next_at");
+  const listed = await parent.schedules();
+  expect(listed.map(({ schedule_id, next_at }) => [schedule_id, next_at !== undefined])).toEqual([
+    ["a", true],
+    ["b", false],
+    ["c", true],
+  ]);
+});
+
+test("a zone without a pattern is refused", async () => {
+  const wish = { schedule_id: "a", every_ms: 60_000, tz: "Europe/Berlin", prompt: "say hello" };
+  await expect((await openStage()).parent().schedule(wish)).rejects.toMatchObject(
+    refusal("invalid_input", /tz goes with cron/),
+  );
 });
 
 test("a schedule that another call removes in the middle of schedule leaves nothing that ticks", async () => {

@@ -397,6 +397,7 @@ describe("a private address", () => {
       "https://2130706433/",
       "http://example.com/",
       "https://user:secret@example.com/",
+      "https://:secret@example.com/",
       "ftp://example.com/",
       "/hook",
     ]) {

@@ -6,6 +6,7 @@ import {
   createProviderLimiter,
   type LimiterRelease,
 } from "../../../src/shared/redis/provider-limiter.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { verbRig } from "./rig.ts";
 
 const NAME = "127.0.0.1:1/ab12cd34/offline-1";
@@ -199,6 +200,15 @@ test("a wait of hours is asked about again after a minute, and is forgotten by n
   await limiter.release(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 5 * 3_600_000 });
   expect(await waitOf("b")).toBeLessThanOrEqual(60_000);
   expect(await redis.pttl(keys.limiter(NAME))).toBeGreaterThan(5 * 3_600_000);
+});
+
+test("a wait of a year, which is a mistake of the provider, ends after a day", async () => {
+  const { limiter, admit, redis, keys, field } = limiterRig();
+  await limiter.release(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 365 * 24 * 3_600_000 });
+  const closedMs = (await field("until")) - (await redisNowMs(redis));
+  expect(closedMs / 3_600_000).toBeGreaterThan(23);
+  expect(closedMs / 3_600_000).toBeLessThan(25);
+  expect(await redis.pttl(keys.limiter(NAME))).toBeLessThan(26 * 3_600_000);
 });
 
 test("a refused credential is one run's end and everybody else's wait; a probe that is refused again is no end", async () => {

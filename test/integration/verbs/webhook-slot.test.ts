@@ -177,7 +177,7 @@ test("what a round met stands on its webhook until one ends as it should; a rece
 });
 
 test("what an older round met is not noted on a webhook that was set since", async () => {
-  const { slots, webhooks } = scene();
+  const { redis, keys, slots, webhooks } = scene();
   await webhooks.set(parent, "https://example.com/old");
   const old = await webhooks.get(parent);
   if (!old) throw new Error("no webhook");
@@ -185,4 +185,6 @@ test("what an older round met is not noted on a webhook that was set since", asy
   await slots.note(parent, old, { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" });
   expect(await webhooks.get(parent)).toMatchObject({ url: "https://example.com/new", failures: 0 });
   expect((await webhooks.get(parent))?.disabled).toBeUndefined();
+  // A walk finds it.
+  expect(await redis.smembers(keys.webhooks)).toEqual([member]);
 });

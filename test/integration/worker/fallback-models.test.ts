@@ -1,6 +1,7 @@
 /** Guarantee: while the first model of an agent's chain cannot answer, the next one does, and the reply names it. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage, type SpawnOptions } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -50,6 +51,24 @@ test("a chain of which every model is limited waits, and goes on with the first 
   expect((ledger[2]?.at ?? 0) - (ledger[0]?.at ?? 0)).toBeGreaterThanOrEqual(990);
   expect(reply.status).toBe("succeeded");
 });
+
+test.each([
+  ["the first", 1, 30, "claude-sonnet-4-5"],
+  ["the last", 30, 1, "claude-haiku-4-5"],
+] as const)(
+  "of a chain of which every model is limited, %s is waited for if it is free first",
+  async (_, first, last, model) => {
+    const limited = (seconds: number) => ({ status: 429, headers: { "retry-after": `${seconds}` } });
+    const meetsBoth = { ...done, failures: [limited(first), limited(last)] };
+    const scenario = [{ match: { user: "both" }, turns: [meetsBoth] }, { turns: [done] }];
+    const installation = await openStage({ scenario });
+    await installation.startWorker({ random: () => 0.1 });
+    await installation.task("meet both", CHAIN);
+    await until(() => installation.offline.ledger.length === 2);
+    const reply = await installation.reply(await installation.task("work", CHAIN));
+    expect(reply).toMatchObject({ status: "succeeded", model });
+  },
+);
 
 test.each([
   ["breaks off", { reset: true as const }],

@@ -6,11 +6,27 @@ import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/c
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
 
-test("a note that was forgotten meanwhile does not come back when it is put off: its callback was sent", async () => {
+function openCallbacks() {
   const redis = openRedis(redisUrl(), "worker");
   closeAtEnd(() => closeRedis(redis));
   const keys = keysUnder(uniquePrefix());
-  const callbacks = createCallbacks(redis, keys);
+  return { redis, keys, callbacks: createCallbacks(redis, keys) };
+}
+
+test("the callback of a thread is kept for nine days from its last run on", async () => {
+  const { redis, keys, callbacks } = openCallbacks();
+  const parent = { tenant: "t", parentId: "p" };
+  const key = keys.parent(parent).callback("thread");
+  const keptDays = async () => (await redis.pttl(key)) / 86_400_000;
+  await callbacks.set(parent, "thread", "main");
+  expect(await keptDays()).toBeCloseTo(9, 2);
+  await redis.pexpire(key, 60_000);
+  expect(await callbacks.get(parent, "thread")).toBe("main");
+  expect(await keptDays()).toBeCloseTo(9, 2);
+});
+
+test("a note that was forgotten meanwhile does not come back when it is put off: its callback was sent", async () => {
+  const { redis, keys, callbacks } = openCallbacks();
   const [sent, open] = ["sent", "open"].map((parentId) => ({ tenant: "t", parentId, uid: newUid() }));
   if (!sent || !open) throw new Error("two agents");
   for (const agent of [sent, open]) await callbacks.note(agent, 60_000);

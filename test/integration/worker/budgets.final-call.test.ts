@@ -65,7 +65,7 @@ test("a final call beyond a budget that cost nothing is made again", async () =>
     (response) => send(response, [{ type: "text", text: "All of it." }], { usage }),
   );
   expect(reply).toMatchObject({ status: "partial", stop_reason: "max_total_tokens", summary: "All of it." });
-  expect(reply.error).toBeUndefined();
+  expect(reply.error).toBe("The budget of this agent has no room for another call.");
   expect(calls).toBe(5);
 });
 

@@ -40,6 +40,7 @@ function scene() {
     logger: undefined,
     store: { record },
     workers: { list },
+    pause: { state: () => Promise.resolve(undefined) },
     call: (work: (call: unknown) => unknown) =>
       isAway ? Promise.reject(new Error("away")) : work({ read: (ask: () => unknown) => ask() }),
   } as unknown as TaskWaitParts;

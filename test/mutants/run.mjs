@@ -873,6 +873,22 @@ export default [
     title: "cuts off has no result",
   },
   {
+    id: "tools-interim-with-secret",
+    promise: "What a tool tells the parent holds no secret.",
+    file: "src/worker/run/run-tools.ts",
+    find: "body: withoutSecrets(interimText)",
+    replace: "body: interimText",
+    tests: ["test/integration/worker/interim.test.ts"],
+  },
+  {
+    id: "charge-only-the-last-cost",
+    promise: "All that a run paid and did not commit is charged.",
+    file: "src/worker/run/cost.ts",
+    find: "cost + paid.costUsd];\n  }\n  const by",
+    replace: "paid.costUsd];\n  }\n  const by",
+    tests: ["test/integration/worker/session.test.ts"],
+  },
+  {
     id: "tools-failed-interim",
     promise: "A message whose call failed is not sent.",
     file: "src/worker/run/run-tools.ts",

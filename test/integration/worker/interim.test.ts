@@ -7,6 +7,7 @@ import { ToolFailure } from "../../../src/shared/errors.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
+import { keepSecret } from "../../../src/shared/secrets.ts";
 import { packageVersion } from "../../../src/shared/version.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { until } from "../../helpers/until.ts";
@@ -127,6 +128,13 @@ test("what one call tells the parent several times arrives whole, as one message
     for (const text of ["One third.", "Two thirds.", "All."]) tellParent(text);
   });
   expect(told).toEqual(["One third.\n\nTwo thirds.\n\nAll."]);
+});
+
+test("a secret in what a tool tells the parent is hidden", async () => {
+  const key = "interim-key-7f3a9c2e1d";
+  keepSecret(key);
+  const { told } = await tellWith((tellParent) => tellParent(`Done with ${key}.`));
+  expect(told).toEqual(["Done with [redacted]."]);
 });
 
 test("a tool that tells the parent what is no message gets an error that its model reads, and its run goes on", async () => {

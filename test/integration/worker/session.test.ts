@@ -183,6 +183,15 @@ test("what a commit has taken to Redis is not charged beside it, though its answ
   expect(await charged(true)).not.toEqual([]);
 });
 
+test("all that the run paid and did not commit is charged, in one sum", async () => {
+  const { rig, claim } = await scene();
+  const session = await claim();
+  session.addUnusedCall(1, { usage: { ...USAGE, input_tokens: 10 }, costUsd: 1 }, { isCutOff: false });
+  take(session, "first", ["glob"]);
+  await chargeUnbooked({ store: rig.store, logger: createLogger({ level: "silent" }) }, session, false);
+  expect(await rig.store.usage(rig.parent, 0)).toMatchObject({ tokens: 12 + 3, cost_usd: 1.5 });
+});
+
 test("of what commits had booked that is charged once which Redis has forgotten, each try of a call by itself", async () => {
   const { rig, agent, claim } = await scene();
   const session = await claim();

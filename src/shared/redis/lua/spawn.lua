@@ -36,8 +36,8 @@ if #registered / 2 >= max_live then
 end
 
 -- Picks a few names from a random part of the registry; deletes names without a record, and counters whose newest name is
--- gone, or that stand at 1: the number after a first name is found without them. One spawn in eight does so, with more names
--- than eight spawns add. Redis reads a small hash whole, so many names cost no more than a few.
+-- gone. One spawn in eight does so, with more names than eight spawns add. Redis reads a small hash whole, so many names
+-- cost no more than a few.
 local function forget_names(most)
   local found, random = sample('HSCAN', registry, uid, most)
   local first = random % math.max(1, #found / 2)
@@ -47,7 +47,7 @@ local function forget_names(most)
     local counted = string.match(name, '^#(.+)$')
     local is_gone
     if counted then
-      is_gone = redis.call('HEXISTS', registry, counted .. '_' .. value) == 0
+      is_gone = redis.call('HEXISTS', registry, value == '1' and counted or counted .. '_' .. value) == 0
     else
       is_gone = redis.call('EXISTS', record_of(value)) == 0
     end

@@ -25,6 +25,7 @@ end
 redis.call('ZREMRANGEBYSCORE', waiting, '-inf', fmt(now - quiet_ms))
 local at = num(redis.call('ZSCORE', waiting, run_id))
 if at <= now then
+  redis.call('ZREM', waiting, run_id)
   local last = redis.call('ZRANGE', waiting, -1, -1, 'WITHSCORES')
   local earliest = closed_until > now and math.min(closed_until, now + ask_ms) or now + no_slot_ms
   at = math.max(earliest, num(last[2]) + math.ceil(spacing_ms / limit))

@@ -98,7 +98,7 @@ for name, value in pairs(entry) do kept[name] = value end
 entry.body, entry.summary = progress or '', summary or said
 local entry_id = tell_parent(agent, now, entry)
 kept.entry_id = entry_id
-write(record, { reply = cjson.encode(kept), summary = said })
+if agent_status ~= 'queued' then write(record, { reply = cjson.encode(kept), summary = said }) end
 
 if agent_status == 'ended' then
   if agent.status == 'running' and not is_workers then redis.call('PUBLISH', hints, uid) end

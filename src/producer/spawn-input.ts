@@ -117,8 +117,8 @@ export interface PreparedSpawn {
   prompt: string | undefined;
   /** The files and images of the first message, in stored form. */
   attached: string | undefined;
-  /** The ended agent whose conversation the new agent continues, and the number of the new agent's first run. */
-  resumes?: { uid: string; agentId: string; run: number };
+  /** The ended agent whose conversation the new agent continues, its length, and the number of the new agent's first run. */
+  resumes?: { uid: string; agentId: string; logBytes: number; run: number };
   /** The sweepers' action on the agent when the parent's lease has expired; undefined: none. */
   onParentGone: "finish" | "destroy" | undefined;
 }

@@ -294,6 +294,7 @@ function storedForm(
     transcript_ms: spec.transcript_ms,
     resumes: resumes?.uid,
     first_run: resumes?.run,
+    log_bytes: resumes?.logBytes,
   };
 }
 

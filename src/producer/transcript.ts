@@ -122,7 +122,7 @@ function prepareResumed(
   { text, request_key }: z.output<typeof ResumeInput>,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
 ): PreparedSpawn {
-  const { spec, name, uid, agent_id: agentId, run } = record;
+  const { spec, name, uid, agent_id: agentId, log_bytes: logBytes, run } = record;
   const input = {
     name,
     prompt: text,
@@ -136,7 +136,7 @@ function prepareResumed(
   return {
     ...prepared,
     digest: resumeDigest(record, { text }),
-    resumes: { uid, agentId, run: run + 1 },
+    resumes: { uid, agentId, logBytes, run: run + 1 },
     spec: {
       ...prepared.spec,
       keep_alive: spec.keep_alive,

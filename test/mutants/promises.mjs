@@ -4,8 +4,8 @@ export default [
     id: "promise-worker-dies",
     promise: "What a worker that died had committed is handed to the next one.",
     file: "src/shared/redis/lua/claim.lua",
-    find: "all.log, all.messages, all.watched = redis.call('HGETALL', log),",
-    replace: "all.log, all.messages, all.watched = {},",
+    find: "all.log = redis.call('HGETALL', log) end",
+    replace: "all.log = {} end",
     tests: ["test/integration/worker/killing.test.ts"],
   },
   {

@@ -18,11 +18,14 @@ import { Attached, InboxMessage } from "../protocol/message.ts";
 import { NO_SUMMARY } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
-import { int } from "./codec.ts";
+import { int, pairs } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";
+
+/** Entries of one page of a long log: at most some 10 ms of Redis' time where each is a result of 50,000 characters. */
+const PAGE_ENTRIES = 100;
 
 /** Everything a worker needs to continue an agent. */
 export interface StoredAgent {
@@ -32,8 +35,12 @@ export interface StoredAgent {
   inbox: InboxMessage[];
 }
 
+type ClaimedAnswer = Extract<VerbAnswer<"claim">, { status: "claimed" }>;
+
 /** Reads: they change nothing and extend no TTL. */
 interface AgentReads {
+  /** Decodes the answer of a claim, and reads a long log. Rejects if the record or a message is malformed. */
+  claimed(address: AgentAddress, answer: ClaimedAnswer): Promise<StoredAgent>;
   /** Reads record, log and unread inbox; undefined if the agent does not exist. */
   load(address: AgentAddress): Promise<StoredAgent | undefined>;
   /** Reads the record only. */
@@ -133,11 +140,26 @@ function verbsOf(scripts: Scripts): AgentVerbs {
   return verbs as AgentVerbs;
 }
 
-/** Decodes the answer of a claim. Throws if the record or a message is malformed. */
-export function claimedAgent(claimed: Extract<VerbAnswer<"claim">, { status: "claimed" }>): StoredAgent {
-  const inbox = claimed.messages.map(unreadMessage);
-  const record = AgentRecord.parse(Object.fromEntries(claimed.record));
-  return { record: withText(record, (key) => claimed.log.get(key)), log: claimed.log, inbox };
+async function readClaimed(
+  redis: RedisClient,
+  { log: key }: AgentKeys,
+  answer: ClaimedAnswer,
+): Promise<StoredAgent> {
+  const log = answer.log ?? (await readLogInPages(redis, key));
+  const record = withText(AgentRecord.parse(Object.fromEntries(answer.record)), (entry) => log.get(entry));
+  return { record, log, inbox: answer.messages.map(unreadMessage) };
+}
+
+/** Reads the log of the holder, the only one who writes to it; Redis serves others between the pages. */
+async function readLogInPages(redis: RedisClient, key: string): Promise<Map<string, string>> {
+  const log = new Map<string, string>();
+  let cursor = "0";
+  do {
+    const [next, page] = await redis.hscan(key, cursor, "COUNT", PAGE_ENTRIES);
+    for (const [entry, json] of pairs(page)) log.set(entry, json);
+    cursor = next;
+  } while (cursor !== "0");
+  return log;
 }
 
 /** Parses the message that is stored as `text` at this place of the inbox. */
@@ -193,6 +215,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   const readInbox = async (address: AgentAddress) =>
     (await redis.lrange(keys.agent(address).inbox, 0, -1)).map(unreadMessage);
   return {
+    claimed: (address, answer) => readClaimed(redis, keys.agent(address), answer),
     record: recordOf,
     allowlist: async (address) =>
       AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,

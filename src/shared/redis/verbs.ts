@@ -107,7 +107,6 @@ export const AGENT_VERBS = {
       "version",
       "check_ms",
       "max_age_ms",
-      "entry_overhead",
     ],
     args: {
       stem: text,
@@ -134,6 +133,8 @@ export const AGENT_VERBS = {
       transcript_ms: optional(int),
       /** Number of its first run if it continues the transcript of `resumes`; absent: 1. */
       first_run: optional(int),
+      /** Length of that transcript, as the ended agent's record knows it. */
+      log_bytes: optional(int),
     },
     answers: {
       spawned: { agent_id: text, created_at: int },
@@ -173,7 +174,7 @@ export const AGENT_VERBS = {
   },
   /**
    * Takes a queued agent, or a running one whose lease has expired; the epoch fences every earlier holder. The answer has
-   * everything that a run needs, so no other read is necessary. `crashed`: the run crashed in isolation; settle it
+   * everything that a run needs but a long log. `crashed`: the run crashed in isolation; settle it
    * `worker_lost` and read only its record. `suspect`: two workers in a row crashed with it, or one in a tool if the caller
    * can isolate runs; claim it with `isolation`.
    * `missing_tools`: this worker lacks `tools`. `newer`: a newer version wrote the record. Leave both to another worker.
@@ -203,7 +204,8 @@ export const AGENT_VERBS = {
         attempts: int,
         breaks: int,
         record: hash,
-        log: hash,
+        /** Absent with more than 1,000 entries or 1 MiB: read it in pages (HSCAN). Only the holder writes to it. */
+        log: optional(hash),
         messages: texts,
         watched: flag,
         /** Purchase that an earlier holder began and neither committed nor gave up; its name without the uid. */

@@ -4,7 +4,6 @@ import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { claimedAgent } from "../../shared/redis/agent-store.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { type AgentHooks, hooksOf } from "../hooks/hooks.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
@@ -32,8 +31,8 @@ export async function openSession(
   lease: Lease,
   slot: RunSlot,
 ): Promise<Session> {
-  const { record, log, inbox } = claimedAgent(claimAnswer);
   const { address } = lease;
+  const { record, log, inbox } = await context.store.claimed(address, claimAnswer);
   const entries = readLog(log);
   const { agent_id: agentId, name, run, spec } = record;
   const prepared = context.specs.of(spec);

@@ -48,6 +48,7 @@ test("pushes that fail are named by the doctor, with the time of the next attemp
   const door = await startApi({ client: stage.client(), webhookReach: "any", logger });
   const metric = async (name: string) => {
     const { body } = await door.ask("GET", "/metrics");
+    expect(body).toEqual(expect.any(String));
     return Number(
       String(body)
         .split("\n")

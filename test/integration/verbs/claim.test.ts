@@ -43,6 +43,27 @@ test("while the lease lives everybody else is told how long to wait, and nothing
   expect(await rig.everything()).toEqual(before);
 });
 
+test("a long log is read in pages, not handed out by the script that claims: by its entries, or by the bytes that its record knows", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { log, record } = rig.keys.agent(agent);
+  const entries = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`1/t${n}/result`, "{}"]));
+  const takes = async (logBytes: number) => {
+    await rig.redis.hset(record, { log_bytes: logBytes });
+    const answer = await rig.store.claim(agent, { claim_id: "c-1", worker: "worker-1" });
+    if (answer.status !== "claimed") throw new Error(answer.status);
+    const { log, inbox } = await rig.store.claimed(agent, answer);
+    expect(inbox).toEqual(answer.messages.map((text) => JSON.parse(text)));
+    return { isHandedOut: answer.log !== undefined, log: Object.fromEntries(log) };
+  };
+  await rig.redis.hset(log, entries(1_000));
+  expect(await takes(1_048_576)).toEqual({ isHandedOut: true, log: entries(1_000) });
+  expect(await takes(1_048_577)).toEqual({ isHandedOut: false, log: entries(1_000) });
+  await rig.redis.hset(log, entries(1_001));
+  expect(await takes(0)).toEqual({ isHandedOut: false, log: entries(1_001) });
+});
+
 test("no worker takes an agent whose message is older than it may get, queued or after a crash: a sweeper ends it", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const queued = await rig.queued();

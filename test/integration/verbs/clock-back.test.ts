@@ -44,7 +44,7 @@ test("the run of a dead worker is claimed again later by as much, and loses noth
   await rig.redis.hset(rig.keys.agent(agent).record, "lease_until", await rig.redisNow());
   const claimed = await claimOf(rig, agent);
   if (claimed.status !== "claimed") throw new Error(claimed.status);
-  expect([...claimed.log.keys()]).toEqual(["0"]);
+  expect([...(claimed.log?.keys() ?? [])]).toEqual(["0"]);
 });
 
 test("a message is accepted and begins a run at once, and a destroy ends one at once", async () => {

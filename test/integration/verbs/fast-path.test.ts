@@ -4,7 +4,6 @@ import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import { RESERVATION_MS, TIMING } from "../../../src/shared/protocol/limits.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { claimedAgent } from "../../../src/shared/redis/agent-store.ts";
 import { createKeyTypes } from "../../../src/shared/redis/key-types.ts";
 import { type KeyName, wordsOf } from "../../../src/shared/redis/verb.ts";
 import { VERBS } from "../../../src/shared/redis/verbs.ts";
@@ -47,7 +46,7 @@ test("a spawn with its first message is queued for run 1 with wake 1, once, and 
   const claimed = await rig.store.claim(agent, { claim_id: "c", worker: "w" });
   expect(claimed).toMatchObject({ status: "claimed", running_ms: 0, attempts: 0, watched: false });
   if (claimed.status !== "claimed") return;
-  const { record, log, inbox } = claimedAgent(claimed);
+  const { record, log, inbox } = await rig.store.claimed(agent, claimed);
   expect(record).toMatchObject({ status: "running", epoch: claimed.epoch, run: 1, spec: SPEC });
   expect([log.size, inbox]).toEqual([0, [messageOf("go", "m-1")]]);
 });

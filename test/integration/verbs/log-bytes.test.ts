@@ -12,11 +12,11 @@ function saysBytes(rig: Rig, agent: AgentAddress, bytes: number) {
 }
 
 /** An agent that was spawned to go on from the transcript of `old`. */
-async function resumed(rig: Rig, old: AgentAddress): Promise<AgentAddress> {
+async function resumed(rig: Rig, old: AgentAddress, log_bytes = 0): Promise<AgentAddress> {
   const next = rig.address();
   const answer = await rig.store.spawn(next, {
     ...{ request_key: newRequestKey(), digest: "d", stem: "next", name: "Next", spec: JSON.stringify(SPEC) },
-    ...{ idle_ms: 60_000, message: "{}", resumes: old.uid, first_run: 2 },
+    ...{ idle_ms: 60_000, message: "{}", resumes: old.uid, first_run: 2, log_bytes },
   });
   expect(answer).toMatchObject({ status: "spawned" });
   return next;
@@ -99,17 +99,12 @@ test("a default answer is taken in any case: its agent goes on", async () => {
   });
 });
 
-test("an agent that goes on from a transcript has its length, whatever the record of the old one says", async () => {
+test("an agent that goes on from a transcript has the length that it is told", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  const entries = [
-    ["0", JSON.stringify({ v: 1, run: 1, messages: [{ v: 1, message_id: "m", text: "ü" }] })],
-    ["1", "{}"],
-  ] as const;
-  await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries });
+  await rig.readFirst(agent, epoch);
   await rig.store.settle(agent, handedBack(epoch));
-  const next = await resumed(rig, agent);
-  expect(await bytesOf(rig, next)).toBe(entries.reduce((sum, [key, json]) => sum + entryBytes(key, json), 0));
+  expect(await bytesOf(rig, await resumed(rig, agent, 700))).toBe(700);
   expect(await bytesOf(rig, await rig.queued())).toBe(0);
 });
 
@@ -119,6 +114,9 @@ test("an agent that goes on from a long transcript has each entry of it", async 
   const entries = Array.from({ length: 1_201 }, (_, i) => [`${i}`, `{"n":${i}}`] as const);
   await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries });
   await rig.store.settle(agent, handedBack(epoch));
-  const next = await resumed(rig, agent);
-  expect(await rig.redis.hgetall(rig.keys.agent(next).log)).toEqual(Object.fromEntries(entries));
+  // A transcript expires, a log does not.
+  await rig.redis.pexpire(rig.keys.agent(agent).transcript, 60_000);
+  const { log } = rig.keys.agent(await resumed(rig, agent));
+  expect(await rig.redis.hgetall(log)).toEqual(Object.fromEntries(entries));
+  expect(await rig.redis.pttl(log)).toBe(-1);
 });

@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import type { ContentBlock } from "../../../src/shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { claimedAgent } from "../../../src/shared/redis/agent-store.ts";
 import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { newAnswer } from "../../../src/worker/loop/log.ts";
 import { bodyOf, DESTROY, MAX_AGE_END, type Rig, SPEC, verbRig, workerLost } from "./rig.ts";
@@ -73,7 +72,7 @@ test("the parent reads it while the run goes on, and the next worker", async () 
   await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
   const claimed = await rig.store.claim(agent, { claim_id: "next", worker: "w" });
   if (claimed.status !== "claimed") throw new Error(claimed.status);
-  expect(claimedAgent(claimed).record.progress?.summary).toBe(SAID);
+  expect((await rig.store.claimed(agent, claimed)).record.progress?.summary).toBe(SAID);
 });
 
 test("an answer without a text leaves the one before", async () => {

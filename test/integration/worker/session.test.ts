@@ -9,7 +9,7 @@ import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
-import { type AgentStore, claimedAgent } from "../../../src/shared/redis/agent-store.ts";
+import type { AgentStore } from "../../../src/shared/redis/agent-store.ts";
 import {
   type NewEntry,
   newAnswer,
@@ -79,7 +79,7 @@ async function scene(rules: Partial<RunRules> = {}) {
     const claimId = newRequestKey();
     const answer = await rig.store.claim(agent, { claim_id: claimId, worker: "w" });
     if (answer.status !== "claimed") throw new Error(answer.status);
-    const { log, ...state } = claimedAgent(answer);
+    const { log, ...state } = await rig.store.claimed(agent, answer);
     const lease = keeper.hold({
       address: agent,
       epoch: answer.epoch,

@@ -11,9 +11,11 @@
 -- forgetting the call that the last holder began; crashes without progress going uncounted; one crash counted several times:
 -- the first claim that finds the expired lease counts it and sets the agent to queued; the old epoch no longer holds it; a call
 -- bought for an agent that must end.
+-- The holder, to whom alone the log belongs, reads a longer one in pages: a script that hands out 32 MiB keeps Redis from others.
+local LONG_ENTRIES, LONG_BYTES = 1000, 1048576
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
-  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms', 'worker')
+  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms', 'worker', 'log_bytes')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
@@ -24,7 +26,9 @@ local function handed_out(epoch, lost_call, lost_worker)
     breaks = num(agent.breaks), record = redis.call('HGETALL', record), lost_call = lost_call }
   if crashes >= CRASHED then return answer('crashed', all) end
   all.lost_worker = lost_worker
-  all.log, all.messages, all.watched = redis.call('HGETALL', log), redis.call('LRANGE', inbox, 0, -1), is_watched()
+  local is_long = redis.call('HLEN', log) > LONG_ENTRIES or num(agent.log_bytes) > LONG_BYTES
+  if not is_long then all.log = redis.call('HGETALL', log) end
+  all.messages, all.watched = redis.call('LRANGE', inbox, 0, -1), is_watched()
   return answer('claimed', all)
 end
 

@@ -23,8 +23,7 @@ if its_version ~= (profile_version or 0) then
   return answer('other_profile', { profile_version = its_version, content = inherited.content })
 end
 
-local earlier = first_run and redis.call('HGETALL', resumed) or {}
-if first_run and #earlier == 0 then return answer('no_transcript') end
+if first_run and redis.call('HLEN', resumed) == 0 then return answer('no_transcript') end
 
 local registered = redis.call('HGETALL', live)
 if #registered / 2 >= max_live then
@@ -82,10 +81,10 @@ if not message then
 end
 redis.call('SET', life, '1')
 redis.call('RPUSH', inbox, message)
--- Lua can unpack only a limited number of values into one command.
-for i = 1, #earlier, 1000 do redis.call('HSET', log, unpack(earlier, i, math.min(i + 999, #earlier))) end
-local log_bytes = #earlier / 2 * entry_overhead
-for _, text in ipairs(earlier) do log_bytes = log_bytes + #text end
-queue_run(record, first_run or 1, 1, now + check_ms, { log_bytes = #earlier > 0 and log_bytes or nil, inbox_since = now,
+if first_run then
+  redis.call('COPY', resumed, log)
+  redis.call('PERSIST', log)
+end
+queue_run(record, first_run or 1, 1, now + check_ms, { log_bytes = log_bytes, inbox_since = now,
   unanswered_since = now, max_age_ms = max_age_ms })
 return answer('spawned', { agent_id = agent_id, created_at = now })

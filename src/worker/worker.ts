@@ -47,7 +47,7 @@ import { skillToolFor } from "./skills/skill-tool.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/index.ts";
 import { createMcpTools, type McpTools } from "./tools/mcp/tools.ts";
-import { createOutputCheck } from "./tools/output-check.ts";
+import { checkOutput } from "./tools/output-check.ts";
 import { createToolbox, type Toolbox } from "./tools/registry.ts";
 import type { Tool } from "./tools/tool.ts";
 import { requireWritable } from "./tools/workspace.ts";
@@ -265,7 +265,7 @@ function openContext(options: OpenOptions) {
       prices: settings.prices,
       logger,
     }),
-    checkOutput: createOutputCheck(),
+    checkOutput,
     toolNames: namesForClaims(options),
     ...settings,
     observer: new Observer(logger, options.metrics ? new Metrics(observed) : undefined),

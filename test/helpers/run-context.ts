@@ -13,7 +13,7 @@ import { ProviderLimit } from "../../src/worker/run/provider-limit.ts";
 import { SpecCache } from "../../src/worker/run/spec-cache.ts";
 import { TextFeeds } from "../../src/worker/run/text-feed.ts";
 import { createRunSlots } from "../../src/worker/run-slots.ts";
-import { createOutputCheck } from "../../src/worker/tools/output-check.ts";
+import { checkOutput } from "../../src/worker/tools/output-check.ts";
 import { createToolbox } from "../../src/worker/tools/registry.ts";
 import type { Tool } from "../../src/worker/tools/tool.ts";
 import type { Stage } from "../stage/stage.ts";
@@ -86,7 +86,7 @@ export function runContextOf(installation: Stage, more: Partial<RunContext> = {}
     provider: providerLimitOf(installation, clock),
     budgets: createBudgetBook(redis, keys, store.timing),
     specs: kindsWith([]),
-    checkOutput: createOutputCheck(),
+    checkOutput,
     toolNames: () => [],
     roots: [],
     hooks: [],

@@ -1,7 +1,7 @@
 /**
  * Counts the resources that keep a process alive: sockets, servers, timers, child processes, worker threads, watchers.
  *
- * Owns: the list of worker threads started since `watchThreadsAndSockets()`. `leak-check.ts` decides when to check.
+ * Owns: the list of referenced worker threads started since `watchThreadsAndSockets()`. `leak-check.ts` decides when to check.
  *
  * 1. Only referenced handles count; an unreferenced handle does not keep the process alive and is not listed.
  * 2. Timers that a library leaves behind by design do not count; `timers.ts` lists them.
@@ -35,6 +35,15 @@ export function watchThreadsAndSockets(): void {
     if (!(worker instanceof Worker)) return;
     threads.add(worker);
     worker.once("exit", () => threads.delete(worker));
+    const { ref, unref } = worker;
+    worker.ref = () => {
+      threads.add(worker);
+      ref.call(worker);
+    };
+    worker.unref = () => {
+      threads.delete(worker);
+      unref.call(worker);
+    };
   });
 }
 

@@ -3,7 +3,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { VerdictEntry } from "../../shared/protocol/log.ts";
 import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { createMatcherThreads } from "./search/matcher.ts";
+import { matcherThreads } from "./search/matcher.ts";
 
 /** Checks whether a text is output that fits the schema. Never rejects. */
 export type CheckOutput = (schema: OutputSchema, text: string) => Promise<VerdictEntry>;
@@ -11,21 +11,17 @@ export type CheckOutput = (schema: OutputSchema, text: string) => Promise<Verdic
 /** Longest description of a problem, in characters: the model reads it. */
 const MAX_PROBLEM_CHARS = 1_000;
 
-/** Creates a check with its own threads, which live only while a text is checked. */
-export function createOutputCheck(): CheckOutput {
-  const threads = createMatcherThreads();
-  return async (schema, text) => {
-    const read = readOutput(text);
-    if (read.status === "unreadable") return { v: 1, fits: false, problem: read.problem };
-    const matcher = threads.open(new AbortController().signal);
-    try {
-      const mismatch = await matcher.mismatch(JSON.stringify(schema), JSON.stringify(read.value));
-      if (mismatch === undefined) return { v: 1, fits: true };
-      return { v: 1, fits: false, problem: clip(mismatch, MAX_PROBLEM_CHARS) };
-    } catch (error) {
-      return { v: 1, fits: false, problem: `the schema cannot be used: ${messageOf(error)}`, final: true };
-    } finally {
-      await matcher.close();
-    }
-  };
-}
+export const checkOutput: CheckOutput = async (schema, text) => {
+  const read = readOutput(text);
+  if (read.status === "unreadable") return { v: 1, fits: false, problem: read.problem };
+  const matcher = matcherThreads.open(new AbortController().signal);
+  try {
+    const mismatch = await matcher.mismatch(JSON.stringify(schema), JSON.stringify(read.value));
+    if (mismatch === undefined) return { v: 1, fits: true };
+    return { v: 1, fits: false, problem: clip(mismatch, MAX_PROBLEM_CHARS) };
+  } catch (error) {
+    return { v: 1, fits: false, problem: `the schema cannot be used: ${messageOf(error)}`, final: true };
+  } finally {
+    await matcher.close();
+  }
+};

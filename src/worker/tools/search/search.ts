@@ -10,7 +10,7 @@ import { ToolFailure } from "../../../shared/errors.ts";
 import { onAbort } from "../../../shared/stop-signal.ts";
 import type { Directory } from "../files/open.ts";
 import type { ToolContext } from "../tool.ts";
-import { createMatcherThreads, type Matcher, type MatcherThreads } from "./matcher.ts";
+import { type Matcher, type MatcherThreads, matcherThreads } from "./matcher.ts";
 
 /** Time limit of one search, without the wait for its turn. */
 const SEARCH_LIMIT_MS = 10_000;
@@ -24,7 +24,7 @@ export interface SearchMeans {
 
 /** Creates the shared parts, without a search. */
 export function createSearchMeans(clock: Clock): SearchMeans {
-  return { threads: createMatcherThreads(), queue: createSearchQueue(), clock };
+  return { threads: matcherThreads, queue: createSearchQueue(), clock };
 }
 
 /**
@@ -44,7 +44,7 @@ export async function searchWithin(
   let leave: (() => void) | undefined;
   let timer: { cancel(): void } | undefined;
   let tooSlow = false;
-  // Open while it waits for its turn: threads end with the last open search, and starting one costs 50 ms of CPU.
+  // Open while it waits for its turn: all threads but one end with the last open search.
   const matcher = threads.open(signal);
   try {
     leave = await queue.enter(`${ctx.uid}.${ctx.run}`, ctx.signal);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { OutputSchema, readOutput } from "../../../../src/shared/protocol/output.ts";
-import { createOutputCheck } from "../../../../src/worker/tools/output-check.ts";
+import { checkOutput as check } from "../../../../src/worker/tools/output-check.ts";
 
 test.each([
   ["bare", '{"a":1}'],
@@ -26,7 +26,6 @@ test("half a megabyte of line ends behind a fence is looked at once", () => {
   expect(readOutput(`\`\`\`${" ".repeat(500_000)}x\n\`\`\``)).toMatchObject({ status: "unreadable" });
 });
 
-const check = createOutputCheck();
 const holding = (part: unknown) => ({ type: "object", properties: { a: part } });
 /** A value that reaches every place of the schemas below. */
 const VALUE = '{"a":{"a":1,"b":"x"},"b":"x"}';

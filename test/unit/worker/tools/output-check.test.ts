@@ -1,8 +1,6 @@
 /** Guarantee: output fits its schema by what it holds itself, whatever its keys are called. */
 import { expect, test } from "vitest";
-import { createOutputCheck } from "../../../../src/worker/tools/output-check.ts";
-
-const check = createOutputCheck();
+import { checkOutput as check } from "../../../../src/worker/tools/output-check.ts";
 
 test.each<[string, Record<string, unknown>, string]>([
   ["required", { required: ["toString"] }, "{}"],

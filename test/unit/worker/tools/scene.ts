@@ -5,12 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../../src/shared/clock.ts";
 import { StopSignal } from "../../../../src/shared/stop-signal.ts";
-import { globTool } from "../../../../src/worker/tools/builtin/glob.ts";
-import { grepTool } from "../../../../src/worker/tools/builtin/grep.ts";
 import { createBaseTools } from "../../../../src/worker/tools/builtin/index.ts";
 import { runTool, type ToolOutcome } from "../../../../src/worker/tools/registry.ts";
 import { parseRoots } from "../../../../src/worker/tools/roots.ts";
-import { createSearchMeans } from "../../../../src/worker/tools/search/search.ts";
 import type { Tool, ToolContext } from "../../../../src/worker/tools/tool.ts";
 import { openWorkspace, type Workspace } from "../../../../src/worker/tools/workspace.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
@@ -54,7 +51,7 @@ export async function openScene(): Promise<Scene> {
     await writeFile(join((await open(neighbour)).directory, "secret.txt"), `${SECRET}\n`);
   }
   const workspace = await open("a1");
-  const tools = withThreadsThatStay(createBaseTools({ clock: systemClock }));
+  const tools = createBaseTools({ clock: systemClock });
   const told: string[] = [];
   const context = (signal = new AbortController().signal): ToolContext => ({
     agentId: "a1",
@@ -88,15 +85,6 @@ export async function openScene(): Promise<Scene> {
       return absolute;
     },
   };
-}
-
-/** With searches that find their threads running, since one search is always open: to start one costs 50 ms of CPU. */
-function withThreadsThatStay(tools: readonly Tool[]): Tool[] {
-  const search = createSearchMeans(systemClock);
-  const open = search.threads.open(new AbortController().signal);
-  closeAtEnd(() => open.close());
-  const own = [globTool(search), grepTool(search)];
-  return tools.map((tool) => own.find(({ name }) => name === tool.name) ?? tool);
 }
 
 /** Stops when `signal` aborts. */

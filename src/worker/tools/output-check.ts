@@ -11,6 +11,7 @@ export type CheckOutput = (schema: OutputSchema, text: string) => Promise<Verdic
 /** Longest description of a problem, in characters: the model reads it. */
 const MAX_PROBLEM_CHARS = 1_000;
 
+/** Checks on the threads of this process. */
 export const checkOutput: CheckOutput = async (schema, text) => {
   const read = readOutput(text);
   if (read.status === "unreadable") return { v: 1, fits: false, problem: read.problem };

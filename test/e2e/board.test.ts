@@ -3,11 +3,13 @@ import { createServer } from "node:http";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createBoard } from "../../src/service/board/board.ts";
-import { hasBrowser, openPage } from "../helpers/browser.ts";
+import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { listenUntilEnd } from "../helpers/listen.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { SECRET, stageWakes, type WakeScene } from "../helpers/wake-scene.ts";
+
+const { openPage } = browserOfThisFile();
 
 describe.skipIf(!hasBrowser)("the board in a browser", () => {
   let url: string;

@@ -7,10 +7,12 @@ import { z } from "zod";
 import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
 import { defineTool } from "../../src/worker/index.ts";
 import { startApi, type TestApi } from "../helpers/api.ts";
-import { hasBrowser, openPage } from "../helpers/browser.ts";
+import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
 import { latch } from "../helpers/latch.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
+
+const { openPage } = browserOfThisFile();
 
 const HOSTILE = `<img src="x" onerror="document.title='taken'"><script>document.title='taken'</script>‮gpj.exe`;
 /** Where pictures go, for people who look at them; unset: nowhere. */

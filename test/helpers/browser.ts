@@ -1,12 +1,10 @@
 /**
- * Opens the machine's Chromium (`CHROMIUM_BIN`, else /usr/bin/chromium) with a fresh profile and no background traffic.
- * The end of the test (or file) closes it and removes the profile.
+ * Opens the machine's Chromium (`CHROMIUM_BIN`, else /usr/bin/chromium) with a fresh profile and no background traffic, once for
+ * a test file: a start costs 2 s of CPU. The end of a test closes its pages.
  */
 import { existsSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { afterAll } from "vitest";
 import { closeAtEnd } from "./cleanup.ts";
 
 const EXECUTABLE = process.env.CHROMIUM_BIN ?? "/usr/bin/chromium";
@@ -31,22 +29,22 @@ export interface Misconduct {
   foreign: string[];
 }
 
-/** Opens a browser with one page of `width` × 900 pixels, in a light or dark desktop. */
-export async function openPage(
-  width = 1280,
-  colorScheme: "light" | "dark" = "light",
-): Promise<{ page: Page; misconduct: Misconduct }> {
-  const profile = await mkdtemp(join(tmpdir(), "browser-"));
-  closeAtEnd(() => rm(profile, { recursive: true, force: true, maxRetries: 5 }));
-  const context = await chromium.launchPersistentContext(profile, {
-    executablePath: EXECUTABLE,
-    args: QUIET,
-    viewport: { width, height: 900 },
-    colorScheme,
-  });
-  closeAtEnd(() => context.close());
-  const page = context.pages()[0] ?? (await context.newPage());
-  return { page, misconduct: watch(context, page) };
+/** The browser of a test file; called at its top. It starts with the first page, and the end of the file closes it. */
+export function browserOfThisFile(): {
+  /** Opens a page of `width` × 900 pixels, in a light or dark desktop; it shares no cookies and no storage with another. */
+  openPage(width?: number, colorScheme?: "light" | "dark"): Promise<{ page: Page; misconduct: Misconduct }>;
+} {
+  let browser: Promise<Browser> | undefined;
+  afterAll(async () => (await browser)?.close());
+  return {
+    async openPage(width = 1280, colorScheme = "light") {
+      browser ??= chromium.launch({ executablePath: EXECUTABLE, args: QUIET });
+      const context = await (await browser).newContext({ viewport: { width, height: 900 }, colorScheme });
+      closeAtEnd(() => context.close());
+      const page = await context.newPage();
+      return { page, misconduct: watch(context, page) };
+    },
+  };
 }
 
 function watch(context: BrowserContext, page: Page): Misconduct {

@@ -11,7 +11,8 @@
 -- forgetting the call that the last holder began; crashes without progress going uncounted; one crash counted several times:
 -- the first claim that finds the expired lease counts it and sets the agent to queued; the old epoch no longer holds it; a call
 -- bought for an agent that must end.
--- The holder, to whom alone the log belongs, reads a longer one in pages: a script that hands out 32 MiB keeps Redis from others.
+-- A log of more entries or bytes is not handed out: a script that reads 32 MiB keeps Redis from others. The holder reads it in pages, and it alone
+-- writes to it.
 local LONG_ENTRIES, LONG_BYTES = 1000, 1048576
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',

@@ -2060,4 +2060,22 @@ export default [
     tests: ["test/integration/service/webhooks.test.ts"],
     title: "is refused when it is set",
   },
+  {
+    id: "intake-locks-renewed-once",
+    promise: "The locks of waiting jobs are renewed also if for a while none has waited.",
+    file: "src/shared/redis/intake-jobs.ts",
+    find: "    this.#isRenewing = false;\n",
+    replace: "",
+    tests: ["test/integration/service/intake-backlog.test.ts"],
+    title: "where none has waited",
+  },
+  {
+    id: "webhook-backoff-without-end",
+    promise: "A webhook that fails for long is tried again after an hour at most.",
+    file: "src/service/webhooks/parent-push.ts",
+    find: "Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30))",
+    replace: "backoffMs * 2 ** Math.min(failures, 30)",
+    tests: ["test/integration/service/webhook-trouble.test.ts"],
+    title: "after an hour at most",
+  },
 ];

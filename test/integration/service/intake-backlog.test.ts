@@ -1,5 +1,5 @@
 /** What a backlog of the intake costs: requests without room are tried seldom, and jobs that wait for replies hold no place. */
-import { Queue } from "bullmq";
+import { type Job, Queue } from "bullmq";
 import { expect, test, vi } from "vitest";
 import { createJobTaker, type JobTaker } from "../../../src/service/intake/jobs.ts";
 import { createIntakeQuota } from "../../../src/service/intake/quota.ts";
@@ -13,6 +13,9 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { until } from "../../helpers/until.ts";
 import { LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
+
+/** Interval at which a process renews the locks of the jobs that wait in it. */
+const RENEW_MS = 2_500;
 
 interface Taker extends JobTaker {
   lines: string[];
@@ -133,7 +136,7 @@ test("a job that was begun before finds its agent, also where its parent has no 
   expect(again).toEqual(ends);
 });
 
-function openJobs(stage: Stage, concurrency: number) {
+function openJobs(stage: Stage, concurrency: number, clock: Clock = systemClock) {
   const { url, keys } = stage;
   const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
@@ -142,7 +145,7 @@ function openJobs(stage: Stage, concurrency: number) {
   const taker = openTaker(stage);
   const jobs = openIntakeJobs(redis, keys, {
     take: taker.take,
-    clock: systemClock,
+    clock,
     logger: createLogger({ level: "silent" }),
     concurrency,
   });
@@ -151,6 +154,19 @@ function openJobs(stage: Stage, concurrency: number) {
     await jobs.stop();
   });
   return { queue, jobs };
+}
+
+/** Waits until the lock of a job is renewed by its holder; `pass`: called again and again, lets its time pass. */
+async function seeRenewed({ redis }: Stage, queue: Queue, { id }: Job, pass = () => {}): Promise<void> {
+  const lock = `${queue.toKey(String(id))}:lock`;
+  const token = await redis.get(lock);
+  await redis.pexpire(lock, 6_000);
+  const isRenewed = async () => {
+    pass();
+    return (await redis.pttl(lock)) > 6_000;
+  };
+  await until(isRenewed, { what: "the lock to be renewed" });
+  expect(await redis.get(lock)).toBe(token);
 }
 
 test("jobs that wait for their replies hold no place: those of others begin, and each gets its reply", async () => {
@@ -167,11 +183,7 @@ test("jobs that wait for their replies hold no place: those of others begin, and
   const ofB = await queue.add("task", { ...wish, parent_id: "b" });
   await until(async () => (await stage.parent("b").list()).length === 1, { what: "the job of B to begin" });
   // Until then they are held by this process, whose lock on each is renewed.
-  const lock = `${queue.toKey(String(ofB.id))}:lock`;
-  const token = await stage.redis.get(lock);
-  await stage.redis.pexpire(lock, 6_000);
-  await until(async () => (await stage.redis.pttl(lock)) > 6_000, { what: "the lock to be renewed" });
-  expect(await stage.redis.get(lock)).toBe(token);
+  await seeRenewed(stage, queue, ofB);
   expect(await queue.getActiveCount()).toBe(5);
   await stage.startWorker();
   for (const { id } of [...ofA, ofB]) {
@@ -183,6 +195,24 @@ test("jobs that wait for their replies hold no place: those of others begin, and
   }
   const { replies } = stage.keys.parent({ tenant: "a", parentId: "a" });
   await until(async () => (await stage.redis.xlen(replies)) === 0, { what: "the replies to be acked" });
+});
+
+test("the lock of a job that waits is renewed also where none has waited for a while", async () => {
+  const stage = await openStage();
+  const clock = handClock();
+  const { queue, jobs } = openJobs(stage, 4, clock);
+  await jobs.start();
+  const worker = await stage.startWorker();
+  const wish = { prompt: "say hello", parent_id: "a" };
+  await queue.add("task", wish);
+  await until(async () => (await queue.getCompletedCount()) === 1, { what: "the first reply" });
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "a" });
+  await until(async () => (await stage.redis.xlen(replies)) === 0, { what: "its ack" });
+  await worker.stop();
+  clock.advance(RENEW_MS);
+  const waiting = await queue.add("task", wish);
+  await until(async () => (await stage.parent("a").list()).some(({ status }) => status === "queued"));
+  await seeRenewed(stage, queue, waiting, () => clock.advance(RENEW_MS));
 });
 
 test("a tenant whose jobs wait in as many places as it may have begins no more, but those that wait for nothing", async () => {

@@ -12,6 +12,7 @@ import type { AgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { type BudgetBook, budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
+import type { Hook } from "../../../src/worker/hooks/hooks.ts";
 import type { CallOutcome, Model } from "../../../src/worker/model/model.ts";
 import type { RunContext } from "../../../src/worker/run/context.ts";
 import { run } from "../../../src/worker/run/run.ts";
@@ -363,6 +364,26 @@ test("a beginning that stands otherwise in the log is not performed: somebody el
   });
   expect(await perform({ store, specs: kindsWith([count]) })).toMatchObject({ status: "settled" });
   expect(performed).toBe(0);
+});
+
+test("a call whose run was lost while its beginning was marked is not begun: no hook is asked about it", async () => {
+  const { installation, perform } = await scene({ turns: [uses("absent"), done] });
+  const clock = skippingClock();
+  const store = preceded(installation, "append", async ({ entries = [] }) => {
+    if (entries.some(([key]) => key.endsWith("/started"))) clock.skip(leaseMs);
+  });
+  let asked = 0;
+  const hook: Hook = {
+    name: "counts",
+    preToolUse() {
+      asked += 1;
+    },
+  };
+  expect(await perform({ clock, store, hooks: [hook] })).toEqual({
+    status: "released",
+    reason: "lease_lost",
+  });
+  expect(asked).toBe(0);
 });
 
 test("a pause between two tries of a call is not running time", async () => {

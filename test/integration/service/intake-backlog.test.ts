@@ -16,6 +16,7 @@ import { LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
 
 /** Interval at which a process renews the locks of the jobs that wait in it. */
 const RENEW_MS = 2_500;
+const HOUR_MS = 3_600_000;
 
 interface Taker extends JobTaker {
   lines: string[];
@@ -143,17 +144,19 @@ function openJobs(stage: Stage, concurrency: number, clock: Clock = systemClock)
   const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   const taker = openTaker(stage);
+  const lines: string[] = [];
   const jobs = openIntakeJobs(redis, keys, {
     take: taker.take,
     clock,
-    logger: createLogger({ level: "silent" }),
+    logger: createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } }),
     concurrency,
   });
-  closeAtEnd(async () => {
+  const stop = async () => {
     taker.leaveAll();
     await jobs.stop();
-  });
-  return { queue, jobs };
+  };
+  closeAtEnd(stop);
+  return { queue, jobs, lines, stop };
 }
 
 /** Waits until the lock of a job is renewed by its holder; `pass`: called again and again, lets its time pass. */
@@ -215,6 +218,27 @@ test("the lock of a job that waits is renewed also where none has waited for a w
   await seeRenewed(stage, queue, waiting, () => clock.advance(RENEW_MS));
 });
 
+test("a process that stops gives a job that waits to the others at once", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const { queue, jobs, stop } = openJobs(stage, 4);
+  await jobs.start();
+  const job = await queue.add("task", { prompt: "say hello", parent_id: "a" });
+  await until(async () => (await stage.parent("a").list()).length === 1);
+  await stop();
+  expect(await job.getState()).toBe("waiting");
+});
+
+test("the reply of a job that somebody deleted while it waited is one line in the log", async () => {
+  const stage = await openStage();
+  const { queue, jobs, lines } = openJobs(stage, 4);
+  await jobs.start();
+  const { id } = await queue.add("task", { prompt: "say hello", parent_id: "a" });
+  await until(async () => (await stage.parent("a").list()).length === 1);
+  await stage.redis.del(queue.toKey(String(id)));
+  await stage.startWorker();
+  await until(() => lines.some((line) => line.includes("An intake job was not ended")));
+});
+
 test("a tenant whose jobs wait in as many places as it may have begins no more, but those that wait for nothing", async () => {
   const stage = await openStage({ timing: LONG_TIMING });
   const taker = openTaker(stage, handClock(), 2);
@@ -233,6 +257,34 @@ test("a tenant whose jobs wait in as many places as it may have begins no more, 
   // A job that was begun in another process has its agent, and perhaps its reply.
   const other = openTaker(stage, handClock(), 0);
   expect((await other.take(jobOf("a", { parent_id: "a" }))).status).toBe("waits");
+  // Each reply makes room for one.
+  const [agent] = await stage.parent("a").list();
+  await stage.parent("a").destroy(agent?.agent_id ?? "");
+  expect(first?.status === "waits" && (await first.end)).toMatchObject({ status: "replied" });
+  expect([(await take("f")).status, (await take("g")).status]).toEqual(["waits", "later"]);
+});
+
+test("a job for which there has been no room for a day is refused", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await fillQuota(stage, "full");
+  const dayAgo = Date.now() - 24 * HOUR_MS;
+  const take = (dueAtMs: number) =>
+    openTaker(stage).take(jobOf(`${dueAtMs}`, { parent_id: "full", reply: "channel" }, dueAtMs));
+  expect(await take(dayAgo - HOUR_MS)).toMatchObject({
+    status: "refused",
+    error: { code: "quota_exceeded" },
+  });
+  expect(await take(dayAgo + HOUR_MS)).toMatchObject({ status: "later" });
+});
+
+test("a job that Redis refuses is tried again, after ten seconds at most", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await stage.redis.set(
+    stage.keys.parent({ tenant: "default", parentId: "stuck" }).live,
+    "of the wrong kind",
+  );
+  const step = await openTaker(stage).take(jobOf("old", { parent_id: "stuck" }, Date.now() - HOUR_MS));
+  expect(step).toEqual({ status: "later", delayMs: 10_000 });
 });
 
 test("a request that room would not help is refused at once", async () => {

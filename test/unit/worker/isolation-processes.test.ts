@@ -57,6 +57,12 @@ test("suspects that need a process of their own take no more places than others"
   expect(processes.active()).toHaveLength(2);
 });
 
+test("a process that one suspect had for itself is there for any when that one has left", async () => {
+  const { run } = suspectsOf(1);
+  expect(await run(ALONE, 2)).toEqual({ status: "passed", reason: "tried" });
+  expect(await run(SHARED, 2)).toEqual({ status: "passed", reason: "tried" });
+});
+
 test("a process whose message cannot be read is ended, and its runs are given up as lost; the next has its place", async () => {
   const { processes, run } = suspectsOf(1);
   const unreadable = run(SHARED, 3);

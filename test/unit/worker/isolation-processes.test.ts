@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
@@ -16,10 +18,10 @@ const LONGEST_START_MS = 60_000;
 const DRAIN_GRACE_MS = 100;
 
 /** The processes of a worker with so many places, and suspects for them. */
-function suspectsOf(concurrency: number, clock = handClock()) {
+function suspectsOf(concurrency: number, clock = handClock(), args: readonly string[] = []) {
   const context = { ...KEEPING, clock };
   const settings = { concurrency, drainGraceMs: DRAIN_GRACE_MS };
-  const processes = createIsolationProcesses(context, { file: FILE }, settings);
+  const processes = createIsolationProcesses(context, { file: FILE, args }, settings);
   closeAtEnd(() => processes.stop());
   let made = 0;
   const run = (isolatedCrashes: number, timesTaken = 1) => {
@@ -92,4 +94,20 @@ test("a process that ends, because it had no run for a while, is given none: the
   clock.advance(DRAIN_GRACE_MS + 15_000);
   expect(await run(SHARED, 2)).toEqual({ status: "passed", reason: "tried" });
   expect(processes.active()).toEqual(["sa-2"]);
+});
+
+test("a program that has started again is usable, however often it had not before", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "suspects-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true, force: true }));
+  const broken = join(directory, "broken");
+  const { processes, run } = suspectsOf(1, handClock(), [broken]);
+  const failTwice = async () => {
+    writeFileSync(broken, "");
+    for (const _ of [1, 2]) expect(await run(SHARED)).toMatchObject({ status: "returned" });
+    rmSync(broken);
+  };
+  await failTwice();
+  expect(await run(SHARED, 3)).toEqual({ status: "lost" });
+  await failTwice();
+  expect(processes.isUsable).toBe(true);
 });

@@ -3,10 +3,16 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { CHECK_MS } from "../../src/producer/task-wait-reasons.ts";
+import { type Clock, systemClock } from "../../src/shared/clock.ts";
+import { keysUnder } from "../../src/shared/protocol/keys.ts";
+import { closeRedis, openRedis } from "../../src/shared/redis/connection/connection.ts";
+import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
-import { runHere } from "../helpers/program.ts";
+import { runHere, startHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { until } from "../helpers/until.ts";
 
 const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
 const CLEAN = Object.fromEntries(
@@ -27,6 +33,7 @@ function place() {
   };
   const start = (...args: string[]) => spawnBuilt(args, { cwd, env });
   return {
+    cwd,
     env,
     start,
     /** Has the program carry out a command in this process. */
@@ -63,6 +70,48 @@ test("pause stops the work that is asked for, says so everywhere, and resume let
   const replies = await start("replies", "--follow", "--ack", "--json");
   expect(await replies.waitForLine(/"kind":"reply"/)).toContain('"status":"succeeded"');
   expect(await say("resume", "--json")).toMatchObject({ code: 0, stdout: ['{"paused":false,"was":null}'] });
+});
+
+/** A clock by which a client soon sees what its tasks wait for, and the number of times that it has. */
+function checkedClock() {
+  let planned = 0;
+  const clock: Clock = {
+    ...systemClock,
+    timeout(ms, callback) {
+      if (ms !== CHECK_MS) return systemClock.timeout(ms, callback);
+      planned += 1;
+      return systemClock.timeout(100, callback);
+    },
+  };
+  return { clock, checks: () => planned - 1 };
+}
+
+/** Announces a worker that takes no runs. */
+async function announceWorker(prefix: string): Promise<void> {
+  const redis = openRedis(redisUrl(), "worker");
+  const directory = createWorkerDirectory(redis, keysUnder(prefix));
+  await directory.announce({ id: "w1", host: "h", version: "0.1.0", concurrency: 1, tools: [] });
+  closeAtEnd(async () => {
+    await directory.withdraw("w1");
+    closeRedis(redis);
+  });
+}
+
+test("run tells of a pause once, whether it was there before or comes while the run waits", async () => {
+  const { cwd, env, say } = place();
+  await announceWorker(String(env.SUBAGENT_PREFIX));
+  await say("pause", "--reason", "night");
+  const { clock, checks } = checkedClock();
+  const running = startHere(["run", "How many TODO comments are there?"], { cwd, env, clock });
+  const told = () => running.stderr.filter((line) => line.startsWith("All runs wait for"));
+  await until(() => checks() >= 2);
+  expect(told()).toEqual([expect.stringMatching(/\(night\)\.$/)]);
+  await say("resume");
+  const before = checks();
+  await until(() => checks() >= before + 2);
+  await say("pause", "--reason", "noon");
+  await until(() => told().length > 1);
+  expect(told()).toEqual([expect.stringMatching(/\(night\)\.$/), expect.stringMatching(/\(noon\)\.$/)]);
 });
 
 test("wrong input is one sentence and its exit code", async () => {

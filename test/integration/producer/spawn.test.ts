@@ -1,3 +1,4 @@
+import { Queue } from "bullmq";
 import { describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { createParent } from "../../../src/producer/parent.ts";
@@ -12,6 +13,8 @@ import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
+/** Priority of a wake that has no place yet. */
+const LAST_IN_LINE = 2_097_151;
 
 function nested(levels: number): unknown {
   let value: unknown = 1;
@@ -143,6 +146,10 @@ describe("a spawn", () => {
     expect((await parent.spawn({ name: "a", tools })).unknown_tools).toEqual(["crm_lookup"]);
 
     const worker = scriptedWorker(redisUrl(), prefix, address);
+    // Until a worker is live none can be known to lack it: the agent waits for one that has it.
+    const uid = await worker.uidOf("a");
+    const { record } = keysUnder(prefix).agent({ ...address, uid });
+    expect(await worker.redis.hget(record, "needs_tools")).toContain("crm_lookup");
     const directory = createWorkerDirectory(worker.redis, keysUnder(prefix));
     const about = {
       host: "h",
@@ -217,6 +224,36 @@ describe("a spawn", () => {
         code: expect.stringMatching(/^(unknown_price|invalid_input)$/),
       });
     expect(await after.list()).toHaveLength(2);
+    // The key is remembered longer than an agent that has ended.
+    const { redis } = scriptedWorker(redisUrl(), prefix, address);
+    const keys = keysUnder(prefix);
+    const uids = await redis.hkeys(keys.parent(address).live);
+    await redis.del(uids.map((uid) => keys.agent({ ...address, uid }).record));
+    await expect(after.spawn({ ...wishes[1], name: "C" })).rejects.toMatchObject(
+      refusal("invalid_input", /max_turns/),
+    );
+  });
+
+  test("of a task with a seen request key wakes its agent if the first one ended before it had", async () => {
+    const prefix = uniquePrefix();
+    const worker = scriptedWorker(redisUrl(), prefix, address);
+    const task = { prompt: "go", request_key: "k1" };
+    const [first, again] = [testParent(testClient({ prefix })), testParent(testClient({ prefix }))];
+    const replies = [first.task(task)];
+    const { wakeQueue, bullPrefix } = keysUnder(prefix);
+    const queue = new Queue(wakeQueue, { connection: worker.redis, prefix: bullPrefix });
+    closeAtEnd(() => queue.close());
+    const id = `${await worker.uidOf("task")}.1`;
+    // Nothing touches it any more when it has its place in the line.
+    const wake = await until(async () => {
+      const job = await queue.getJob(id);
+      return job && job.priority < LAST_IN_LINE && job;
+    });
+    await wake.remove();
+    replies.push(again.task(task));
+    await until(() => queue.getJob(id), { what: "the wake of the second call" });
+    await again.destroy("task");
+    expect(await Promise.all(replies)).toMatchObject([{ status: "cancelled" }, { status: "cancelled" }]);
   });
 
   test("put 50 times at once with one request key makes one agent and 50 equal answers", async () => {

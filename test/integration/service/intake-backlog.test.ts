@@ -1,5 +1,5 @@
 /** What a backlog of the intake costs: requests without room are tried seldom, and jobs that wait for replies hold no place. */
-import { Queue } from "bullmq";
+import { type Job, Queue } from "bullmq";
 import { expect, test, vi } from "vitest";
 import { createJobTaker, type JobTaker } from "../../../src/service/intake/jobs.ts";
 import { createIntakeQuota } from "../../../src/service/intake/quota.ts";
@@ -13,6 +13,10 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { until } from "../../helpers/until.ts";
 import { LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
+
+/** Interval at which a process renews the locks of the jobs that wait in it. */
+const RENEW_MS = 2_500;
+const HOUR_MS = 3_600_000;
 
 interface Taker extends JobTaker {
   lines: string[];
@@ -133,24 +137,39 @@ test("a job that was begun before finds its agent, also where its parent has no 
   expect(again).toEqual(ends);
 });
 
-function openJobs(stage: Stage, concurrency: number) {
+function openJobs(stage: Stage, concurrency: number, clock: Clock = systemClock) {
   const { url, keys } = stage;
   const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
   const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   const taker = openTaker(stage);
+  const lines: string[] = [];
   const jobs = openIntakeJobs(redis, keys, {
     take: taker.take,
-    clock: systemClock,
-    logger: createLogger({ level: "silent" }),
+    clock,
+    logger: createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } }),
     concurrency,
   });
-  closeAtEnd(async () => {
+  const stop = async () => {
     taker.leaveAll();
     await jobs.stop();
-  });
-  return { queue, jobs };
+  };
+  closeAtEnd(stop);
+  return { queue, jobs, lines, stop };
+}
+
+/** Waits until the lock of a job is renewed by its holder; `pass`: called again and again, lets its time pass. */
+async function seeRenewed({ redis }: Stage, queue: Queue, { id }: Job, pass = () => {}): Promise<void> {
+  const lock = `${queue.toKey(String(id))}:lock`;
+  const token = await redis.get(lock);
+  await redis.pexpire(lock, 6_000);
+  const isRenewed = async () => {
+    pass();
+    return (await redis.pttl(lock)) > 6_000;
+  };
+  await until(isRenewed, { what: "the lock to be renewed" });
+  expect(await redis.get(lock)).toBe(token);
 }
 
 test("jobs that wait for their replies hold no place: those of others begin, and each gets its reply", async () => {
@@ -167,11 +186,7 @@ test("jobs that wait for their replies hold no place: those of others begin, and
   const ofB = await queue.add("task", { ...wish, parent_id: "b" });
   await until(async () => (await stage.parent("b").list()).length === 1, { what: "the job of B to begin" });
   // Until then they are held by this process, whose lock on each is renewed.
-  const lock = `${queue.toKey(String(ofB.id))}:lock`;
-  const token = await stage.redis.get(lock);
-  await stage.redis.pexpire(lock, 6_000);
-  await until(async () => (await stage.redis.pttl(lock)) > 6_000, { what: "the lock to be renewed" });
-  expect(await stage.redis.get(lock)).toBe(token);
+  await seeRenewed(stage, queue, ofB);
   expect(await queue.getActiveCount()).toBe(5);
   await stage.startWorker();
   for (const { id } of [...ofA, ofB]) {
@@ -183,6 +198,45 @@ test("jobs that wait for their replies hold no place: those of others begin, and
   }
   const { replies } = stage.keys.parent({ tenant: "a", parentId: "a" });
   await until(async () => (await stage.redis.xlen(replies)) === 0, { what: "the replies to be acked" });
+});
+
+test("the lock of a job that waits is renewed also where none has waited for a while", async () => {
+  const stage = await openStage();
+  const clock = handClock();
+  const { queue, jobs } = openJobs(stage, 4, clock);
+  await jobs.start();
+  const worker = await stage.startWorker();
+  const wish = { prompt: "say hello", parent_id: "a" };
+  await queue.add("task", wish);
+  await until(async () => (await queue.getCompletedCount()) === 1, { what: "the first reply" });
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "a" });
+  await until(async () => (await stage.redis.xlen(replies)) === 0, { what: "its ack" });
+  await worker.stop();
+  clock.advance(RENEW_MS);
+  const waiting = await queue.add("task", wish);
+  await until(async () => (await stage.parent("a").list()).some(({ status }) => status === "queued"));
+  await seeRenewed(stage, queue, waiting, () => clock.advance(RENEW_MS));
+});
+
+test("a process that stops gives a job that waits to the others at once", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const { queue, jobs, stop } = openJobs(stage, 4);
+  await jobs.start();
+  const job = await queue.add("task", { prompt: "say hello", parent_id: "a" });
+  await until(async () => (await stage.parent("a").list()).length === 1);
+  await stop();
+  expect(await job.getState()).toBe("waiting");
+});
+
+test("the reply of a job that somebody deleted while it waited is one line in the log", async () => {
+  const stage = await openStage();
+  const { queue, jobs, lines } = openJobs(stage, 4);
+  await jobs.start();
+  const { id } = await queue.add("task", { prompt: "say hello", parent_id: "a" });
+  await until(async () => (await stage.parent("a").list()).length === 1);
+  await stage.redis.del(queue.toKey(String(id)));
+  await stage.startWorker();
+  await until(() => lines.some((line) => line.includes("An intake job was not ended")));
 });
 
 test("a tenant whose jobs wait in as many places as it may have begins no more, but those that wait for nothing", async () => {
@@ -203,6 +257,34 @@ test("a tenant whose jobs wait in as many places as it may have begins no more, 
   // A job that was begun in another process has its agent, and perhaps its reply.
   const other = openTaker(stage, handClock(), 0);
   expect((await other.take(jobOf("a", { parent_id: "a" }))).status).toBe("waits");
+  // Each reply makes room for one.
+  const [agent] = await stage.parent("a").list();
+  await stage.parent("a").destroy(agent?.agent_id ?? "");
+  expect(first?.status === "waits" && (await first.end)).toMatchObject({ status: "replied" });
+  expect([(await take("f")).status, (await take("g")).status]).toEqual(["waits", "later"]);
+});
+
+test("a job for which there has been no room for a day is refused", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await fillQuota(stage, "full");
+  const dayAgo = Date.now() - 24 * HOUR_MS;
+  const take = (dueAtMs: number) =>
+    openTaker(stage).take(jobOf(`${dueAtMs}`, { parent_id: "full", reply: "channel" }, dueAtMs));
+  expect(await take(dayAgo - HOUR_MS)).toMatchObject({
+    status: "refused",
+    error: { code: "quota_exceeded" },
+  });
+  expect(await take(dayAgo + HOUR_MS)).toMatchObject({ status: "later" });
+});
+
+test("a job that Redis refuses is tried again, after ten seconds at most", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await stage.redis.set(
+    stage.keys.parent({ tenant: "default", parentId: "stuck" }).live,
+    "of the wrong kind",
+  );
+  const step = await openTaker(stage).take(jobOf("old", { parent_id: "stuck" }, Date.now() - HOUR_MS));
+  expect(step).toEqual({ status: "later", delayMs: 10_000 });
 });
 
 test("a request that room would not help is refused at once", async () => {

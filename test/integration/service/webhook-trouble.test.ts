@@ -87,6 +87,19 @@ test("pushes that fail are named by the doctor, with the time of the next attemp
   expect((await show())[1]).toMatch(/^the next attempt was due at \d{4}-\S+: start an API process/);
 });
 
+test("a receiver that has failed for days is tried again after an hour at most", async () => {
+  const { stage, parent, lines, logger, reply } = await scene(500);
+  await reply();
+  await until(async () => (await parent.newReplies()).entries.length === 1);
+  const { webhook } = stage.keys.parent({ tenant: "default", parentId: "pushed" });
+  await stage.redis.hset(webhook, { failures: 40 });
+  const push = createWebhookPush({ client: stage.client(), reach: "any", random: () => 1, logger });
+  closeAtEnd(() => push.stop());
+  push.start();
+  const failed = await until(() => lines.find(({ msg }) => String(msg).startsWith("A webhook failed")));
+  expect(failed.next_try_in_ms).toBe(HOUR_MS);
+});
+
 test("a receiver that is gone for good is named in the log and by the doctor, for nothing else says that pushes have ended", async () => {
   const { stage, lines, logger, reply, parent } = await scene(410);
   const push = createWebhookPush({ client: stage.client(), reach: "any", logger });

@@ -175,6 +175,17 @@ test("a receiver that does not answer once is asked again soon, however often it
   await until(() => named.filter((name) => name === "lost").length === 2);
 });
 
+test("a receiver that does not answer is not asked for every entry: its third failure ends the round", async () => {
+  const parent = stage.parent("mute");
+  const { seen, url } = await startReceiver((_request, response) => response.destroy());
+  await makeReplies("mute", 40);
+  await parent.webhook.set({ url });
+  startPush({ backoffMs: 3_600_000 });
+  await until(() => retryOf("mute"));
+  // Sixteen are asked for at a time.
+  expect(seen.length).toBeLessThan(16 + 3);
+});
+
 test("a receiver that takes other entries is asked again soon, and is sound again when it has taken all", async () => {
   const parent = stage.parent("recovers");
   let refusals = 0;

@@ -91,6 +91,24 @@ test("a run that breaks off after its agent was destroyed charges the answer tha
   expect(tokens).toBe(usage && totalTokens(usage));
 });
 
+test("a run that has broken off many times rests for five minutes, not longer", async () => {
+  const stage = await openStage({ scenario: done });
+  const { store, redis, keys } = stage;
+  const agent = await stage.task("work");
+  await redis.hset(keys.agent(agent).record, { breaks: "6" });
+  const rests: unknown[] = [];
+  const refusing: typeof store = {
+    ...store,
+    settle: () => Promise.reject(new Error("OOM command not allowed")),
+    release(address, input) {
+      rests.push(input.delay_ms);
+      return store.release(address, input);
+    },
+  };
+  await run(runContextOf(stage, { store: refusing }), { address: agent, wake: 1, timesTaken: 1 });
+  expect(rests).toEqual([300_000]);
+});
+
 test("an answer whose tools have no workspace, because the disk refuses one, is not bought again by the next worker", async () => {
   const call = { type: "tool_use" as const, name: "write_file", input: { file_path: "a.txt", content: "a" } };
   const stage = await openStage({ scenario: { turns: [{ content: [call] }, ...done.turns] } });

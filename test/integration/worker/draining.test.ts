@@ -6,6 +6,7 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { promptTokens } from "../../../src/shared/protocol/content.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { DRAIN_GRACE_MS } from "../../../src/worker/pool.ts";
+import { run } from "../../../src/worker/run/run.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -13,6 +14,7 @@ import { reportTime } from "../../helpers/figures.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { beginning, latch } from "../../helpers/latch.ts";
 import { redisUrl, serversOf, startPrivateRedis } from "../../helpers/redis.ts";
+import { runContextOf } from "../../helpers/run-context.ts";
 import { livedTime } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
@@ -31,6 +33,25 @@ function servedTurns(ledger: readonly LedgerEntry[]): string[] {
     .filter(({ status }) => status === "served")
     .map(({ conversation, turn }) => `${conversation} ${turn}`);
 }
+
+test("a run whose call was cut off by the end of its process is there for another at once", async () => {
+  const installation = await openStage({ scenario: { turns: [done] } });
+  const agent = await installation.task("work");
+  const [draining, abandoned] = [new AbortController(), new AbortController()];
+  const model = heldModel(installation, async () => {
+    draining.abort();
+    abandoned.abort();
+  });
+  const context = runContextOf(installation, {
+    model,
+    draining: draining.signal,
+    abandoned: abandoned.signal,
+  });
+  expect(await run(context, { address: agent, wake: 1, timesTaken: 1 })).toEqual({
+    status: "released",
+    reason: "drain",
+  });
+});
 
 test("20 runs that drain in the middle of their model calls are finished elsewhere, nothing bought twice", async () => {
   const installation = await openStage({

@@ -10,9 +10,11 @@ const CHAIN = { model: "claude-sonnet-4-5", fallback_models: ["claude-haiku-4-5"
 async function runOf(scenario: Scenario, spec: SpawnOptions = CHAIN) {
   const installation = await openStage({ scenario });
   await installation.startWorker({ random: () => 0.1 });
-  const reply = await installation.reply(await installation.task("work", spec));
+  const agent = await installation.task("work", spec);
+  const reply = await installation.reply(agent);
   const calls = installation.offline.ledger.map(({ model, http_status }) => [model, http_status]);
-  return { reply, calls, ledger: installation.offline.ledger };
+  const timeline = await installation.parent(agent.parentId).timeline(reply.agent_id);
+  return { reply, calls, timeline, ledger: installation.offline.ledger };
 }
 
 test("a model that is limited for half a minute is not waited for: the next one answers, at its own price", async () => {
@@ -23,7 +25,7 @@ test("a model that is limited for half a minute is not waited for: the next one 
     cache_read_input_tokens: 0,
     cache_creation_input_tokens: 0,
   };
-  const { reply, calls } = await runOf({ turns: [{ ...done, usage, failures: [limited] }] });
+  const { reply, calls, timeline } = await runOf({ turns: [{ ...done, usage, failures: [limited] }] });
   expect(calls).toEqual([
     ["claude-sonnet-4-5", 429],
     ["claude-haiku-4-5", 200],
@@ -31,6 +33,9 @@ test("a model that is limited for half a minute is not waited for: the next one 
   expect(reply).toMatchObject({ status: "succeeded", model: "claude-haiku-4-5" });
   // 1,000 tokens at 1 USD a million, and 100 at 5.
   expect(reply.cost_usd).toBeCloseTo(0.0015, 9);
+  expect(timeline).toContainEqual(
+    expect.objectContaining({ type: "model_retry", turn: 1, kind: "rate_limited", delay_ms: 0 }),
+  );
 });
 
 test("a model that the provider does not know is left out of the chain", async () => {

@@ -6,11 +6,14 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
+import { addUsage } from "../../../src/shared/protocol/content.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import type { AgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { type BudgetBook, budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
+import type { Hook } from "../../../src/worker/hooks/hooks.ts";
+import type { CallOutcome, Model } from "../../../src/worker/model/model.ts";
 import type { RunContext } from "../../../src/worker/run/context.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { createRunSlots } from "../../../src/worker/run-slots.ts";
@@ -24,6 +27,13 @@ import { type Agent, LONG_TIMING, openStage, type SpawnOptions, type Stage } fro
 
 const { leaseMs } = LONG_TIMING;
 const done = { content: [{ type: "text" as const, text: "done" }] };
+const BILL = {
+  input_tokens: 100,
+  output_tokens: 10,
+  cache_read_input_tokens: 0,
+  cache_creation_input_tokens: 0,
+};
+const OPEN = { status: "open", enteredAt: 0, holdsSlot: false } as const;
 const uses = (name: string, input: Record<string, unknown> = {}) => ({
   content: [{ type: "tool_use" as const, name, input }],
 });
@@ -228,6 +238,55 @@ test("a run that breaks off is handed back, and rests twice as long each time be
   expect(await wakes.counts()).toMatchObject({ delayed: 2 });
 });
 
+/** A model of which each call ends so, after the provider has begun its answer. */
+const modelEnding = (outcome: CallOutcome): Model => ({
+  async call(_request, control) {
+    control.mayBegin();
+    return outcome;
+  },
+  stop: async () => {},
+});
+
+const overloaded = (retryAfterMs: number): CallOutcome => ({
+  status: "failed",
+  failure: { kind: "overloaded", retryable: true, retryAfterMs, message: "Overloaded" },
+  usage: BILL,
+});
+
+test.for([
+  ["is to be made later", overloaded(10_000), "overloaded", 10_000],
+  ["ended with its worker's model", { status: "aborted", usage: BILL }, "model_stopped", 5_000],
+] as const)(
+  "a hand-back after a call that %s rests, and the log has what the call cost",
+  async ([, outcome, reason, restMs]) => {
+    const { installation, agent, perform } = await scene();
+    const { redis, keys, wakes } = installation;
+    const delays: unknown[] = [];
+    const store = preceded(installation, "release", async ({ delay_ms }) => delays.push(delay_ms));
+    expect(await perform({ store, model: modelEnding(outcome), random: () => 0 })).toEqual({
+      status: "released",
+      reason,
+    });
+    expect(delays).toEqual([restMs]);
+    expect(await wakes.counts()).toMatchObject({ delayed: 1 });
+    await redis.hdel(keys.agent(agent).record, "not_before");
+    const provider = providerLimitOf(installation, systemClock, { acquire: async () => OPEN });
+    expect(await perform({ provider }, 2)).toMatchObject({ status: "settled" });
+    const [served] = installation.offline.ledger;
+    const { usage } = await installation.reply(agent);
+    expect(usage).toEqual(served?.usage && addUsage(BILL, served.usage));
+  },
+);
+
+test("a run whose provider wants a long wait asks the limiter before that: it knows when all may call again", async () => {
+  const { installation, perform } = await scene();
+  const delays: unknown[] = [];
+  const store = preceded(installation, "release", async ({ delay_ms }) => delays.push(delay_ms));
+  const model = modelEnding(overloaded(3_600_000));
+  expect(await perform({ store, model })).toMatchObject({ status: "released" });
+  expect(delays).toEqual([installation.store.timing.limiterAskMs]);
+});
+
 test("a claim and a hand-back make the hint themselves: nobody else's may be left", async () => {
   const { installation, agent, perform } = await scene();
   const { redis, keys } = installation;
@@ -305,6 +364,26 @@ test("a beginning that stands otherwise in the log is not performed: somebody el
   });
   expect(await perform({ store, specs: kindsWith([count]) })).toMatchObject({ status: "settled" });
   expect(performed).toBe(0);
+});
+
+test("a call whose run was lost while its beginning was marked is not begun: no hook is asked about it", async () => {
+  const { installation, perform } = await scene({ turns: [uses("absent"), done] });
+  const clock = skippingClock();
+  const store = preceded(installation, "append", async ({ entries = [] }) => {
+    if (entries.some(([key]) => key.endsWith("/started"))) clock.skip(leaseMs);
+  });
+  let asked = 0;
+  const hook: Hook = {
+    name: "counts",
+    preToolUse() {
+      asked += 1;
+    },
+  };
+  expect(await perform({ clock, store, hooks: [hook] })).toEqual({
+    status: "released",
+    reason: "lease_lost",
+  });
+  expect(asked).toBe(0);
 });
 
 test("a pause between two tries of a call is not running time", async () => {

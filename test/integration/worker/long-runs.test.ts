@@ -186,12 +186,19 @@ describe("a conversation without results to leave out", () => {
     );
   });
 
-  test("is asked for in ever smaller parts where the model says nothing, and only then the run ends", async () => {
-    const { reply, log } = await runOn(playing([say("never said")], { content: [] }));
-    expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window", turns: 5 });
-    const inVain = Object.keys(log).filter((key) => key.startsWith("11/purchase/"));
-    expect(inVain.sort().map((key) => JSON.parse(log[key] ?? "").sums_up)).toEqual([7, 5, 3]);
-  });
+  test.each<[string, Turn]>([
+    ["says nothing", { content: [] }],
+    ["refuses", { ...say("I will not."), stop_reason: "refusal" }],
+    ["says more than it is to sum up", say("x".repeat(4 * PAGE.length))],
+  ])(
+    "is asked for in ever smaller parts where the model %s, and only then the run ends",
+    async (_, summary) => {
+      const { reply, log } = await runOn(playing([say("never said")], summary));
+      expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window", turns: 5 });
+      const inVain = Object.keys(log).filter((key) => key.startsWith("11/purchase/"));
+      expect(inVain.sort().map((key) => JSON.parse(log[key] ?? "").sums_up)).toEqual([7, 5, 3]);
+    },
+  );
 
   test("ends the run by the cap that leaves no call for a summary", async () => {
     const scenario = playing([say("-")], say("never bought"));

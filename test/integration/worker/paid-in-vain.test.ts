@@ -110,7 +110,10 @@ test("those who watch are told what a call cost that was cut off for its time, a
   const parent = stage.parent();
   const reply = await parent.task({ prompt: "x".repeat(4_000), limits: { max_duration_ms: 4_000 } });
   expect(reply).toMatchObject({ status: "partial", stop_reason: "max_duration", summary: FOUND });
-  const told = toldOf(await parent.timeline(reply.agent_id));
+  const events = await parent.timeline(reply.agent_id);
+  const told = toldOf(events);
   expect(told.tokens).toBe(reply.tokens);
+  // Its worker goes on at once.
+  expect(events.map(({ type }) => type)).not.toContain("released");
   expect(told.turns).toEqual(["turn_started 1", "turn_finished 1", "turn_started 1", "turn_finished 1"]);
 });

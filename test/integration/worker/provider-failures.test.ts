@@ -215,6 +215,8 @@ test("a call that a gateway ended after a silence is made again as a stream, whi
   const { reply, calls } = await callsBehindGateway(60_000, 504);
   expect(reply).toMatchObject({ status: "succeeded", summary: "done", turns: 1 });
   expect(calls.map(([isStreamed]) => isStreamed)).toEqual([false, true]);
+  // A provider that keeps answers by key would refuse other bytes under the same.
+  expect(new Set(calls.map(([, key]) => key)).size).toBe(2);
 });
 
 test.each([

@@ -213,6 +213,20 @@ test("a call that a limited model leaves to the next of its chain is a span of t
   expect(named("chat").map(({ name }) => name)).toEqual(["chat claude-sonnet-4-5", "chat claude-haiku-4-5"]);
 });
 
+test("a run that no worker can read ends as a failed one for operators too: with a span and a line", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  const { lines, logger } = collected();
+  const agent = await stage.task("work");
+  await redis.hset(keys.agent(agent).log, "0", "{");
+  await redis.hset(keys.agent(agent).record, { breaks: "2" });
+  await stage.startWorker({ logger });
+  const span = await until(() => named("invoke_agent")[0], { what: "the span of the run" });
+  expect(span.attributes).toMatchObject({ "subagent.stop_reason": "worker_lost", "subagent.end": "settled" });
+  expect(span.status.code).toBe(SpanStatusCode.ERROR);
+  expect(lines).toContainEqual(expect.objectContaining({ msg: "Run", stop_reason: "worker_lost" }));
+});
+
 test("a worker that is killed takes its spans with it; the run goes on in the trace of its caller", async () => {
   const stage = await openStage({
     scenario: { turns: [{ ...done, failures: [silence] }] },

@@ -51,6 +51,12 @@ test("prose is asked for once more with the schema enforced and no tools; then t
   expect(stage.offline.ledger[1]?.messages).toBe(3);
 });
 
+test("a refused call that did not ask for the output is not made again", async () => {
+  const { ask, calls } = await open({ turns: [{ error: { status: 400 } }] });
+  expect(await ask()).toMatchObject({ status: "failed", stop_reason: "model_error" });
+  expect(calls()).toHaveLength(1);
+});
+
 test("two repairs are made, each told what is wrong; then the raw text comes back as partial, invalid_output", async () => {
   const wrong = '{"name":"A","age":"old"}';
   const { ask, calls } = await open({

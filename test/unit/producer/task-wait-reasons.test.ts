@@ -20,11 +20,11 @@ const SAID_WITHIN_MS = 5_000;
 const UNREADABLE = "sa-7";
 const addressOf = (i: number): AgentAddress => ({ tenant: "t", parentId: "p", uid: `sa-${i}` });
 
-/** Tasks of one client that are watched; each look is as told: whether a worker is live, and what each agent waits for. */
+/** Tasks of one client that are watched; each look is as told: whether a worker is live, whether there is a pause, and what each agent waits for. */
 function scene() {
   const clock = handClock();
   const asked: string[][] = [];
-  let [hasWorkers, waitsForTools, isAway] = [true, true, false];
+  let [hasWorkers, waitsForTools, isAway, isPaused] = [true, true, false, false];
   const record = ({ uid }: AgentAddress) => {
     asked.at(-1)?.push(uid);
     if (uid === UNREADABLE) return Promise.reject(new Error("no record of this version"));
@@ -40,7 +40,7 @@ function scene() {
     logger: undefined,
     store: { record },
     workers: { list },
-    pause: { state: () => Promise.resolve(undefined) },
+    pause: { state: () => Promise.resolve(isPaused ? { at: "2026-11-10T00:00:00.000Z" } : undefined) },
     call: (work: (call: unknown) => unknown) =>
       isAway ? Promise.reject(new Error("away")) : work({ read: (ask: () => unknown) => ask() }),
   } as unknown as TaskWaitParts;
@@ -62,6 +62,9 @@ function scene() {
     },
     away(now: boolean) {
       isAway = now;
+    },
+    pause(now: boolean) {
+      isPaused = now;
     },
     async look() {
       clock.advance(CHECK_MS);
@@ -104,6 +107,18 @@ test("all of many tasks are told in one look that no worker is live, and in one 
   live(true, false);
   await look();
   expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["worker", undefined]));
+});
+
+test("all of many tasks are told in one look of a pause, and in one of its end", async () => {
+  const { look, live, pause, told, asked } = scene();
+  live(true, false);
+  pause(true);
+  await look();
+  expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["resume"]));
+  expect(asked.flat()).toEqual([]);
+  pause(false);
+  await look();
+  expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["resume", undefined]));
 });
 
 test("without a live worker all are told within 5 s of the clock, though the first look fails", async () => {

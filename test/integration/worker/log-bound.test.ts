@@ -26,7 +26,8 @@ const readPages = (turn: number): Turn => ({
 
 /** A kept-alive agent that has said "ready", and ways to look at it and at its log. */
 async function ready(turns: Turn[]) {
-  const stage = await openStage({ scenario: { turns: [say("ready"), ...turns] } });
+  // A log of 32 MB, filled and read as a whole, keeps a Redis busy for some tenths of a second.
+  const stage = await openStage({ redis: "own", scenario: { turns: [say("ready"), ...turns] } });
   const page = defineTool({
     name: "page",
     description: "One page.",

@@ -167,20 +167,24 @@ test.for(["its wait is over", "its client has left", "its key was revoked"] as c
     );
     const worker = door.scriptedWorker(parentId);
     const uid = await worker.uidOf("task");
-    if (why === "its client has left") left.abort();
-    if (why === "its key was revoked") {
-      await createApiKeys(redis, keys).revoke(created.key_id);
-      clock.advance(15_000);
-    } else {
+    if (why === "its wait is over") {
       let isOver = false;
       void asked.then(() => {
         isOver = true;
       });
-      // The wait begins a moment after the task is there.
+      // It begins a moment after the task is there.
       await until(() => {
-        clock.advance(why === "its wait is over" ? 300_000 : 0);
+        clock.advance(300_000);
         return isOver;
       });
+    }
+    if (why === "its client has left") {
+      left.abort();
+      await asked;
+    }
+    if (why === "its key was revoked") {
+      await createApiKeys(redis, keys).revoke(created.key_id);
+      clock.advance(15_000);
     }
     await worker.run("task");
     expect(await asked).toBe(

@@ -368,6 +368,14 @@ export default [
     tests: ["test/unit/worker/run/lease.test.ts"],
   },
   {
+    id: "claimed-log-read-once",
+    promise: "The read of a claimed agent's long log waits while Redis refuses it.",
+    file: "src/worker/run/write-retry.ts",
+    find: "retry(() => store.claimed(address, answer))",
+    replace: "store.claimed(address, answer)",
+    tests: ["test/unit/worker/run/write-retry.test.ts"],
+  },
+  {
     id: "refused-write-given-up",
     promise: "A write that Redis refuses for a while is sent again.",
     file: "src/worker/run/write-retry.ts",

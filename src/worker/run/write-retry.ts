@@ -45,6 +45,7 @@ export function withWriteRetry(store: AgentStore, retry: WriteRetry): AgentStore
     settle: (address, input) => retry(() => store.settle(address, input)),
     release: (address, input) => retry(() => store.release(address, input)),
     charge: (address, input) => retry(() => store.charge(address, input)),
+    claimed: (address, answer) => retry(() => store.claimed(address, answer)),
     inbox: (address) => retry(() => store.inbox(address)),
     load: (address) => retry(() => store.load(address)),
     attached: (address, names) => retry(() => store.attached(address, names)),

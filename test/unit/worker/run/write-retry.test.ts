@@ -148,7 +148,17 @@ test("all writes reject with the refusal once the process can wait no longer", a
 
 test("what a run writes and reads waits; a claim, a renewal by itself and a sweeper's question do not", async () => {
   const { retry, pass, redis } = scene();
-  const waits = ["append", "ask", "settle", "release", "charge", "inbox", "load", "attached"] as const;
+  const waits = [
+    "append",
+    "ask",
+    "settle",
+    "release",
+    "charge",
+    "claimed",
+    "inbox",
+    "load",
+    "attached",
+  ] as const;
   const rejects = ["claim", "renew", "overdue"] as const;
   const refusing = Object.fromEntries(
     [...waits, ...rejects].map((name) => [

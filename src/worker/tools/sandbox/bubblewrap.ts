@@ -27,7 +27,7 @@ import {
   UNPRIVILEGED,
   WORKSPACE_INSIDE,
 } from "./mount.ts";
-import { COMMAND, FIRST_INPUT, type ProcessOptions, REPORT, runProcess } from "./process.ts";
+import { COMMAND, FIRST_INPUT, INFO, type ProcessOptions, REPORT, runProcess } from "./process.ts";
 import type { Command, CommandOutcome, Runner } from "./runner.ts";
 import { seccompFilter } from "./seccomp.ts";
 import { commandText, readReport, shellProgram, shellQuoted } from "./shell.ts";
@@ -139,6 +139,7 @@ async function start(
   const { report, ...outcome } = await runProcess({
     ...launcher(options, sources, egress === undefined ? SHELL : SHELL_WITH_NETWORK),
     cwd: "/",
+    ownNamespace: true,
     command: commandText(cwd, script),
     inputs: [args.map((arg) => `${arg}\0`).join(""), filter, passwd(uid)],
     timeoutMs,
@@ -166,7 +167,10 @@ function launcher(
   };
 }
 
-const FRESH = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"];
+const FRESH = [
+  ...["--unshare-all", "--unshare-user", "--disable-userns"],
+  ...["--die-with-parent", "--info-fd", `${INFO}`],
+];
 const LAST = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE_INSIDE];
 
 const CERTIFICATES = [

@@ -12,6 +12,8 @@
  *    to ours only once it has begun, and its child to its own only once all is mounted.
  * 5. The command is sent when the process reports that it is ready. If its launcher has died meanwhile, it reads end of
  *    file.
+ * 6. A process in a namespace of its own has ended when the first process of that namespace has: the kernel ends that one last.
+ *    Its launcher and its output end before, with others still running.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -27,6 +29,8 @@ export interface ProcessOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** True if it writes to descriptor {@link INFO} which process is the first of its namespace, as bubblewrap does. Default false. */
+  readonly ownNamespace?: boolean;
   /** Text that it reads from descriptor {@link COMMAND} once it has written a line to descriptor {@link REPORT}. */
   readonly command: string;
   /** Inputs on descriptors {@link FIRST_INPUT}, …; each ends after its bytes. At most three. */
@@ -54,10 +58,17 @@ const MAX_REPORT_BYTES = 8 * 1024;
 export const REPORT = 3;
 /** The descriptor from which the process reads the command. */
 export const COMMAND = 4;
+/** The descriptor on which bubblewrap writes JSON with `child-pid`. No process inside the sandbox has it. */
+export const INFO = 5;
 /** The first descriptor of the other inputs. */
-export const FIRST_INPUT = 5;
+export const FIRST_INPUT = 6;
 /** Time for which the streams may stay open after the end: a process that left the group may hold them. */
 const DRAIN_MS = 500;
+/** Interval between two looks at the first process of a namespace. */
+const END_LOOK_MS = 2;
+/** Limit of those looks: a process that waits for a broken device stays, killed, until the device answers. */
+const MAX_END_MS = 10_000;
+const MAX_INFO_BYTES = 8 * 1024;
 /** Highest descriptor that is replaced. */
 const MAX_DESCRIPTOR = 1_024;
 
@@ -69,7 +80,7 @@ const MAX_DESCRIPTOR = 1_024;
  * as this one, whose event loop serves all other runs.
  */
 const GUARD = `exec 9<&0 </dev/null
-{ exec >/dev/null 2>&1 3>&- 4<&- 5<&- 6<&- 7<&-; read -r _ <&9; kill -9 0; } &
+{ exec >/dev/null 2>&1 3>&- 4<&- 5<&- 6<&- 7<&- 8<&-; read -r _ <&9; kill -9 0; } &
 { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 exec nice -n 19 "$@" 9<&-`;
 
@@ -82,7 +93,7 @@ export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
       cwd: options.cwd,
       env: { ...options.env },
       detached: true,
-      stdio: descriptors(options.inputs.length, nothing),
+      stdio: descriptors(options, nothing),
     });
   } finally {
     closeSync(nothing);
@@ -94,8 +105,9 @@ export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
   });
 }
 
-function descriptors(inputs: number, nothing: number): ("ignore" | "pipe" | number)[] {
-  const given = Array.from({ length: FIRST_INPUT + inputs }, () => "pipe" as const);
+function descriptors({ inputs, ownNamespace }: ProcessOptions, nothing: number): ("pipe" | number)[] {
+  const given: ("pipe" | number)[] = Array.from({ length: FIRST_INPUT + inputs.length }, () => "pipe");
+  if (!ownNamespace) given[INFO] = nothing;
   const last = Math.max(given.length - 1, ...inherited());
   return Array.from({ length: last + 1 }, (_, descriptor) => given[descriptor] ?? nothing);
 }
@@ -123,7 +135,9 @@ function watch(
   };
   const output = createKeeper(HEAD_BYTES, TAIL_BYTES);
   const report = createKeeper(MAX_REPORT_BYTES, 0);
-  const [, out, errors, reported] = child.stdio;
+  const info = createKeeper(MAX_INFO_BYTES, 0);
+  const stdio: readonly (Readable | Writable | null | undefined)[] = child.stdio;
+  const [, out, errors, reported] = stdio;
   const keepIn = (keeper: Keeper, mostBytes: number) => (bytes: Buffer) => {
     if (keeper.add(bytes) > mostBytes) kill("output");
   };
@@ -131,8 +145,9 @@ function watch(
   listen(out, keep);
   listen(errors, keep);
   listen(reported, keepIn(report, MAX_REPORT_BYTES));
+  listen(stdio[INFO], (bytes) => void info.add(bytes));
   sendWhenReady(child, reported, command);
-  for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
+  for (const [index, input] of inputs.entries()) feed(stdio[FIRST_INPUT + index], input);
 
   const forget = onAbort(signal, () => kill("stopped"));
   const timers = [clock.timeout(timeoutMs, () => kill("timeout"))];
@@ -147,8 +162,17 @@ function watch(
   child.once("close", (exitCode) => {
     over();
     const end = killed === undefined && exitCode !== null ? { exitCode } : { killed: killed ?? "stopped" };
-    resolve({ output: output.text(), report: report.text(), ...end });
+    const outcome = { output: output.text(), report: report.text(), ...end };
+    void endOfNamespace(info.text(), clock).then(() => resolve(outcome));
   });
+}
+
+/** Waits until the first process of a namespace has ended; at once if the launcher ended before it made one. */
+async function endOfNamespace(info: string, clock: Clock): Promise<void> {
+  const pid = /"child-pid": (\d+)/.exec(info)?.[1];
+  if (pid === undefined) return;
+  const limitMs = clock.monotonicMs() + MAX_END_MS;
+  while (/^[^ZX]/.test(stateOf(pid)) && clock.monotonicMs() < limitMs) await clock.sleep(END_LOOK_MS);
 }
 
 /** Kills the group even after the process itself has ended, because others of the group may continue. */
@@ -196,12 +220,16 @@ export function hasDied({
   exitCode,
   signalCode,
 }: Pick<ChildProcess, "pid" | "exitCode" | "signalCode">): boolean {
-  if (exitCode !== null || signalCode !== null) return true;
+  return exitCode !== null || signalCode !== null || /^[ZX]/.test(stateOf(pid));
+}
+
+/** Returns the state of a process as one letter of Linux; empty if there is no such process, or no `/proc`. */
+function stateOf(pid: number | string | undefined): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return /^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+    return stat.charAt(stat.lastIndexOf(")") + 2);
   } catch {
-    return false;
+    return "";
   }
 }
 

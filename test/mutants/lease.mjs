@@ -368,6 +368,22 @@ export default [
     tests: ["test/unit/worker/run/lease.test.ts"],
   },
   {
+    id: "log-read-whole",
+    promise: "A long log is read in pages, between which Redis serves others.",
+    file: "src/shared/redis/agent-store.ts",
+    find: "const PAGE_ENTRIES = 100;",
+    replace: "const PAGE_ENTRIES = 100_000;",
+    tests: ["test/integration/verbs/log-read.test.ts"],
+  },
+  {
+    id: "log-read-with-gaps",
+    promise: "A log that ends while it is read is read as its transcript.",
+    file: "src/shared/redis/agent-store.ts",
+    find: "if (json === null) return undefined;",
+    replace: "if (json === null) continue;",
+    tests: ["test/integration/verbs/log-read.test.ts"],
+  },
+  {
     id: "claimed-log-read-once",
     promise: "The read of a claimed agent's long log waits while Redis refuses it.",
     file: "src/worker/run/write-retry.ts",

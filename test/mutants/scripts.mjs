@@ -2344,8 +2344,8 @@ export default [
     id: "claim-first-page-alone",
     promise: "A holder reads each page of a long log.",
     file: "src/shared/redis/agent-store.ts",
-    find: 'while (cursor !== "0");',
-    replace: "while (false);",
+    find: "from < names.length; from += PAGE_ENTRIES",
+    replace: "from < 1; from += PAGE_ENTRIES",
     tests: ["test/integration/verbs/claim.test.ts"],
   },
   {

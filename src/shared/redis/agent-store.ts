@@ -18,7 +18,7 @@ import { Attached, InboxMessage } from "../protocol/message.ts";
 import { NO_SUMMARY } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
-import { int, pairs } from "./codec.ts";
+import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
@@ -47,7 +47,7 @@ interface AgentReads {
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
   /** Reads the agent's allowlist of tools; undefined if it has none, or none that this version can read. */
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
-  /** Reads the log of an agent, or after its end its transcript; empty if neither is kept. Entry key → JSON. */
+  /** Reads the log of an agent at one moment, or after its end its transcript; empty if neither is kept. Entry key → JSON. */
   conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
   /** Reads a part of it: `pick` selects by the entry keys, then `within` by their sizes in bytes; undefined if nothing is kept. */
   conversationPart(
@@ -145,21 +145,26 @@ async function readClaimed(
   { log: key }: AgentKeys,
   answer: ClaimedAnswer,
 ): Promise<StoredAgent> {
-  const log = answer.log ?? (await readLogInPages(redis, key));
+  const log = answer.log ?? (await readEntries(redis, key)) ?? new Map<string, string>();
   const record = withText(AgentRecord.parse(Object.fromEntries(answer.record)), (entry) => log.get(entry));
   return { record, log, inbox: answer.messages.map(unreadMessage) };
 }
 
-/** Reads the log of the holder, the only one who writes to it; Redis serves others between the pages. */
-async function readLogInPages(redis: RedisClient, key: string): Promise<Map<string, string>> {
-  const log = new Map<string, string>();
-  let cursor = "0";
-  do {
-    const [next, page] = await redis.hscan(key, cursor, "COUNT", PAGE_ENTRIES);
-    for (const [entry, json] of pairs(page)) log.set(entry, json);
-    cursor = next;
-  } while (cursor !== "0");
-  return log;
+/**
+ * Reads the entries that a log or transcript has at one moment, whose names never get another content. Redis serves others
+ * between the pages. Undefined if the hash is renamed or deleted meanwhile.
+ */
+async function readEntries(redis: RedisClient, key: string): Promise<Map<string, string> | undefined> {
+  const names = await redis.hkeys(key);
+  const entries = new Map<string, string>();
+  for (let from = 0; from < names.length; from += PAGE_ENTRIES) {
+    const page = names.slice(from, from + PAGE_ENTRIES);
+    for (const [i, json] of (await redis.hmget(key, ...page)).entries()) {
+      if (json === null) return undefined;
+      entries.set(page[i] ?? "", json);
+    }
+  }
+  return entries;
 }
 
 /** Parses the message that is stored as `text` at this place of the inbox. */
@@ -225,8 +230,8 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       const { log, transcript } = keys.agent(address);
       // If the agent ends between the two reads, its log has the other name.
       for (const key of [log, transcript]) {
-        const found = await redis.hgetall(key);
-        if (Object.keys(found).length > 0) return new Map(Object.entries(found));
+        const entries = await readEntries(redis, key);
+        if (entries && entries.size > 0) return entries;
       }
       return new Map();
     },
@@ -235,10 +240,10 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     async load(address) {
       const [record, log, inbox] = await Promise.all([
         recordOf(address),
-        redis.hgetall(keys.agent(address).log),
+        readEntries(redis, keys.agent(address).log),
         readInbox(address),
       ]);
-      return record && { record, log: new Map(Object.entries(log)), inbox };
+      return record && { record, log: log ?? new Map<string, string>(), inbox };
     },
     attached: async (address, names) =>
       (await redis.hmget(keys.agent(address).attachments, ...names)).map((text, i) =>

@@ -204,7 +204,7 @@ export const AGENT_VERBS = {
         attempts: int,
         breaks: int,
         record: hash,
-        /** Absent with more than 1,000 entries or 1 MiB: read it in pages (HSCAN). Only the holder writes to it. */
+        /** Absent with more than 1,000 entries or 1 MiB: its holder, the only one who writes to it, reads it in pages. */
         log: optional(hash),
         messages: texts,
         watched: flag,

@@ -818,4 +818,28 @@ export default [
     replace: "state.overBudget?.cap;",
     tests: ["test/unit/worker/loop/caps.test.ts"],
   },
+  {
+    id: "made-id-forgotten",
+    promise: "An id that was made for a call is used from then on.",
+    file: "src/worker/loop/answer-echo.ts",
+    find: "  usedIds.set(`${stem}_${k}`, NO_SUFFIX);",
+    replace: "",
+    tests: ["test/unit/worker/loop/conversation.send-back.test.ts"],
+  },
+  {
+    id: "summary-makes-no-room",
+    promise: "After a summary the call that was too long is made again, and not a second summary.",
+    file: "src/worker/loop/state.ts",
+    find: "value.go_on === true && message === this.#at);\n    this.#makesRoom(message);\n    if (!this.isBegun)",
+    replace: "value.go_on === true && message === this.#at);\n    if (!this.isBegun)",
+    tests: ["test/unit/worker/loop/caps.context-window.test.ts"],
+  },
+  {
+    id: "summed-up-tokens-uncounted",
+    promise: "What summaries have taken the place of counts for the task budget.",
+    file: "src/worker/loop/conversation.ts",
+    find: "    this.summedUpTokens += Math.round(Math.max(0, -shift) / CHARS_PER_TOKEN);",
+    replace: "",
+    tests: ["test/unit/worker/loop/caps.context-window.test.ts"],
+  },
 ];

@@ -2512,4 +2512,13 @@ export default [
     tests: ["test/unit/worker/isolation-processes.test.ts"],
     title: "however often it had not",
   },
+  {
+    id: "timeout-counts-as-turn",
+    promise: "A call that this side ended because it took too long is no turn.",
+    file: "src/worker/run/call-model.ts",
+    find: 'const isCutOff = ended.status === "aborted" || (ended.status === "failed" && ended.usage === undefined);',
+    replace: 'const isCutOff = ended.status === "aborted";',
+    tests: ["test/integration/worker/provider-failures.test.ts"],
+    title: "a call that took too long",
+  },
 ];

@@ -3263,4 +3263,12 @@ export default [
     tests: ["test/integration/verbs/provider-limiter.test.ts"],
     title: "wait of a year",
   },
+  {
+    id: "callback-stray-kept",
+    promise: "A member that names no agent is removed at the first look, also a single one.",
+    file: "src/shared/redis/callbacks.ts",
+    find: "if (strays.length > 0) await",
+    replace: "if (strays.length > 1) await",
+    tests: ["test/unit/shared/redis/callbacks.test.ts"],
+  },
 ];

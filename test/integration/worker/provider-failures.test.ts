@@ -3,6 +3,8 @@ import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { addUsage } from "../../../src/shared/protocol/content.ts";
+import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { until } from "../../helpers/until.ts";
 import { LONG_TIMING, openStage, type SpawnOptions, type StageOptions } from "../../stage/stage.ts";
 import {
@@ -73,6 +75,20 @@ test("a long retry-after frees the slot: a run with another model goes first, an
     "model_retry",
     "released",
   ]);
+});
+
+test("a call that took too long is no turn, and its prompt is charged", async () => {
+  const stalled = { stream: { stallAfterChunks: 0 } };
+  const installation = await openStage({ scenario: { turns: [{ ...done, failures: [stalled, stalled] }] } });
+  const { url: baseUrl } = installation.offline;
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl, timeoutMs: 500 });
+  await installation.startWorker({ model, random: () => 0.1 });
+  const reply = await installation.reply(
+    await installation.task("work", { limits: { ...SPAWN_LIMITS, max_turns: 2 } }),
+  );
+  expect(reply).toMatchObject({ status: "succeeded", turns: 1 });
+  const { usage } = installation.offline.ledger.at(-1) ?? {};
+  expect(reply.usage.input_tokens).toBeGreaterThan(Number(usage?.input_tokens));
 });
 
 test.for([

@@ -7,7 +7,9 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage, type WorkerProcess } from "../../stage/stage.ts";
 
-// Each test starts two processes, on machines that may be busy.
+// Each test starts two processes, on machines that may be busy. Where a tool waits for its gate, the second one starts when the
+// first has stopped: else it could take the agent from a first that was kept from renewing, and that one, whose tool does not
+// return, would end by itself.
 
 const timing = SHORT_TIMING;
 /** With a `gate` it goes on until {@link open} is called for that gate. */
@@ -34,12 +36,12 @@ function linesOf(installation: Stage, agent: Agent, file: string): Promise<strin
   );
 }
 
-/** The worker that runs the agent, and the other one. */
+/** The worker that runs the agent. */
 async function holderOf(installation: Stage, agent: Agent, workers: readonly WorkerProcess[]) {
   const { worker } = await installation.recordWhere(agent, ({ status }) => status === "running");
-  const [holder, other] = workers[0]?.id === worker ? workers : [...workers].reverse();
-  if (!holder || !other) throw new Error("two workers are needed");
-  return { holder, other };
+  const holder = workers.find(({ id }) => id === worker);
+  if (!holder) throw new Error(`no worker is ${worker}`);
+  return holder;
 }
 
 const servedTurns = ({ offline }: Stage) =>
@@ -65,12 +67,12 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
       { turns: [done] },
     ],
   });
-  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const holder = await installation.spawnWorker();
   const agent = await installation.task("work", { keep_alive: true });
   await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
-  const { holder } = await holderOf(installation, agent, workers);
   const bought = boughtFromNow(installation);
   holder.freeze();
+  await installation.spawnWorker();
   const reply = await installation.reply(agent);
   expect(reply).toMatchObject({ status: "succeeded", turns: 3, tools_called: { note: 2 } });
   const { redis, keys, offline } = installation;
@@ -111,11 +113,11 @@ test("a worker that comes back while another one runs its agent leaves that run 
       { turns: [done] },
     ],
   });
-  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const holder = await installation.spawnWorker();
   const agent = await installation.task("work", { keep_alive: true });
   await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
-  const { holder, other } = await holderOf(installation, agent, workers);
   holder.freeze();
+  const other = await installation.spawnWorker();
   await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 2);
   const held = await installation.record(agent);
   expect(held.worker).toBe(other.id);
@@ -145,7 +147,7 @@ test("a worker whose event loop was blocked past its lease begins no other tool 
   });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
-  const { holder } = await holderOf(installation, agent, workers);
+  const holder = await holderOf(installation, agent, workers);
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   const record = await installation.record(agent);
   expect(record.worker).not.toBe(holder.id);
@@ -169,7 +171,7 @@ test("a worker frozen in a model call past its lease cannot commit the answer wh
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
   await until(() => servedTurns(installation).at(-1) === 0 && installation.offline.inFlight === 1);
-  const { holder } = await holderOf(installation, agent, workers);
+  const holder = await holderOf(installation, agent, workers);
   holder.freeze();
   const reply = await installation.reply(agent);
   expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
@@ -185,7 +187,7 @@ test("a worker frozen in a model call past its lease cannot commit the answer wh
 test("after a crash a started tool is reported as unknown, an idempotent one runs again, no turn is bought again", async () => {
   const calls = [note("once", "never"), look("twice", "crashed"), note("finished")];
   const installation = await openStage({ timing, scenario: { turns: [{ content: calls }, done] } });
-  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const holder = await installation.spawnWorker();
   const agent = await installation.task("work", { keep_alive: true });
   const { redis, keys } = installation;
   const results = async () => {
@@ -199,9 +201,9 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
       (await linesIn("looks.txt")) === 1 &&
       (await linesIn("notes.txt")) === 2,
   );
-  const { holder } = await holderOf(installation, agent, workers);
   const bought = boughtFromNow(installation);
   await holder.kill();
+  await installation.spawnWorker();
   await open(installation, agent, "crashed");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   expect((await linesOf(installation, agent, "notes.txt")).sort()).toEqual(["finished", "once"]);

@@ -34,3 +34,10 @@ test("a note that was forgotten meanwhile does not come back when it is put off:
   await callbacks.later([sent, open].map((agent) => ({ agent, inMs: 1_000 })));
   expect(await redis.zcard(keys.callbacks)).toBe(1);
 });
+
+test("a member that names no agent is removed at the first look, also a single one", async () => {
+  const { redis, keys, callbacks } = openCallbacks();
+  await redis.zadd(keys.callbacks, 1, "no agent");
+  expect(await callbacks.due("me", Date.now())).toEqual([]);
+  expect(await redis.zcard(keys.callbacks)).toBe(0);
+});

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import { clearStep, makeRoom } from "../../../../src/worker/loop/caps.ts";
+import { readLog } from "../../../../src/worker/loop/log.ts";
+import { next } from "../../../../src/worker/loop/next.ts";
 import { asked, call, conversation, rules, type Story, text, used } from "./story.ts";
 
 const LONG = "a long word ".repeat(50);
@@ -41,6 +43,21 @@ test("a summary stands for what was said before, beside the words with which the
   });
 });
 
+test("the tokens that summaries have taken the place of are counted, for the task budget", () => {
+  const story = long(8);
+  const chars = () => JSON.stringify(conversation(story.log())).length;
+  const spared = () => story.log().conversation.summedUpTokens;
+  const whole = chars();
+  summary(story, 5);
+  // Four characters a token.
+  const once = Math.round((whole - chars()) / 4);
+  expect(spared()).toBe(once);
+  story.calls("c9");
+  const longer = chars();
+  summary(story, 11);
+  expect(spared()).toBe(once + Math.round((longer - chars()) / 4));
+});
+
 test("of two summaries at one message the later one holds, in whatever order the log is returned", () => {
   const story = summary(summary(long(6), 9, "the later one"), 5, "the earlier one");
   const [head] = conversation(story.log());
@@ -78,6 +95,16 @@ test("what was paid for no summary is not asked for again, by any worker, but le
   expect(first).toMatchObject({ do: "call_model", message: 17, turn: 9, compactBefore: 11 });
   story.add(entryKey.purchase(17, 1, 0), { usage: used(1), cost_usd: 0, sums_up: 11 });
   expect(makeRoom(story.log(), rules())).toMatchObject({ turn: 10, compactBefore: 7 });
+});
+
+test("after a summary the call that was too long is made again, and not a second summary", () => {
+  const story = long(8);
+  const state = story.log();
+  state.tooLongAtMessage = state.userMessageNumber;
+  expect(next(state, rules())).toMatchObject({ do: "call_model", compactBefore: 11 });
+  for (const entry of readLog(summary(story, 11).entries)) if (entry.kind === "compacted") state.fold(entry);
+  expect(next(state, rules())).toMatchObject({ do: "call_model", turn: 10 });
+  expect(next(state, rules())).not.toHaveProperty("compactBefore");
 });
 
 test("no summary is bought without a call that goes on from it, nor a sixth one", () => {

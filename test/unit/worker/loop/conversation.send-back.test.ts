@@ -42,6 +42,11 @@ test("an id that the conversation has already gets another one, in the call and 
   expect(results.map((result) => result.tool_use_id)).toEqual(["a_3", "b", "c_4"]);
 });
 
+test("an id that was made for a call is used from then on, also where a later call comes with it", () => {
+  const { content } = sentBack([call("a"), call("a"), call("a_1"), call("a")]);
+  expect(content.map((block) => block.id)).toEqual(["a", "a_1", "a_1_1", "a_2"]);
+});
+
 test("a name or an id that the API would refuse goes back spelled so that it does not", () => {
   const odd = { ...call("call:1"), name: "functions.glob" };
   const nameless = { ...call("call_1"), name: "" };

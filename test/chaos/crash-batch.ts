@@ -169,7 +169,6 @@ async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number): Pr
   const isCalling = (point: number) => modelLine.held.includes(`Go to point ${point}.`);
   await until(() => Array.from({ length: runs }, (_, point) => point).every(isCalling), {
     what: "every run to call the model",
-    timeoutMs: 60_000,
   });
   process.kill(doomed.pid, "SIGTERM");
   await doomed.waitForLine("stopping");

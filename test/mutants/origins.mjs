@@ -763,8 +763,8 @@ export default [
     "mcp-launcher-alone",
     "A server that a launcher started ends with its connection.",
     "worker/tools/mcp/process-transport.ts",
-    "detached: true",
-    "detached: false",
+    "cwd, detached: true",
+    "cwd, detached: false",
     MCP_PROCESS,
   ),
   guard(

@@ -1674,4 +1674,13 @@ export default [
     replace: "if (outcome.network) log?.",
     tests: ["test/integration/tools/egress.test.ts"],
   },
+  {
+    id: "mcp-server-outlives-worker",
+    promise: "A server is gone when its worker is killed.",
+    file: "src/worker/tools/mcp/process-transport.ts",
+    find: 'kill -s KILL -- "-$0"`;',
+    replace: "true`;",
+    tests: ["test/unit/worker/tools/mcp/process-transport.test.ts"],
+    title: "a server is gone when its worker is killed",
+  },
 ];

@@ -5,6 +5,7 @@
  * 1. The connection ends with the started process, even if others hold its streams: a server's children may outlive it.
  * 2. A server leaves no process behind: it leads a process group, and the rest of the group is killed with it. The started
  *    process may only be a launcher, as with `npx server` or `sh -c server`.
+ *    A guardian does it when this process dies, two seconds after the end of the server's input.
  * 3. The event loop serves others between two pieces of output. After the begin of the end nothing is read any more.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -18,6 +19,19 @@ import { PartCounter, type ResponseLimits } from "./response-limit.ts";
 const GRACE_MS = 2_000;
 /** Time for reading a server's output after its end: a process that left its group may hold its streams. */
 const DRAIN_MS = 500;
+
+/**
+ * Program of the guardian: it reads our end of its input, which closes when we die, and then kills the group `$0` unless it ends
+ * by itself. It looks every 100 ms, so that it never kills a later group of that number.
+ */
+const GUARD = `read -r _
+n=0
+while [ $n -lt ${GRACE_MS / 100} ]; do
+  kill -s 0 -- "-$0" || exit
+  sleep 0.1
+  n=$((n+1))
+done
+kill -s KILL -- "-$0"`;
 
 /** Options of the server process. */
 export interface ServerProcessOptions {
@@ -78,8 +92,10 @@ export class ProcessTransport implements Transport {
       setImmediate(() => child.stdout.resume());
     });
     child.stderr.on("data", complained);
+    const guardian = startGuardian(child.pid);
     child.once("exit", () => {
       signalGroup(child, "SIGKILL");
+      guardian.kill("SIGKILL");
       const limit = clock.timeout(DRAIN_MS, () => {
         for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
       });
@@ -133,6 +149,18 @@ export class ProcessTransport implements Transport {
       }
     }
   }
+}
+
+/** Starts the guardian of a process group. Without a free file descriptor there is none, and the server only loses its input. */
+function startGuardian(group: number): ChildProcess {
+  const guardian = spawn("/bin/sh", ["-c", GUARD, String(group)], {
+    env: { PATH: "/usr/bin:/bin" },
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  guardian.on("error", () => undefined);
+  guardian.unref();
+  return guardian;
 }
 
 const MAY_BE_MESSAGE = /^\s*\{/;

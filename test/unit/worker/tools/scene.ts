@@ -3,7 +3,7 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../../../src/shared/clock.ts";
+import { type Clock, systemClock } from "../../../../src/shared/clock.ts";
 import { StopSignal } from "../../../../src/shared/stop-signal.ts";
 import { createBaseTools } from "../../../../src/worker/tools/builtin/index.ts";
 import { runTool, type ToolOutcome } from "../../../../src/worker/tools/registry.ts";
@@ -28,6 +28,9 @@ export interface Scene {
   put(path: string, content: string | Uint8Array): Promise<string>;
 }
 
+/** Ten times as patient as the system's: on a busy machine a search takes long that is none of the long ones. */
+const patient: Clock = { ...systemClock, timeout: (ms, callback) => systemClock.timeout(10 * ms, callback) };
+
 /** `base/state/…/agents/a1/workspace` is home; `base/outside`, the neighbours a2 and a1-evil hold secrets. */
 export async function openScene(): Promise<Scene> {
   const base = await realpath(await mkdtemp(join(tmpdir(), "tools-")));
@@ -51,7 +54,7 @@ export async function openScene(): Promise<Scene> {
     await writeFile(join((await open(neighbour)).directory, "secret.txt"), `${SECRET}\n`);
   }
   const workspace = await open("a1");
-  const tools = createBaseTools({ clock: systemClock });
+  const tools = createBaseTools({ clock: patient });
   const told: string[] = [];
   const context = (signal = new AbortController().signal): ToolContext => ({
     agentId: "a1",

@@ -18,8 +18,10 @@ const KILLS = Number(process.env.TROUBLE_KILLS ?? (IS_LONG ? 5 : 2));
 const SEED = Number(process.env.TROUBLE_SEED ?? Date.now() % 1_000_000);
 const PARENTS = 6;
 const WRITERS = 3;
-/** Between two kills, so that there is something new to lose. */
+/** Between two kills at least. */
 const BETWEEN_KILLS_MS = [800, 2_500] as const;
+/** Spawns that are answered between two kills at least, however slow the machine: there is something new to lose. */
+const NEW_SPAWNS = 20;
 /** Longer than a call may take: those that were under way when Redis died end without an answer. */
 const DOWN_MS = 1_200;
 
@@ -35,8 +37,7 @@ interface Answered {
 }
 
 /** Spawns agents and sends to them until `isOver`; a call that failed is made again with its key, as a caller would. */
-async function load(parent: Parent, parentId: string, isOver: () => boolean): Promise<Answered> {
-  const answered: Answered = { parentId, spawned: [], sent: [], failed: 0 };
+async function load(parent: Parent, answered: Answered, isOver: () => boolean): Promise<void> {
   const persist = <T>(call: () => Promise<T>) =>
     until(
       () =>
@@ -53,7 +54,6 @@ async function load(parent: Parent, parentId: string, isOver: () => boolean): Pr
     await persist(() => parent.send(agent_id, "go", { message_id }));
     answered.sent.push(agent_id);
   }
-  return answered;
 }
 
 /** Sends to one agent that stays until `isOver`, a call always under way; resolves to the ids of what was answered. */
@@ -76,11 +76,15 @@ async function write(parent: Parent, isOver: () => boolean): Promise<{ ids: stri
   return written;
 }
 
-async function kills({ server }: ProxiedStage, moments: ReturnType<typeof seeded>): Promise<void> {
+async function kills(
+  { server }: ProxiedStage,
+  moments: ReturnType<typeof seeded>,
+  spawns: () => number,
+): Promise<void> {
   for (let kill = 0; kill < KILLS; kill++) {
     const waitMs = moments.between(...BETWEEN_KILLS_MS);
-    const sinceMs = performance.now();
-    await until(() => performance.now() - sinceMs >= waitMs);
+    const [sinceMs, before] = [performance.now(), spawns()];
+    await until(() => performance.now() - sinceMs >= waitMs && spawns() - before >= NEW_SPAWNS);
     await server.kill();
     const downSinceMs = performance.now();
     await until(() => performance.now() - downSinceMs >= DOWN_MS);
@@ -100,15 +104,17 @@ test(`${KILLS} kills of Redis lose nothing that was answered`, {
   stage.offline.setScenario({ turns: [{ content: [{ type: "text", text: "Read." }] }], repeat: true });
   const worker = await stage.commandLineWorker();
   let isOver = false;
-  const loads = Array.from({ length: PARENTS }, (_, i) => {
-    const parentId = `parent-${i}`;
-    return load(stage.parent(parentId), parentId, () => isOver);
-  });
+  const all = Array.from(
+    { length: PARENTS },
+    (_, i): Answered => ({ parentId: `parent-${i}`, spawned: [], sent: [], failed: 0 }),
+  );
+  const loads = all.map((answered) => load(stage.parent(answered.parentId), answered, () => isOver));
+  const spawns = () => all.reduce((sum, { spawned }) => sum + spawned.length, 0);
   const writers = Array.from({ length: WRITERS }, (_, i) => write(stage.parent(`writer-${i}`), () => isOver));
-  const killed = kills(stage, seeded(SEED)).finally(() => {
+  const killed = kills(stage, seeded(SEED), spawns).finally(() => {
     isOver = true;
   });
-  const [all, written] = await Promise.all([Promise.all(loads), Promise.all(writers), killed]);
+  const [written] = await Promise.all([Promise.all(writers), Promise.all(loads), killed]);
 
   for (const [i, { ids }] of written.entries()) {
     const unread = async () => {
@@ -125,7 +131,6 @@ test(`${KILLS} kills of Redis lose nothing that was answered`, {
   const missed = written.reduce((sum, { failed: refused }) => sum + refused, 0);
   expect(missed, "kills must hit sends").toBeGreaterThanOrEqual(KILLS);
 
-  let agents = 0;
   for (const { parentId, spawned, sent } of all) {
     const address = { tenant: "default", parentId };
     const registry = await stage.observer.hgetall(stage.keys.parent(address).registry);
@@ -145,13 +150,11 @@ test(`${KILLS} kills of Redis lose nothing that was answered`, {
     );
     expect(entries.map((entry) => entry.agent_id).sort()).toEqual([...sent].sort());
     for (const entry of entries) expect(entry).toMatchObject({ kind: "reply", status: "succeeded" });
-    agents += spawned.length;
   }
   const failed = all.reduce((sum, answered) => sum + answered.failed, 0);
   process.stdout.write(
-    `${KILLS} kills of Redis, seed ${SEED}: ${agents} spawns and sends answered, ${failed} calls failed, 0 lost\n`,
+    `${KILLS} kills of Redis, seed ${SEED}: ${spawns()} spawns and sends answered, ${failed} calls failed, 0 lost\n`,
   );
   expect(failed, "kills must hit calls").toBeGreaterThanOrEqual(KILLS);
-  expect(agents).toBeGreaterThan(50);
   expect(worker.isRunning).toBe(true);
 });

@@ -68,6 +68,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { parent } = context.profile;
   return withCall(context, async (call) => {
     const before = await storedSchedule(call, schedule_id);
+    const written_at = new Date(call.client.clock.now()).toISOString();
     // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
     if (at !== before?.at) refusePast(at, call.client.clock.now());
     const made: Schedule = {
@@ -79,11 +80,12 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       ...(every_ms !== undefined && { every_ms }),
       ...(at !== undefined && { at }),
       paused: false,
-      created_at: before?.created_at ?? new Date(call.client.clock.now()).toISOString(),
+      created_at: before?.created_at ?? written_at,
+      written_at,
       task: { ...optionsFor(context, registered), ...task, prompt },
     };
     await refuseUnreadable(call, made);
-    // The previous form of the schedule may have another scheduler or job in the queue.
+    // The previous form may have another scheduler or job in the queue.
     if (before) await dequeue(call, before);
     let stored = await store(call, made, false);
     // Schedules with `at` that have run make room.
@@ -124,7 +126,8 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return withCall(context, async (call) => {
     const found = await find(call, scheduleId);
-    const resumed = { ...found, paused: false };
+    const written_at = new Date(call.client.clock.now()).toISOString();
+    const resumed = { ...found, paused: false, written_at };
     // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
     if (found.paused) await dequeue(call, found);
     await change(call, resumed);
@@ -314,25 +317,22 @@ async function forget({ write, parent, client }: ParentCall, { schedule_id }: Sc
 /** Removes those of `all` that have `at` and have run; returns them. */
 async function removeFinished(call: ParentCall, all: readonly Schedule[]): Promise<ReadonlySet<Schedule>> {
   const finished = new Set<Schedule>();
-  for (const each of all) {
-    if (!(await hasRun(call, each))) continue;
-    await forget(call, each);
-    finished.add(each);
-  }
+  for (const each of all) if (await hasRun(call, each)) finished.add(each);
+  for (const each of finished) await forget(call, each);
   return finished;
 }
 
 /**
- * Returns whether the schedule has `at` and its job is over. If the queue does not have the job, a call may be about to add
- * it: then the schedule counts as run only after {@link WAKE_DONE_KEPT_MS}.
+ * Returns whether the schedule has `at` and its job is over. If the queue does not have the job, the call that wrote the schedule
+ * may be about to add it, or have died: then it counts as run only after {@link WAKE_DONE_KEPT_MS}.
  */
-async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boolean> {
-  const { clock, intakeQueue } = client;
-  const sinceMs = clock.now() - Date.parse(made.at ?? "");
-  if (made.at === undefined || made.paused || sinceMs < 0) return false;
-  const state = await read(() => intakeQueue.stateOf(singleJobId(made)));
+async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
+  const { clock, intakeQueue } = call.client;
+  const since = (time: string) => clock.now() - Date.parse(time);
+  if (made.at === undefined || made.paused || since(made.at) < 0) return false;
+  const state = await call.read(() => intakeQueue.stateOf(singleJobId(made)));
   if (state !== "unknown") return state === "over";
-  return Math.min(sinceMs, clock.now() - Date.parse(made.created_at)) > WAKE_DONE_KEPT_MS;
+  return Math.min(since(made.at), since(made.written_at ?? made.created_at)) > WAKE_DONE_KEPT_MS;
 }
 
 /** Reads the schedules one by one: they may have 77 MB together, and Redis serves no other client while it copies. */

@@ -39,6 +39,8 @@ export const Schedule = z.object({
   ...Rhythm,
   paused: z.boolean(),
   created_at: z.string(),
+  /** When it was last written so that its job has to be added, ISO 8601; absent in those of earlier versions. */
+  written_at: z.string().optional(),
   task: z.looseObject({ prompt: z.string() }),
 });
 /** See {@link Schedule}. */

@@ -37,8 +37,8 @@ async function openScene() {
   const asks = Array.from({ length: TURNS - 1 }, (_, n) => ({
     content: [{ type: "tool_use" as const, name: "lookup", input: { n } }],
   }));
-  // Sweepers forget an ended agent at their next look.
-  const timing = { ...TIMING, checkMs: 1_000, leaseMs: 1_000, renewMs: 300, leaseMarginMs: 200 };
+  // Sweepers forget an ended agent at their next look. A run whose lease ends on a busy machine would leave more.
+  const timing = { ...TIMING, checkMs: 3_000, leaseMs: 3_000, renewMs: 500, leaseMarginMs: 500 };
   const scenario = { turns: [...asks, { content: [{ type: "text" as const, text: SUMMARY }] }] };
   const installation = await openStage({ redis: { url: redisUrl }, timing, scenario });
   await installation.startWorker({ tools: [lookup] });

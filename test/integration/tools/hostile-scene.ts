@@ -3,7 +3,6 @@ import { execFileSync, spawn } from "node:child_process";
 import {
   chmodSync,
   chownSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -19,8 +18,11 @@ import { expect } from "vitest";
 import { z } from "zod";
 import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { commandLinesWith } from "../../helpers/command-lines.ts";
 
 const CANARY = "CANARY";
+/** A number in the command line of every process that tries to stay alive. */
+const MARK = "54321";
 const NOBODY = 65_534;
 /** Whether the worker may be root here. */
 export const isRoot = process.getuid?.() === 0;
@@ -105,26 +107,12 @@ export const untouched = () =>
     readFileSync("/proc/sys/kernel/core_pattern", "utf8"),
   ]);
 
-/** Processes of the machine that one of the commands started. */
-function survivors(): string[] {
-  return readdirSync("/proc").flatMap((pid) => {
-    const file = `/proc/${pid}/cmdline`;
-    if (!/^\d+$/.test(pid) || !existsSync(file)) return [];
-    try {
-      const line = readFileSync(file, "utf8").replaceAll("\0", " ");
-      return line.includes("54321") ? [line] : [];
-    } catch {
-      return [];
-    }
-  });
-}
-
 /** All commands were carried out, none got out, none is left, and the driver has kept little. */
 export function expectNoEscape({ said, rss }: Ended, commands: Readonly<Record<string, string>>): void {
   const escaped = Object.entries(said).filter(([, output]) => /ESCAPED|CANARY|cwd=.*outside/.test(output));
   expect(escaped).toEqual([]);
   expect(Object.keys(said)).toEqual(Object.keys(commands));
-  expect(survivors()).toEqual([]);
+  expect(commandLinesWith(MARK)).toEqual([]);
   expect(rss).toBeLessThan(512);
 }
 

@@ -5,7 +5,7 @@
  * 1. The connection ends with the started process, even if others hold its streams: a server's children may outlive it.
  * 2. A server leaves no process behind: it leads a process group, and the rest of the group is killed with it. The started
  *    process may only be a launcher, as with `npx server` or `sh -c server`.
- *    A guardian does it when this process dies, two seconds after the end of the server's input.
+ *    If this process dies, a guardian kills the group two seconds later.
  * 3. The event loop serves others between two pieces of output. After the begin of the end nothing is read any more.
  */
 import { type ChildProcess, spawn } from "node:child_process";

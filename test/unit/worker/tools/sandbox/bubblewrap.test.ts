@@ -1,5 +1,5 @@
 /** Guarantee: a command is over only when none of its processes is left, even those that let go of its output. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -8,6 +8,7 @@ import { createBubblewrap } from "../../../../../src/worker/tools/sandbox/bubble
 import type { Command, Runner } from "../../../../../src/worker/tools/sandbox/runner.ts";
 import { openWorkspace } from "../../../../../src/worker/tools/workspace.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
+import { commandLinesWith } from "../../../../helpers/command-lines.ts";
 
 /** Seconds that no other test sleeps: with them the processes of this one are found again. */
 const MARK = "97531";
@@ -29,31 +30,19 @@ async function run(script: string, options: Partial<Command> = {}, runner = here
   return await runner.run({ script, workspace, timeoutMs: 60_000, signal, ...options });
 }
 
-function alive(): string[] {
-  return readdirSync("/proc").flatMap((pid) => {
-    const file = `/proc/${pid}/cmdline`;
-    if (!/^\d+$/.test(pid) || !existsSync(file)) return [];
-    try {
-      return readFileSync(file, "utf8").includes(MARK) ? [pid] : [];
-    } catch {
-      return [];
-    }
-  });
-}
-
 it("a command is over when the last of its processes is, though they hold no output", async () => {
   const outcome = await run(HIDDEN_CROWD);
-  expect(alive()).toEqual([]);
+  expect(commandLinesWith(MARK)).toEqual([]);
   expect(outcome).toMatchObject({ output: "started\n", exitCode: 0 });
 });
 
 it("a command that is stopped is over when the last of its processes is", async () => {
   const stop = new AbortController();
   const running = run(`${HIDDEN_CROWD}; wait`, { signal: stop.signal });
-  await expect.poll(() => alive().length, { timeout: 60_000 }).toBeGreaterThan(60);
+  await expect.poll(() => commandLinesWith(MARK).length, { timeout: 60_000 }).toBeGreaterThan(60);
   stop.abort();
   const outcome = await running;
-  expect(alive()).toEqual([]);
+  expect(commandLinesWith(MARK)).toEqual([]);
   expect(outcome).toMatchObject({ killed: "stopped" });
 });
 

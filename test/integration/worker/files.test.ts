@@ -223,6 +223,19 @@ test("an agent that continues one which has only read is told of no files", asyn
   expect(sent().at(-1)).not.toContain("workspace");
 });
 
+test("an agent that has only talked, and whose one write was refused, is told of no files with its next message", async () => {
+  const { parent, sent } = await open(
+    { turns: [call("write_file", NOTE), say("one"), say("two")] },
+    { keep_alive: true, permissions: { deny: ["write_file(note*)"] } },
+  );
+  const { agent_id } = await parent.spawn({ name: "talker" });
+  await parent.send(agent_id, "first");
+  expect(await parent.waitAll([agent_id])).toMatchObject([{ summary: "one" }]);
+  await parent.send(agent_id, "second");
+  expect(await parent.waitAll([agent_id])).toMatchObject([{ summary: "two" }]);
+  expect(sent()[2]).not.toContain("not there any more");
+});
+
 test("what waits for an agent is bounded, and goes with it", async () => {
   const stage = await openStage();
   const parent = stage.parent("planner-7", { model: "offline-1" });

@@ -6,10 +6,10 @@ import { lstat } from "node:fs/promises";
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
 import { createWalkBudget, pathIn } from "../../../shared/open-directory.ts";
-import { type Directory, openDirectory } from "../files/open.ts";
+import { openDirectory } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
 import type { Matcher } from "../search/matcher.ts";
-import { type SearchMeans, searchWithin } from "../search/search.ts";
+import { type SearchMeans, type SearchStart, searchWithin } from "../search/search.ts";
 import { type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
@@ -34,17 +34,15 @@ export function globTool(means: SearchMeans): Tool {
     idempotent: true,
     async run({ pattern, path }, ctx) {
       const { base, rest, maxDepth } = splitGlob(pattern, path);
-      const start = await openBase(ctx, base, path);
-      if (start === undefined) return "no matches";
-      const depth = start.segments.length;
       const budget = createWalkBudget();
       const found: Match[] = [];
-      const notice = await searchWithin(means, ctx, start, async (matcher, signal) => {
+      const open = () => openBase(ctx, base, path);
+      const notice = await searchWithin(means, ctx, open, async ({ directory }, matcher, signal) => {
         // Rejects a malformed glob even if there are no files to search.
         await matcher.paths(rest, []);
         const options = { budget, hidden: ctx.workspace.hidden, signal, matcher, maxDepth };
-        for await (const step of walkFiles(start, options)) {
-          found.push(...(await matchStep(matcher, rest, step, depth)));
+        for await (const step of walkFiles(directory, options)) {
+          found.push(...(await matchStep(matcher, rest, step, directory.segments.length)));
         }
       });
       return report(
@@ -96,9 +94,9 @@ async function openBase(
   ctx: ToolContext,
   base: string,
   path: string | undefined,
-): Promise<Directory | undefined> {
+): Promise<SearchStart | undefined> {
   try {
-    return await openDirectory(ctx.workspace, base);
+    return { directory: await openDirectory(ctx.workspace, base) };
   } catch (error) {
     const absent = error instanceof ToolFailure && error.reason !== "other";
     if (absent && base !== path) return undefined;

@@ -11,7 +11,7 @@ import { shownPath } from "../files/path.ts";
 import { type FileSearch, searchFile } from "../search/lines.ts";
 import type { Matcher } from "../search/matcher.ts";
 import type { Expression } from "../search/request.ts";
-import { type SearchMeans, searchWithin } from "../search/search.ts";
+import { type SearchMeans, type SearchStart, searchWithin } from "../search/search.ts";
 import { type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
@@ -34,9 +34,9 @@ export function grepTool(means: SearchMeans): Tool {
     async run({ pattern, path, glob }, ctx) {
       const expression = expressionOf(pattern);
       const filter = glob === undefined ? undefined : anywhere(glob);
-      const start = await openStart(ctx, path || ".");
       const output = createOutput();
-      const notice = await searchWithin(means, ctx, start.directory, async (matcher, signal) => {
+      const open = () => openStart(ctx, path || ".");
+      const notice = await searchWithin(means, ctx, open, async (start, matcher, signal) => {
         // Rejects an invalid pattern even if there are no files to search.
         await matcher.lines(expression, []);
         if (filter !== undefined) await matcher.paths(filter, []);
@@ -98,7 +98,7 @@ async function searchNamed(
   }
 }
 
-async function openStart(ctx: ToolContext, path: string): Promise<FileLocation | { directory: Directory }> {
+async function openStart(ctx: ToolContext, path: string): Promise<FileLocation | SearchStart> {
   try {
     return { directory: await openDirectory(ctx.workspace, path) };
   } catch (error) {

@@ -168,7 +168,7 @@ class Crew {
     } catch {
       if (this.#threads.size > 0) return undefined;
       this.#waiting.splice(this.#waiting.indexOf(job), 1);
-      job.reject(noThread());
+      job.reject(notNow());
       return undefined;
     }
   }
@@ -177,7 +177,7 @@ class Crew {
     const thread: Thread = { worker: startWorker(), job: undefined };
     this.#threads.add(thread);
     thread.worker.on("message", (answer: MatchAnswer) => this.#finish(thread, (job) => job.resolve(answer)));
-    thread.worker.on("error", () => this.#end(thread, outOfMemory()));
+    thread.worker.on("error", (error) => this.#end(thread, lostThread(error)));
     thread.worker.on("exit", () => this.#end(thread, stopped()));
     return thread;
   }
@@ -210,6 +210,7 @@ function failureOf(
   kind: MatchRequest["kind"],
   answer: Exclude<MatchAnswer, { hits: readonly number[] }>,
 ): ToolFailure {
+  if (answer.problem === "no_descriptor") return notNow();
   if (kind === "schema")
     return new ToolFailure(
       answer.problem === "too_slow" ? "checking it takes too long" : "it is no valid JSON Schema",
@@ -226,11 +227,16 @@ function stopped(): ToolFailure {
   return new ToolFailure("The search was stopped.");
 }
 
-function noThread(): ToolFailure {
-  return new ToolFailure("A search cannot be started now: the machine gives no thread. Try again later.");
+function notNow(): ToolFailure {
+  return new ToolFailure(
+    "A search cannot be started now: the machine gives no thread or no file descriptor. Try again later.",
+  );
 }
 
-function outOfMemory(): ToolFailure {
+/** Returns the failure of the job whose thread has ended by itself, or did not start. */
+function lostThread(error: unknown): ToolFailure {
+  if (!(error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY"))
+    return notNow();
   return new ToolFailure("The search needs too much memory; use a simpler pattern or a narrower path.");
 }
 

@@ -21,10 +21,10 @@ export type MatchRequest = { readonly texts: readonly string[] } & (
 );
 
 /**
- * Answer of a thread. `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing.
+ * Answer of a thread. `no_descriptor`: the process has no file descriptor left for it. `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing.
  * `invalid` has the engine's message.
  */
 export type MatchAnswer =
   | { readonly hits: readonly number[] }
-  | { readonly problem: "too_slow" | "malformed" }
+  | { readonly problem: "too_slow" | "malformed" | "no_descriptor" }
   | { readonly problem: "invalid" | "mismatch"; readonly message: string };

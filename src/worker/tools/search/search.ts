@@ -4,6 +4,7 @@
  *
  * 1. A run has at most one search in progress, however many its model requests in one turn.
  * 2. After its search ends, a run goes behind every other run that waits.
+ * 3. A search that waits for its turn holds no file descriptor: thousands may wait.
  */
 import type { Clock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -27,21 +28,28 @@ export function createSearchMeans(clock: Clock): SearchMeans {
   return { threads: matcherThreads, queue: createSearchQueue(), clock };
 }
 
+/** Place where a search begins. */
+export interface SearchStart {
+  readonly directory: Directory;
+}
+
 /**
- * Runs `work` until it ends or times out; always closes `start`. Returns a notice if the search or its pattern took too
- * long, so that the caller can report the results so far.
+ * Opens the place where the search begins, and runs `work` until it ends or times out; always closes the place. Without a
+ * place there is nothing to search. Returns a notice if the search or its pattern took too long, so that the caller can report
+ * the results so far.
  *
- * @throws {ToolFailure} of `work`, and if the call is cancelled.
+ * @throws {ToolFailure} of `open` and `work`, and if the call is cancelled.
  */
-export async function searchWithin(
+export async function searchWithin<Start extends SearchStart>(
   { threads, queue, clock }: SearchMeans,
   ctx: Pick<ToolContext, "uid" | "run" | "signal">,
-  start: Directory,
-  work: (matcher: Matcher, signal: AbortSignal) => Promise<void>,
+  open: () => Promise<Start | undefined>,
+  work: (start: Start, matcher: Matcher, signal: AbortSignal) => Promise<void>,
 ): Promise<string | undefined> {
   const expiry = new AbortController();
   const signal = AbortSignal.any([ctx.signal, expiry.signal]);
   let leave: (() => void) | undefined;
+  let start: Start | undefined;
   let timer: { cancel(): void } | undefined;
   let tooSlow = false;
   // Open while it waits for its turn: all threads but one end with the last open search.
@@ -49,7 +57,8 @@ export async function searchWithin(
   try {
     leave = await queue.enter(`${ctx.uid}.${ctx.run}`, ctx.signal);
     timer = clock.timeout(SEARCH_LIMIT_MS, () => expiry.abort());
-    await work(matcher, signal);
+    start = await open();
+    if (start !== undefined) await work(start, matcher, signal);
   } catch (error) {
     tooSlow = error instanceof ToolFailure && error.reason === "too_slow";
     if (!tooSlow && !(expiry.signal.aborted && error instanceof ToolFailure)) throw error;
@@ -57,7 +66,7 @@ export async function searchWithin(
     timer?.cancel();
     await matcher.close();
     leave?.();
-    await start.handle.close();
+    await start?.directory.handle.close();
   }
   if (ctx.signal.aborted) throw new ToolFailure("Cancelled while searching.");
   if (tooSlow) return "stopped: the pattern takes too long on this text; use a simpler one";

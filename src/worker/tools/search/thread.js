@@ -9,9 +9,11 @@
  * 2. After a V8 timeout, an expression is run by re2js, whose time grows only with the length of the text. It cannot run
  *    look-around and back references: those get the answer `too_slow`.
  * 3. The thread has a lower priority than the main thread, if they share a processor.
+ * 4. `vm`'s time limit takes four file descriptors, and Node ends the process if it gets none. The thread therefore keeps some
+ *    open and gives them up for it. A request that finds them gone is not tried.
  */
-import { readFileSync } from "node:fs";
-import { setPriority } from "node:os";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { devNull, setPriority } from "node:os";
 import { createContext, Script } from "node:vm";
 import { parentPort } from "node:worker_threads";
 import ignore from "ignore";
@@ -36,6 +38,8 @@ const V8_PATIENCE_MS = 1_000;
 const LONGEST_MS = 5_000;
 /** Maximum number of compiled expressions of each kind. */
 const MAX_COMPILED = 100;
+/** Twice as many descriptors as the time limit takes: another thread of the process may be faster. */
+const RESERVED_DESCRIPTORS = 8;
 /** picomatch's result for a pattern that can match nothing, such as one with unbalanced braces. */
 const NOTHING = "$^";
 
@@ -43,6 +47,19 @@ const NOTHING = "$^";
 const job = { run: () => undefined };
 const jobContext = createContext({ run: () => job.run() });
 const runJob = new Script("run()");
+
+/** @type {number[]} */
+const reserve = [];
+
+/** Fills the reserve of descriptors. Returns false if the process has none left. */
+function fillReserve() {
+  try {
+    while (reserve.length < RESERVED_DESCRIPTORS) reserve.push(openSync(devNull, "r"));
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /**
  * Runs `run` for at most `limitMs`. An attempt that times out is repeated with more time. Ends when this thread has used
@@ -64,11 +81,14 @@ function runFor(limitMs, run, patienceMs = LONGEST_MS) {
 }
 
 /**
+ * Returns false also where the time limit would find no descriptors.
  * @param {number} timeout
  * @param {() => void} run
  */
 function endsInOneGo(timeout, run) {
+  if (!fillReserve()) return false;
   job.run = run;
+  for (const descriptor of reserve.splice(0)) closeSync(descriptor);
   try {
     runJob.runInContext(jobContext, { timeout });
     return true;
@@ -81,6 +101,8 @@ function endsInOneGo(timeout, run) {
     )
       return false;
     throw error;
+  } finally {
+    fillReserve();
   }
 }
 
@@ -309,6 +331,7 @@ function indices(texts, test) {
  * @returns {Promise<MatchAnswer>}
  */
 async function answerTo(request) {
+  if (!fillReserve()) return { problem: "no_descriptor" };
   try {
     if (request.kind === "lines") return await matchLines(request);
     if (request.kind === "schema") return await matchSchema(request);

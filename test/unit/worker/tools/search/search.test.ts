@@ -1,4 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { setImmediate } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { openDirectory } from "../../../../../src/worker/tools/files/open.ts";
@@ -6,14 +7,46 @@ import { createSearchMeans, searchWithin } from "../../../../../src/worker/tools
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { openScene } from "../scene.ts";
 
+type Scene = Awaited<ReturnType<typeof openScene>>;
+
+/** Opens the workspace of a scene as the place where a search begins. */
+const opening = (scene: Scene) => async () => ({ directory: await openDirectory(scene.workspace, ".") });
+
+it("a search opens nothing while it waits for its turn", async () => {
+  const scene = await openScene();
+  const means = createSearchMeans(systemClock);
+  const order: string[] = [];
+  const search = (name: string) =>
+    searchWithin(
+      means,
+      scene.context(),
+      () => {
+        order.push(`${name} opens`);
+        return opening(scene)();
+      },
+      async () => {
+        await setImmediate();
+        order.push(`${name} ends`);
+      },
+    );
+  await Promise.all(["first", "second", "third"].map(search));
+  expect(order).toEqual([
+    "first opens",
+    "first ends",
+    "second opens",
+    "second ends",
+    "third opens",
+    "third ends",
+  ]);
+});
+
 it("a search that was cancelled fails, also when its work ended with what it had", async () => {
   const scene = await openScene();
   const stop = new AbortController();
-  const start = await openDirectory(scene.workspace, ".");
   const searching = searchWithin(
     createSearchMeans(systemClock),
     scene.context(stop.signal),
-    start,
+    opening(scene),
     async () => {
       stop.abort();
     },
@@ -28,10 +61,14 @@ it("a search finds the thread of an earlier one, whatever set of tools either is
   subscribe("worker_threads", onThread);
   closeAtEnd(() => void unsubscribe("worker_threads", onThread));
   const search = async () => {
-    const start = await openDirectory(scene.workspace, ".");
-    await searchWithin(createSearchMeans(systemClock), scene.context(), start, async (matcher) => {
-      expect(await matcher.paths("*.txt", ["a.txt", "b.js"])).toEqual([0]);
-    });
+    await searchWithin(
+      createSearchMeans(systemClock),
+      scene.context(),
+      opening(scene),
+      async (_, matcher) => {
+        expect(await matcher.paths("*.txt", ["a.txt", "b.js"])).toEqual([0]);
+      },
+    );
   };
   await search();
   const first = started.length;

@@ -9,6 +9,8 @@
  *    requests or bytes the command loses its network; beyond another one only the connection or request ends.
  * 3. The proxy ends with its command: the socket, its directory, and every connection on both sides.
  * 4. Data from a command or a site can at most end its own request: no handler of it throws.
+ * 5. A request reaches its site as one: its body has a length or is sent in chunks, whatever its method.
+ * 6. A connection of the command has one of the proxy's at a time: a request before the last answer's end is refused.
  */
 import { chmod, mkdir, rm } from "node:fs/promises";
 import {
@@ -177,6 +179,8 @@ class Traffic {
   readonly #refused = new Set<string>();
   #requests = 0;
   #bytes = 0;
+  /** Connections of the command with a request whose answer has not ended. */
+  readonly #asking = new WeakSet<Duplex>();
   #isSpent = false;
   #isStopped = false;
 
@@ -218,7 +222,7 @@ class Traffic {
       );
     };
     guarded(refuse, () => {
-      const target = this.#admit(`http://${incoming.url ?? ""}`, true);
+      const target = this.#admit(incoming, `http://${incoming.url ?? ""}`, true);
       const server = this.#dial(target);
       const failed = (error: unknown): void => refuse(error, target);
       server.once("error", failed);
@@ -245,14 +249,16 @@ class Traffic {
     };
     const ask = guarded(refuse, () => {
       const url = incoming.url ?? "";
-      target = this.#admit(url, false);
+      target = this.#admit(incoming, url, false);
+      this.#asking.add(incoming.socket);
+      answer.once("close", () => this.#asking.delete(incoming.socket));
       const { host, pathname, search } = new URL(url);
       const { method, headers } = incoming;
       const outgoing = request({
         createConnection: () => this.#dial(target ?? { host: "", port: 0 }),
         method,
         path: pathname + search,
-        headers: { ...endToEnd(headers), host },
+        headers: { ...endToEnd(headers), ...framing(headers), host },
         maxHeaderSize: MAX_HEADER_BYTES,
       });
       outgoing.once("error", refuse);
@@ -277,10 +283,12 @@ class Traffic {
   }
 
   /** Returns the host and port of a request. Throws a refusal if they are not allowed. */
-  #admit(url: string, isTunnel: boolean): Target {
+  #admit({ socket }: IncomingMessage, url: string, isTunnel: boolean): Target {
     this.#requests += 1;
     if (this.#isSpent || this.#requests > this.#limits.requests)
       throw refusal(429, "This command has used up its network.");
+    if (this.#asking.has(socket))
+      throw refusal(429, "Ask for one thing at a time on a connection: its last answer has not ended.");
     const { protocol, hostname, port, username, pathname } = parseUrl(url);
     if (protocol !== "http:" || hostname === "" || username !== "" || (isTunnel && pathname !== "/"))
       throw refusal(400, "This is a proxy: ask it for CONNECT host:port or for http://host/path.");
@@ -374,6 +382,18 @@ const HOP_BY_HOP = new Set(
     " ",
   ),
 );
+
+/**
+ * Returns the header that frames a body sent in chunks; node frames none by itself where the method rarely has one.
+ *
+ * @throws {SubagentError} if the body has another coding, which node's parser leaves in place.
+ */
+function framing({ "transfer-encoding": coding }: NodeJS.Dict<string | string[]>): NodeJS.Dict<string> {
+  if (coding === undefined) return {};
+  if (String(coding).toLowerCase() !== "chunked")
+    throw refusal(501, "This proxy knows no transfer coding but chunked.");
+  return { "transfer-encoding": "chunked" };
+}
 
 /** Returns the headers that are not for the proxy itself. */
 function endToEnd(headers: NodeJS.Dict<string | string[]>): NodeJS.Dict<string | string[]> {

@@ -339,6 +339,49 @@ describe("the way out of the sandbox", () => {
     await until(() => ends.filter((socket) => socket.destroyed).length === 2);
   });
 
+  it("opens one connection to a site for one of its command, however many requests stand on it", async () => {
+    const waiting: ServerResponse[] = [];
+    const { port, connections } = await site((_, answer) => void waiting.push(answer));
+    const { socketPath, ask } = await proxy(`site.test:${port}`, { "site.test": "127.0.0.1" });
+    const url = `http://site.test:${port}/`;
+    const eager = connect(socketPath).on("error", () => undefined);
+    closeAtEnd(() => void eager.destroy());
+    let got = "";
+    eager.setEncoding("latin1").on("data", (part: string) => {
+      got += part;
+    });
+    eager.write(`GET ${url} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(40));
+    await until(() => waiting.length === 1);
+    const other = ask(url);
+    await until(() => waiting.length === 2);
+    for (const answer of waiting) answer.end("said");
+    expect((await other).text).toBe("said");
+    await until(() => eager.destroyed);
+    expect(got.match(/HTTP\/1\.1 \d+/g)?.slice(0, 2)).toEqual(["HTTP/1.1 200", "HTTP/1.1 429"]);
+    expect(connections()).toBe(2);
+  });
+
+  it.each(["POST", "GET", "DELETE"])(
+    "a %s whose body comes in chunks reaches its site as one request",
+    async (method) => {
+      const asked: string[] = [];
+      const { port } = await site(async (incoming, answer) => {
+        let body = "";
+        for await (const chunk of incoming) body += chunk;
+        asked.push(`${incoming.method} ${incoming.url} ${body}`);
+        answer.end("taken");
+      });
+      const { raw } = await proxy(`site.test:${port}`, { "site.test": "127.0.0.1" });
+      const body = "POST /second HTTP/1.1\r\nhost: other\r\ncontent-length: 0\r\n\r\n";
+      const head = `${method} http://site.test:${port}/first HTTP/1.1\r\nhost: x\r\nconnection: close\r\n`;
+      const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+      expect(await raw(`${head}transfer-encoding: chunked\r\n\r\n${chunks}`)).toContain("taken");
+      expect(asked).toEqual([`${method} /first ${body}`]);
+      expect(await raw(`${head}transfer-encoding: gzip, chunked\r\n\r\n${chunks}`)).toContain("501");
+      expect(asked).toHaveLength(1);
+    },
+  );
+
   it("ends with its command: connections on both sides, the socket and its directory", async () => {
     const held: Socket[] = [];
     const server = createTcpServer((socket) => void held.push(socket.on("error", () => undefined)));

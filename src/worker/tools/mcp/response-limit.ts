@@ -1,7 +1,7 @@
 /**
- * Limits of what MCP servers send: a counter of bytes and depth, and a `fetch` that applies it to responses. A parser holds a
- * whole message in memory, so its bytes are bounded. Its depth is bounded too, because a parser needs a hundred times the
- * bytes of deep JSON.
+ * Limits of what MCP servers send: a counter of bytes, values and depth, and a `fetch` that applies it to responses. A parser
+ * holds a whole message in memory, so its bytes are bounded. Its depth and its values are bounded too: a parser needs a hundred
+ * times the bytes of deep JSON, and for ten megabytes of small objects it keeps the thread for seconds.
  *
  * 1. A body beyond a bound is an error for its reader, and its connection ends. In a stream each event or line is counted by
  *    itself, because a stream may last as long as its connection.
@@ -12,6 +12,8 @@ import { ToolFailure } from "../../../shared/errors.ts";
 /** Limits of one body, or of one event or line of a stream. */
 export interface ResponseLimits {
   readonly bytes: number;
+  /** Objects, lists, and all their members. */
+  readonly values: number;
   /** Depth of nested objects and lists. */
   readonly depth: number;
 }
@@ -35,7 +37,7 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
   };
 }
 
-const [LINE_FEED, CARRIAGE_RETURN, QUOTE, BACKSLASH] = [0x0a, 0x0d, 0x22, 0x5c];
+const [LINE_FEED, CARRIAGE_RETURN, QUOTE, COMMA, BACKSLASH] = [0x0a, 0x0d, 0x22, 0x2c, 0x5c];
 /** The bit in which `[` and `{` differ, and `]` and `}`. */
 const CURLY = 0x20;
 const [OPENS, CLOSES] = [0x7b, 0x7d];
@@ -47,6 +49,7 @@ const [OPENS, CLOSES] = [0x7b, 0x7d];
 export class PartCounter {
   readonly #part: "body" | "event" | "line";
   #bytes = 0;
+  #values = 0;
   #depth = 0;
   #isInText = false;
   #isEscaped = false;
@@ -58,10 +61,11 @@ export class PartCounter {
   }
 
   /** Counts the next bytes. Returns the problem of the parts to which they belong; undefined if there is none. */
-  countChunk(chunk: Uint8Array, { bytes, depth }: ResponseLimits): string | undefined {
+  countChunk(chunk: Uint8Array, { bytes, values, depth }: ResponseLimits): string | undefined {
     for (const byte of chunk) {
       this.#take(byte);
       if (this.#bytes > bytes) return `it is longer than ${bytes} bytes`;
+      if (this.#values > values) return `it holds more than ${values} values`;
       if (this.#depth > depth) return `it is deeper than ${depth} levels`;
       if (byte === LINE_FEED || byte === CARRIAGE_RETURN) this.#endLine(byte);
       else this.#isEmptyLine = false;
@@ -75,8 +79,11 @@ export class PartCounter {
     if (this.#isEscaped) this.#isEscaped = false;
     else if (byte === QUOTE) this.#isInText = !this.#isInText;
     else if (this.#isInText) this.#isEscaped = byte === BACKSLASH;
-    else if ((byte | CURLY) === OPENS) this.#depth += 1;
-    else if ((byte | CURLY) === CLOSES) this.#depth = Math.max(0, this.#depth - 1);
+    else if (byte === COMMA) this.#values += 1;
+    else if ((byte | CURLY) === OPENS) {
+      this.#values += 1;
+      this.#depth += 1;
+    } else if ((byte | CURLY) === CLOSES) this.#depth = Math.max(0, this.#depth - 1);
   }
 
   #endLine(byte: number): void {
@@ -84,7 +91,7 @@ export class PartCounter {
     if (byte === LINE_FEED && this.#last === CARRIAGE_RETURN) return;
     const isPartOver =
       this.#part === "line" ? byte === LINE_FEED : this.#part === "event" && this.#isEmptyLine;
-    if (isPartOver) [this.#bytes, this.#depth] = [0, 0];
+    if (isPartOver) [this.#bytes, this.#values, this.#depth] = [0, 0, 0];
     this.#isEmptyLine = true;
   }
 }

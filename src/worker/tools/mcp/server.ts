@@ -109,6 +109,8 @@ export class ServerConnection {
       this.#unread = 0;
       return result;
     } catch (error) {
+      // A cancelled call says nothing about its server: one that takes a call at a time may still be busy with it.
+      if (signal.aborted) throw new ToolFailure(`${this.name} was not waited for: the call was cancelled.`);
       throw await this.#failedCall(error, client, connecting);
     }
   }

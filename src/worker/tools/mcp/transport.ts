@@ -1,7 +1,7 @@
 /**
  * The connection to an MCP server, with bounds for its messages. Beyond a bound this side ends it, with a reason.
  *
- * 1. An answer has at most 10 MB and is at most 1,000 levels deep. The server's answer to the handshake holds at most 10,000
+ * 1. A message has at most 10 MB and 100,000 values, and is at most 1,000 levels deep. The server's answer to the handshake holds at most 10,000
  *    values.
  * 2. A server sends at most 1,000 messages a second, those that cannot be read included, at most 100 of them requests to this
  *    side. At most 64 answers to it are pending.
@@ -17,7 +17,7 @@ import { withoutSecrets } from "../../../shared/secrets.ts";
 import { ProcessTransport } from "./process-transport.ts";
 import { boundedFetch } from "./response-limit.ts";
 
-const LIMITS = { bytes: 10 * 1024 * 1024, depth: 1_000 };
+const LIMITS = { bytes: 10 * 1024 * 1024, values: 100_000, depth: 1_000 };
 const MAX_HANDSHAKE_VALUES = 10_000;
 const MAX_SENT_A_SECOND = 1_000;
 const MAX_ASKED_A_SECOND = 100;

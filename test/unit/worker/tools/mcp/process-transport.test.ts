@@ -147,7 +147,11 @@ it("of a server whose connection ends nothing is read any more", async () => {
     'const line = JSON.stringify({ jsonrpc: "2.0", method: "x" }) + "\\n"; console.log(line.repeat(9));';
   const transport = new ProcessTransport({
     ...{ command: process.execPath, args: ["-e", print], env: {}, cwd: undefined, clock: systemClock },
-    ...{ limits: { bytes: 1_000, depth: 10 }, refused: () => undefined, complained: () => undefined },
+    ...{
+      limits: { bytes: 1_000, values: 1_000, depth: 10 },
+      refused: () => undefined,
+      complained: () => undefined,
+    },
   });
   let heard = 0;
   const ended = new Promise<void>((resolve) => {

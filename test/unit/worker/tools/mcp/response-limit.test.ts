@@ -10,7 +10,7 @@ const BOUND = 1_000;
 async function read(answer: RequestListener) {
   const url = await listenUntilEnd(createServer(answer));
   let told = 0;
-  const response = await boundedFetch({ bytes: BOUND, depth: 20 }, () => void told++)(url);
+  const response = await boundedFetch({ bytes: BOUND, values: 100, depth: 20 }, () => void told++)(url);
   return { response, text: response.text(), told: () => told };
 }
 
@@ -62,6 +62,21 @@ describe("what lies too deep in one another", () => {
     const apart = `data: ${"[".repeat(15)}\n\n`.repeat(3);
     expect(await (await read(events(apart))).text).toBe(apart);
   });
+});
+
+it("is not handed on with more values than its bound: members of lists and objects, not commas of texts", async () => {
+  const some = ['[1,"a,b,{",{"c":[]}]', `"${",{".repeat(200)}"`, `[${Array(99).fill("1")}]`, '{"a":1,"b":2}'];
+  for (const body of some) expect(await (await read(plain(body))).text).toBe(body);
+  const apart = `data: [${Array(90).fill("1")}]\n\n`.repeat(3);
+  expect(await (await read(events(apart))).text).toBe(apart);
+  const many = [Array(101).fill("1"), Array(51).fill("{}"), Array(51).fill('"a":[]')].map(
+    (each) => `[${each}]`,
+  );
+  for (const body of many) {
+    const { text, told } = await read(plain(body));
+    await expect(text).rejects.toThrow("it holds more than 100 values");
+    expect(told()).toBe(1);
+  }
 });
 
 it.for(["\n", "\r\n", "\r"])(

@@ -25,7 +25,7 @@ export function shellProgram({ before, from, report, fallback }: ShellOptions): 
   return `exec 2>&1
 ${before}
 echo ready ${report}
-IFS= read -r -u ${from} cwd
+IFS= read -r -d '' -u ${from} cwd
 script="$(cat <&${from})"
 exec ${from}<&-
 case "$script" in *'${END}') script="\${script%'${END}'}" ;; *) exit 125 ;; esac
@@ -37,7 +37,7 @@ eval "$script"`;
 
 /** Returns a command and its starting directory in the format that {@link shellProgram} reads. */
 export function commandText(cwd: string, script: string): string {
-  return `${cwd}\n${script}\n${END}`;
+  return `${cwd}\0${script}\n${END}`;
 }
 
 /** Parses the report of a program: whether it was ready, and its last directory. */

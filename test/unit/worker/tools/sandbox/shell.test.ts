@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -34,6 +34,16 @@ describe("the program around a command", () => {
       report: { ready: true, end: `${directory}/a` },
     });
     expect(run(commandText("/none", "pwd")).stdout).toBe("/\n");
+  });
+
+  it("runs no part of the directory's name, whatever lines it has", () => {
+    const above = mkdtempSync(join(tmpdir(), "shell-"));
+    closeAtEnd(() => rmSync(above, { recursive: true }));
+    const directory = join(above, "a\ntouch ran\necho 'b");
+    mkdirSync(directory);
+    const { stdout, report } = run(commandText(directory, "ls"));
+    expect(stdout).toBe("");
+    expect(report.end).toBe(directory);
   });
 
   it("runs a command to the letter: quotes, empty lines at the end, comments, here-documents", () => {

@@ -1283,7 +1283,7 @@ export default [
     id: "quota-watcher-fails",
     promise: "A command that moves its workspace away cannot end its worker.",
     file: "src/worker/tools/files/quota.ts",
-    find: "await startOf(directory).catch(() => undefined);",
+    find: "await startOf(directory).catch(refuseShortage);",
     replace: "await startOf(directory);",
     tests: ["test/unit/worker/tools/files/quota.test.ts"],
   },

@@ -2,7 +2,15 @@
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError, ToolFailure } from "../../../shared/errors.ts";
-import { countHoldings, forgetHoldings, freeBytes, leastFree, overfills } from "../files/quota.ts";
+import {
+  countHoldings,
+  exceeds,
+  forgetHoldings,
+  freeBytes,
+  holdingsOf,
+  leastFree,
+  overfills,
+} from "../files/quota.ts";
 import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 import type { Area, Workspace } from "../workspace.ts";
@@ -60,13 +68,15 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
         const timeoutMs = timeout_seconds * 1_000;
         const cwd = directories.get(workspace.home);
         const watch = await watchHoldings(workspace, signal, clock);
+        const script = watch.wasFull ? `${WRITE_NOTHING}; ${command}` : command;
         const outcome = await runner
-          .run({ script: command, workspace, cwd, timeoutMs, signal: watch.signal })
+          .run({ script, workspace, cwd, timeoutMs, signal: watch.signal })
           .finally(watch.stop);
         if (outcome.network?.requests) log?.(outcome.network, ctx);
         if (outcome.cwd !== undefined) directories.set(workspace.home, outcome.cwd);
-        const text = textOf(outcome, timeout_seconds, watch.whyFull());
-        if (outcome.exitCode !== 0) throw new ToolFailure(text);
+        const whyFull = await watch.whyFull();
+        const text = textOf(outcome, timeout_seconds, { whyFull, wasFull: watch.wasFull });
+        if (outcome.exitCode !== 0 || whyFull !== undefined) throw new ToolFailure(text);
         return text;
       });
     },
@@ -76,41 +86,55 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
 function textOf(
   { output, exitCode, killed, withheld, network }: CommandOutcome,
   timeoutS: number,
-  whyFull: string | undefined,
+  { whyFull, wasFull }: { readonly whyFull: string | undefined; readonly wasFull: boolean },
 ): string {
   const notes = withheld.map((directory) => `[not shown to commands: ${directory}]`);
   if (network?.refused.length) notes.push(`[not reached: ${network.refused.join(", ")}]`);
   if (killed === "timeout") notes.push(`[killed with all its processes after ${timeoutS} s]`);
-  else if (whyFull !== undefined) notes.push(`[killed: ${whyFull}]`);
+  else if (killed === "stopped" && whyFull !== undefined) notes.push(`[killed: ${whyFull}]`);
   else if (killed === "output")
     notes.push("[killed: it wrote more than 64 MB, or more than 8 KB to descriptor 3]");
   else if (killed === "stopped") notes.push("[killed: the run was stopped, or the command ran into a limit]");
   else if (exitCode !== 0) notes.push(`[exit code ${exitCode}]`);
+  const problem = whyFull ?? (wasFull && exitCode !== 0 ? WAS_FULL : undefined);
+  if (killed === undefined && problem !== undefined) notes.push(`[${problem}]`);
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
 }
 
-/** Shortest time between two measurements of a command's disk or workspace; after a longer one it is as long as that took. */
+/** Shell code after which a command deletes, but writes no file: the limit cannot be raised again. The write fails, not its program. */
+const WRITE_NOTHING = "trap '' XFSZ; ulimit -f 0";
+
+/**
+ * Time to the first measurement of a command's disk or workspace, ms. It doubles up to the longest; after a measurement that
+ * took longer it is as long as that.
+ */
+const FIRST_MEASURE_MS = 100;
 const MEASURE_EVERY_MS = 1_000;
 
 const WORKSPACE_FULL = "your workspace is full; delete something first";
+const WAS_FULL =
+  "your workspace was full: this command could write no file. Delete with one command, write with the next";
 const DISK_FULL = "the disk is nearly full; write less, or delete something first";
 const UNWATCHED = "its use of the disk cannot be watched; try again";
 
 /**
  * Stops a command that fills its workspace beyond the quota, or the disk: a file that was deleted while it is open takes room
- * that no count sees. If the workspace is full already, only a command that adds to it is stopped, so that it can be emptied.
+ * that no count sees. If the workspace is full already (`wasFull`), only a command that adds to it is stopped, so that it can be
+ * emptied. A last count follows its end, because a short one ends before the first.
  */
 async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: Clock) {
   const full = new AbortController();
   const over = new AbortController();
-  const before = await countHoldings(workspace);
+  const before = await holdingsOf(workspace);
   const leastFreeBytes = leastFree(await freeBytes(workspace));
   const watch = async (isFull: () => Promise<boolean>, why: string): Promise<void> => {
-    for (let tookMs = 0; !over.signal.aborted; ) {
-      await clock.sleep(Math.max(MEASURE_EVERY_MS, tookMs), over.signal);
+    let [tookMs, pauseMs] = [0, FIRST_MEASURE_MS];
+    while (!over.signal.aborted) {
+      await clock.sleep(Math.max(pauseMs, tookMs), over.signal);
       const beganMs = clock.monotonicMs();
       if (await isFull()) full.abort(why);
       tookMs = clock.monotonicMs() - beganMs;
+      pauseMs = Math.min(2 * pauseMs, MEASURE_EVERY_MS);
     }
   };
   const watches = [
@@ -120,7 +144,14 @@ async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: C
   Promise.all(watches).catch(() => full.abort(UNWATCHED));
   return {
     signal: AbortSignal.any([signal, full.signal]),
-    whyFull: (): string | undefined => (full.signal.aborted ? String(full.signal.reason) : undefined),
+    wasFull: exceeds(before),
+    async whyFull(): Promise<string | undefined> {
+      if (full.signal.aborted) return String(full.signal.reason);
+      const now = await holdingsOf(workspace).catch(() => undefined);
+      if (now === undefined) return UNWATCHED;
+      if (overfills(before, now)) return exceeds(before) ? WAS_FULL : WORKSPACE_FULL;
+      return undefined;
+    },
     stop() {
       over.abort();
       forgetHoldings(workspace);

@@ -30,10 +30,14 @@ const known = new WeakMap<Area, Holdings>();
 /** Number of files where they cannot be counted, or only in part; exceeds any quota, because files could be hidden there. */
 const UNCOUNTED = Number.POSITIVE_INFINITY;
 
-/** Counts the workspace on disk. More than twice the files of `quota` are not counted. */
+/**
+ * Counts the workspace on disk. More than twice the files of `quota` are not counted.
+ *
+ * @throws {ToolFailure} if this process has no file descriptor left: then it is not known whether the workspace is full.
+ */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
-  const open = await startOf(directory).catch(() => undefined);
+  const open = await startOf(directory).catch(refuseShortage);
   if (!open) return { bytes, files: UNCOUNTED };
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
@@ -44,11 +48,26 @@ export async function countHoldings({ directory }: Workspace, quota: Holdings = 
         if (files > 2 * quota.files) return { bytes, files: UNCOUNTED };
       }
     } catch (error) {
+      refuseShortage(error);
       // A directory that has vanished holds nothing.
       if (codeOf(error) !== "ENOENT") return { bytes, files: UNCOUNTED };
     }
   }
   return { bytes, files };
+}
+
+function refuseShortage(error: unknown): undefined {
+  if (["EMFILE", "ENFILE"].includes(codeOf(error) ?? ""))
+    throw new ToolFailure(
+      "Your workspace cannot be counted now: there is no file descriptor left. Try again later.",
+    );
+}
+
+/** Returns what the workspace holds; counts it if it is not known. */
+export async function holdingsOf(workspace: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
+  const held = known.get(workspace.home) ?? (await countHoldings(workspace, quota));
+  known.set(workspace.home, held);
+  return held;
 }
 
 /** Checks whether these contents exceed the quota. */
@@ -83,7 +102,7 @@ export function leastFree(free: number): number {
   return Math.min(LEAST_FREE_BYTES, free / 2);
 }
 
-/** Makes the next write count the workspace again, because something other than the file tools changed it. */
+/** Makes the next look count the workspace again, because something other than the file tools changed it. */
 export function forgetHoldings(workspace: Workspace): void {
   known.delete(workspace.home);
 }
@@ -98,11 +117,10 @@ export async function bookWrite(
   more: Holdings,
   quota: Holdings = QUOTA,
 ): Promise<void> {
-  const held = known.get(workspace.home) ?? (await countHoldings(workspace, quota));
+  const held = await holdingsOf(workspace, quota);
   const then = { bytes: Math.max(0, held.bytes + more.bytes), files: held.files + more.files };
   const grows = more.bytes > 0 || more.files > 0;
   if (grows && exceeds(then, quota)) {
-    known.set(workspace.home, held);
     throw new ToolFailure(
       `Your workspace is full (${quota.bytes / 1024 ** 2} MB, ${quota.files} files): shorten or replace what stands there.`,
     );

@@ -1,7 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -232,11 +232,24 @@ describe("bash", () => {
     const own = await openScene();
     await own.put("below/here", "");
     for (const name of ["a", "b"]) await execute("fallocate", ["-l", "600M", join(own.home, name)]);
-    const added = await bash("head -c 50M /dev/zero > below/here; sleep 30", {
+    const added = await bash("for n in $(seq 100000); do mkdir below/$n; done; sleep 30", {
       of: own,
-      timeout_seconds: 10,
+      timeout_seconds: 20,
     });
-    expect(added.content).toBe("[killed: your workspace is full; delete something first]");
+    expect(added.content).toContain("[killed: your workspace is full; delete something first]");
+  });
+
+  it("fails a command that ends before its workspace was measured and leaves it too full, and the next writes nothing", async () => {
+    const own = await openScene();
+    await execute("fallocate", ["-l", "1000M", join(own.home, "large")]);
+    const short = await bash("head -c 40M /dev/zero > more && echo written", { of: own });
+    expect(short).toMatchObject({ isError: true });
+    expect(short.content).toContain("your workspace is full; delete something first");
+    const refused = await bash("echo x > another", { of: own });
+    expect(refused.content).toContain("[your workspace was full: this command could write no file.");
+    expect((await stat(join(own.home, "another"))).size).toBe(0);
+    expect(await bash("rm more && echo removed", { of: own })).toMatchObject({ content: "removed" });
+    expect(await bash("echo x > another && cat another", { of: own })).toMatchObject({ content: "x" });
   });
 
   it("stops a command that fills the disk where no count sees it, and gives the room back", async () => {

@@ -3,14 +3,18 @@
  * read-only mount does not block, and other file systems.
  *
  * A directory that cannot be scanned completely is not shown at all. A scan is at most {@link FRESH_MS} old when a command
- * starts; the command itself cannot change the tree.
+ * starts; the command itself cannot change the tree. What has gone since is not covered: without a file below it, a mount keeps the
+ * sandbox from starting.
  *
  * A link itself is not covered: a mount on it would land on its target, and without a visible target the sandbox does not
  * start. The target of a link with a secret name is covered, whatever its own name.
  */
+import type { Dirent } from "node:fs";
 import { lstat, opendir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
+import { codeOf } from "../files/list.ts";
 import { isSecret } from "../files/policy.ts";
 import type { Area } from "../workspace.ts";
 
@@ -29,6 +33,9 @@ export interface LinkTarget {
   readonly isDirectory: boolean;
 }
 
+/** Stands in a name for each byte that is no UTF-8. */
+const NO_TEXT = "\uFFFD";
+
 const MAX_ENTRIES = 50_000;
 const MAX_COVERED = 500;
 
@@ -37,8 +44,45 @@ const FRESH_MS = 10_000;
 
 const scans = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
 
-/** Returns the covered paths of an area, from a scan of the whole tree that is at most 10 s old. */
+/** Returns the covered paths of an area that are still there, from a scan of the whole tree that is at most 10 s old. */
 export async function coverOf(area: Area, clock: Clock, signal: AbortSignal): Promise<Cover> {
+  const cover = await lastScan(area, clock, signal);
+  if ("problem" in cover) return cover;
+  const pathIn = (path: string) => join(area.path, path);
+  try {
+    return {
+      files: await present(cover.files, pathIn, () => false),
+      directories: await present(cover.directories, pathIn, () => true),
+      targets: await present(
+        cover.targets,
+        ({ path }) => path,
+        ({ isDirectory }) => isDirectory,
+      ),
+    };
+  } catch {
+    return { problem: "it changes while it is read" };
+  }
+}
+
+/** Returns the entries that are there. Rejects if one cannot be looked at, or is now a directory where it was none, or none. */
+async function present<Entry>(
+  entries: readonly Entry[],
+  pathOf: (entry: Entry) => string,
+  isDirectory: (entry: Entry) => boolean,
+): Promise<Entry[]> {
+  const found: Entry[] = [];
+  for (const entry of entries) {
+    const stat = await lstat(pathOf(entry)).catch((error: unknown) => {
+      if (codeOf(error) !== "ENOENT") throw error;
+    });
+    if (stat === undefined) continue;
+    if (stat.isDirectory() !== isDirectory(entry)) throw new ToolFailure("another kind of entry");
+    found.push(entry);
+  }
+  return found;
+}
+
+async function lastScan(area: Area, clock: Clock, signal: AbortSignal): Promise<Cover> {
   const last = scans.get(area);
   if (last !== undefined && clock.monotonicMs() - last.atMs < FRESH_MS) return last.cover;
   const atMs = clock.monotonicMs();
@@ -65,11 +109,15 @@ async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
       for await (const entry of await opendir(here, { bufferSize: 256 })) {
         if (left-- <= 0) return { problem: `it has more than ${MAX_ENTRIES} entries` };
         const below = [...segments, entry.name];
+        const isHidden = isSecret(below);
+        // No mount reaches a name that is no text.
+        if ((isHidden || isSpecial(entry)) && entry.name.includes(NO_TEXT))
+          return { problem: "the name of a file to be hidden is no text" };
         if (entry.isSymbolicLink()) {
-          if (isSecret(below)) targets.push(...(await targetOf(join(here, entry.name))));
-        } else if (isSecret(below)) (entry.isDirectory() ? directories : files).push(below.join("/"));
+          if (isHidden) targets.push(...(await targetOf(join(here, entry.name))));
+        } else if (isHidden) (entry.isDirectory() ? directories : files).push(below.join("/"));
         else if (entry.isDirectory()) open.push(below);
-        else if (!entry.isFile()) files.push(below.join("/"));
+        else if (isSpecial(entry)) files.push(below.join("/"));
       }
     }
   } catch {
@@ -80,6 +128,10 @@ async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
     ? { problem: "too much of it may hold secrets" }
     : { files, directories, targets };
 }
+
+/** Checks whether an entry is a socket, a FIFO or a device. */
+const isSpecial = (entry: Dirent): boolean =>
+  !(entry.isFile() || entry.isDirectory() || entry.isSymbolicLink());
 
 /** Returns the target of a link; an empty list if it does not exist or is unreachable. */
 async function targetOf(link: string): Promise<LinkTarget[]> {

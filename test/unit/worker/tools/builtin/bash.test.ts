@@ -1,7 +1,7 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -125,6 +125,37 @@ describe("bash", () => {
     const look = `cat data.txt; cat ${Object.keys(links).join(" ")} .ssh/list .gnupg/secret.txt; grep -Rs TOP ${here} ${there}`;
     const { content } = await bash(`cd ${here}; { ${look}; } 2>/dev/null; true`, { of: own });
     expect(content).toBe("data");
+  });
+
+  it("works beside secrets that have gone since the last command, and hides them again when they are back", async () => {
+    const own = await openScene();
+    const [passing, kept] = [join(own.writable, ".env.tmp"), join(own.writable, ".aws")];
+    await mkdir(kept);
+    await writeFile(join(kept, "config"), SECRET);
+    await writeFile(passing, SECRET);
+    const look = `cat ${passing} ${kept}/config 2>/dev/null; echo looked`;
+    expect(await bash(look, { of: own })).toMatchObject({ content: "looked" });
+    await rm(passing);
+    expect(await bash(look, { of: own })).toMatchObject({ content: "looked" });
+    await writeFile(passing, SECRET);
+    expect(await bash(look, { of: own })).toMatchObject({ content: "looked" });
+    await rm(kept, { recursive: true });
+    await writeFile(kept, SECRET);
+    expect((await bash(`cat ${kept}; true`, { of: own })).content).toContain("(it changes while it is read)");
+  });
+
+  it.each([
+    ["a key", "touch $'cl\\xe9.pem'"],
+    ["a FIFO", "mkfifo $'p\\xff'"],
+    ["a link to a secret", "echo TOP-SECRET > plain; ln -s plain $'\\xe9.pem'"],
+  ])("shows no directory with %s whose name is no text, and works beside it", async (_, make) => {
+    const own = await openScene();
+    execFileSync("/bin/bash", ["-c", make], { cwd: own.writable });
+    const { content, isError } = await bash(`cat ${own.writable}/* 2>/dev/null; echo done`, { of: own });
+    expect(content).toMatch(
+      /^done\n\[not shown to commands: .* \(the name of a file to be hidden is no text\)\]$/,
+    );
+    expect(isError).toBe(false);
   });
 
   it("is what the kernel ends when memory runs out, not its worker", async () => {

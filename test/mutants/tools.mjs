@@ -155,7 +155,7 @@ export default [
     id: "workspace-file-of-root",
     promise: "What a file tool writes can be changed by commands that run as another user.",
     file: "src/worker/tools/files/file.ts",
-    find: "await giveToOwner(handle, directory);",
+    find: "await giveToOwner(handle, directory, stat);",
     replace: "",
     tests: ["test/unit/worker/tools/sandbox/mount.test.ts"],
   },

@@ -100,7 +100,7 @@ export interface ReplaceOptions {
 }
 
 /**
- * Writes `bytes` at a place; keeps the mode of an existing file (new files: owner only).
+ * Writes `bytes` at a place; keeps the mode of an existing file, in an opened directory also its owner (new files: mode 0600, the directory's owner).
  *
  * @throws {ToolFailure} if the existing entry is no regular file, or the system rejects an operation.
  */
@@ -115,7 +115,7 @@ export async function replaceFile(
   let handle: FileHandle | undefined;
   try {
     handle = await open(draft, OPEN_DRAFT, NEW_FILE_MODE);
-    await giveToOwner(handle, directory);
+    await giveToOwner(handle, directory, stat);
     if (stat !== undefined) await handle.chmod(stat.mode & 0o777);
     await handle.writeFile(bytes);
     await handle.datasync();

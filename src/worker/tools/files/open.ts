@@ -120,13 +120,19 @@ export function otherDevice(path: string): ToolFailure {
 }
 
 /**
- * Gives a new entry of a workspace directory to that directory's owner. If this process is root, commands run as another
- * user, who owns the workspace after the first command.
+ * Gives a new entry to the owner of what it replaces in an opened directory, otherwise to the owner of its directory. If this
+ * process is root, commands run as another user, who owns the workspace after the first command; and an opened directory is some
+ * user's, who must be able to read it later.
  */
-export async function giveToOwner(made: FileHandle, { handle, area }: Directory): Promise<void> {
-  if (area.kind !== "workspace" || process.getuid?.() !== 0) return;
-  const { uid, gid } = await handle.stat();
-  if (uid !== 0) await made.chown(uid, gid);
+export async function giveToOwner(
+  made: FileHandle,
+  { handle, area }: Directory,
+  replaced?: Stats,
+): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const kept = area.kind === "workspace" ? undefined : replaced;
+  const { uid, gid } = kept ?? (await handle.stat());
+  if (uid !== 0 || gid !== 0) await made.chown(uid, gid);
 }
 
 async function openArea(area: Area): Promise<Directory> {

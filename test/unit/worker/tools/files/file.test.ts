@@ -1,7 +1,7 @@
 /** Files that change between the look at their name and the work on them: what the open descriptor says decides. */
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
-import { open, readFile, rename, stat, symlink, utimes } from "node:fs/promises";
+import { chmod, chown, open, readFile, rename, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import {
@@ -121,5 +121,30 @@ describe("a file that is replaced", () => {
     expect(String(failure instanceof Error && failure.message)).toMatch(message);
     expect(await readFile(join(scene.home, "kept"), "utf8")).not.toBe("new");
     expect(readdirSync(scene.home).filter((name) => name.startsWith("."))).toEqual([]);
+  });
+});
+
+describe.runIf(process.getuid?.() === 0)("what a worker that is root writes into an opened directory", () => {
+  const [DIRECTORY_OWNER, FILE_OWNER] = [1_234, 2_345];
+
+  it("belongs to the owner of the file that it replaces, with its mode, otherwise to the directory's", async () => {
+    const own = await openScene();
+    const path = (name: string) => join(own.writable, name);
+    await writeFile(path("config.txt"), "a=1\n");
+    await chmod(path("config.txt"), 0o640);
+    await chown(path("config.txt"), FILE_OWNER, FILE_OWNER);
+    await chown(own.writable, DIRECTORY_OWNER, DIRECTORY_OWNER);
+    const edit = { file_path: path("config.txt"), old_string: "a=1", new_string: "a=2" };
+    expect(await own.call("edit_file", edit)).toMatchObject({ isError: false });
+    const note = { file_path: path("below/new.txt"), content: "x" };
+    expect(await own.call("write_file", note)).toMatchObject({ isError: false });
+    const owners = await Promise.all(
+      ["config.txt", "below", "below/new.txt"].map(async (name) => {
+        const { uid, gid } = await stat(path(name));
+        return [uid, gid];
+      }),
+    );
+    expect(owners).toEqual([FILE_OWNER, DIRECTORY_OWNER, DIRECTORY_OWNER].map((id) => [id, id]));
+    expect((await stat(path("config.txt"))).mode & 0o777).toBe(0o640);
   });
 });

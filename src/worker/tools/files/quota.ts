@@ -35,7 +35,10 @@ const UNCOUNTED = Number.POSITIVE_INFINITY;
  *
  * @throws {ToolFailure} if this process has no file descriptor left: then it is not known whether the workspace is full.
  */
-export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
+export async function countHoldings(
+  { directory }: Pick<Workspace, "directory">,
+  quota: Holdings = QUOTA,
+): Promise<Holdings> {
   let [bytes, files] = [0, 0];
   const open = await startOf(directory).catch(refuseShortage);
   if (!open) return { bytes, files: UNCOUNTED };

@@ -11,9 +11,11 @@ it("a command, a server or a search that finds no file descriptor does not end i
     // A thread that runs keeps what its time limit needs.
     "search: line 1",
     expect.stringContaining("search on a new thread: A search cannot be started now"),
+    expect.stringContaining("workspace: Your workspace cannot be counted now"),
     "command: echoed",
     "server: started",
     "search: line 1",
     "search on a new thread: line 1",
+    "workspace: 0 files",
   ]);
 });

@@ -2,9 +2,9 @@
  * Decides which addresses a connection may reach. It checks the address that is dialled, after its name was resolved, so a
  * name that changes its address between two lookups gains nothing. For webhooks and for the commands of sub-agents.
  */
-import { lookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
+import { type ResolveName, resolveName } from "./dns.ts";
 
 /** Returns true if an address, given as text, may be reached. */
 export type MayReach = (address: string) => boolean;
@@ -62,16 +62,23 @@ function parseRange(text: string) {
 export function guardedLookup(
   mayReach: MayReach,
   refused: (address: string) => Error,
-  resolve: typeof lookup = lookup,
+  resolve: ResolveName = resolveName,
 ): LookupFunction {
+  const find = async (hostname: string) => {
+    const addresses = await resolve(hostname);
+    const hidden = addresses.find(({ address }) => !mayReach(address));
+    if (hidden) throw refused(hidden.address);
+    return addresses;
+  };
   return (hostname, options, done) => {
-    resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      const [first] = addresses ?? [];
-      if (error || first === undefined) return done(error ?? refused(hostname), "", 0);
-      const hidden = addresses.find(({ address }) => !mayReach(address));
-      if (hidden) return done(refused(hidden.address), "", 0);
-      if (options.all) done(null, addresses);
-      else done(null, first.address, first.family);
-    });
+    find(hostname).then(
+      (addresses) => {
+        const [first] = addresses;
+        if (options.all) done(null, [...addresses]);
+        else if (first) done(null, first.address, first.family);
+        else done(refused(hostname), "", 0);
+      },
+      (error: NodeJS.ErrnoException) => done(error, "", 0),
+    );
   };
 }

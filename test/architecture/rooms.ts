@@ -338,8 +338,11 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
   "node:http2": [],
   "node:dgram": [],
   "node:tls": ["src/shared/redis/connection/connection.ts"],
+  "node:dns": ["src/shared/dns.ts"],
+  "node:dns/promises": ["src/shared/dns.ts"],
   "node:net": [
     "src/cli/local/",
+    "src/shared/dns.ts",
     "src/shared/http-server.ts",
     "src/service/webhooks/address.ts",
     "src/shared/address-range.ts",

@@ -11,6 +11,7 @@ const PARENTS = ["test/integration/service/parents.test.ts"];
 const FILES = ["test/integration/service/files.test.ts"];
 const PAGE = ["test/e2e/live-page.test.ts"];
 
+const DNS = ["test/unit/shared/dns.test.ts"];
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
 const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
 const OFFLINE = ["test/integration/cli-offline.test.ts"];
@@ -885,6 +886,42 @@ export default [
     replace: "inMemoryBlockOnConsumed: points + 1, inMemoryBlockDuration: 1,",
     tests: AUTH,
     title: "is bounded for a key",
+  },
+  {
+    id: "dns-on-the-threads-of-the-process",
+    promise: "A name whose server does not answer delays no other name.",
+    file: "src/shared/dns.ts",
+    find: "return ask(wholeNames(name, await textOf(searchFile)), servers);",
+    replace: 'return (await import("node:dns/promises")).lookup(name, { all: true });',
+    tests: ["test/integration/service/webhooks-idle.test.ts"],
+    title: "webhooks whose names nothing answers for",
+  },
+  {
+    id: "dns-a-lookup-a-request",
+    promise: "Concurrent lookups of one name are one lookup.",
+    file: "src/shared/dns.ts",
+    find: "underWay.set(key, lookup);",
+    replace: "",
+    tests: DNS,
+    title: "lookups of one name at a time",
+  },
+  {
+    id: "dns-without-the-hosts-file",
+    promise: "A name of the hosts file is asked of no name server.",
+    file: "src/shared/dns.ts",
+    find: "if (listed.length > 0) return listed.map(asAddress);",
+    replace: "",
+    tests: DNS,
+    title: "a name of the hosts file",
+  },
+  {
+    id: "dns-without-search-domains",
+    promise: "A short name is looked up in the search domains, in the order of the system.",
+    file: "src/shared/dns.ts",
+    find: "[name, ...below] : [...below, name]",
+    replace: "[name] : [name]",
+    tests: DNS,
+    title: "is asked for as the system does",
   },
   {
     id: "door-webhook-dials-private",

@@ -1,6 +1,7 @@
 /** The addresses that a webhook may reach: those of the public internet, unless the operator allows all. */
 import type { LookupFunction } from "node:net";
 import { guardedLookup, isAddress, isPublic } from "../../shared/address-range.ts";
+import type { ResolveName } from "../../shared/dns.ts";
 import { SubagentError } from "../../shared/errors.ts";
 
 /** `public`: addresses of the public internet over https; `any`: all, also over http. */
@@ -21,8 +22,8 @@ export function requireReachable(url: string, reach: Reach): void {
   if (isAddress(literal) && !isPublic(literal)) throw refused(literal);
 }
 
-/** Returns a DNS lookup for connections; it fails for a name with any address that may not be reached. */
-export function lookupFor(reach: Reach, resolve?: Parameters<typeof guardedLookup>[2]): LookupFunction {
+/** Returns a DNS lookup for connections; it fails for a name with any address that may not be reached. `resolve` is for tests. */
+export function lookupFor(reach: Reach, resolve?: ResolveName): LookupFunction {
   return guardedLookup(reach === "any" ? () => true : isPublic, refused, resolve);
 }
 

@@ -22,6 +22,7 @@ import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import type { ClientResources } from "../../producer/client-resources.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
+import type { ResolveName } from "../../shared/dns.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
@@ -47,6 +48,8 @@ export interface WebhookPushOptions {
   onAnswer?: (status: PushAnswer["status"]) => void;
   /** Returns a random number from 0 to 1; for tests. */
   random?: () => number;
+  /** Resolves host names, default with the sources of the system; for tests. */
+  resolve?: ResolveName;
 }
 
 /** See the module's header. */
@@ -84,7 +87,7 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
     await new Pusher(parts, clock).run();
   };
   return createStartable(() => {
-    const sender = createSender(reach, clock);
+    const sender = createSender(reach, clock, options.resolve);
     const over = new AbortController();
     const running = run(sender, over.signal);
     return async () => {

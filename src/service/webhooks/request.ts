@@ -2,6 +2,7 @@
 import { createHmac } from "node:crypto";
 import { Agent } from "undici";
 import type { Clock } from "../../shared/clock.ts";
+import type { ResolveName } from "../../shared/dns.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
@@ -27,9 +28,9 @@ const ANSWER_MS = 15_000;
 /** Maximum bytes read of an answer. Only its status is used; the body is read so that the connection can be reused. */
 const MOST_ANSWER_BYTES = 64 * 1_024;
 
-/** Creates a sender that reaches the addresses that `reach` allows. */
-export function createSender(reach: Reach, clock: Clock): WebhookSender {
-  const agent = new Agent({ connect: { timeout: CONNECT_MS, lookup: lookupFor(reach) } });
+/** Creates a sender that reaches the addresses that `reach` allows; `resolve`: see {@link lookupFor}. */
+export function createSender(reach: Reach, clock: Clock, resolve?: ResolveName): WebhookSender {
+  const agent = new Agent({ connect: { timeout: CONNECT_MS, lookup: lookupFor(reach, resolve) } });
   return {
     async send({ url, secret }, entry, atMs) {
       const over = new AbortController();

@@ -2,11 +2,13 @@
 import { createServer, type ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { tellRefusal } from "../../../src/service/intake/spawn.ts";
-import { createWebhookPush } from "../../../src/service/webhooks/push.ts";
+import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
+import { createResolver } from "../../../src/shared/dns.ts";
 import { createWebhookSlots } from "../../../src/shared/redis/webhook-slot.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
+import { startNameServer } from "../../helpers/name-server.ts";
 import { testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
@@ -16,8 +18,9 @@ const MOST_A_PAGE = 250;
 /** Of a push that has nothing to do, a tick: its check, a ping, and what the test asks. */
 const MOST_ELSE_A_PAGE = 10;
 
-function startPush(stage: Stage, clock: Clock = systemClock) {
-  const push = createWebhookPush({ client: stage.client({ clock }), reach: "any", backoffMs: 20 });
+function startPush(stage: Stage, clock: Clock = systemClock, options: Partial<WebhookPushOptions> = {}) {
+  const client = stage.client({ clock });
+  const push = createWebhookPush({ client, reach: "any", backoffMs: 20, ...options });
   closeAtEnd(() => push.stop());
   push.start();
 }
@@ -106,6 +109,24 @@ test("one tenant has half of them at most: the others' replies are pushed, howev
   of("greedy")[0]?.response.writeHead(204).end();
   await until(() => of("greedy").length > 64);
   expect(of("greedy")).toHaveLength(65);
+});
+
+test("webhooks whose names nothing answers for hold up none of another tenant", async () => {
+  const stage = await openStage();
+  const { url, held } = await startReceiver();
+  const slow = Array.from({ length: 8 }, (_, i) => `n${i}.slow.test`);
+  const { server, asked } = await startNameServer({
+    ...Object.fromEntries(slow.map((name) => [name, "silent" as const])),
+    "sound.test": ["127.0.0.1"],
+  });
+  for (const [i, name] of slow.entries()) {
+    const tell = waitingParents(stage, `http://${name}`);
+    for (let n = 1; n <= 16; n++) await tell("greedy", `p${i}`, n);
+  }
+  startPush(stage, systemClock, { resolve: createResolver({ servers: [server] }) });
+  await until(() => slow.every((name) => asked.includes(`${name} A`)));
+  await waitingParents(stage, url.replace("127.0.0.1", "sound.test"))("modest", "p");
+  await until(() => held.some(({ path }) => path === "/modest/p"));
 });
 
 test("a parent with a slow receiver gives its slot to the next one after a minute, whatever it has left", async () => {

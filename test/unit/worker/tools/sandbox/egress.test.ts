@@ -57,13 +57,12 @@ async function proxy(
   const policy = parseEgress(hosts, ranges);
   if ("problem" in policy) throw new Error(policy.problem);
   const asked: string[] = [];
-  const resolve = ((host: string, _: unknown, done: (error: Error | null, found: object[]) => void) => {
+  const resolve = async (host: string) => {
     asked.push(host);
-    const found = [answers[host] ?? []].flat();
-    const addresses = found.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
-    if (addresses.length > 0) done(null, addresses);
-    else done(Object.assign(new Error("not found"), { code: "ENOTFOUND" }), []);
-  }) as NonNullable<typeof policy.resolve>;
+    const addresses = [answers[host] ?? []].flat();
+    if (addresses.length === 0) throw Object.assign(new Error("not found"), { code: "ENOTFOUND" });
+    return addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+  };
   const egress = await openEgress({ ...policy, resolve }, limits);
   closeAtEnd(async () => void (await egress.close()));
   const socketPath = join(egress.directory, SOCKET_NAME);

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { cells, cutTo, padTo, plain, plainLine, wrap } from "../../../../src/cli/terminal/text.ts";
 import { anyCharacter } from "../../../helpers/cases.ts";
 
@@ -63,4 +63,23 @@ test("no line is wider than asked for, and nothing but blanks is lost", () => {
       },
     ),
   );
+});
+
+/** Node 20 takes minutes for texts from 65,536 units on. The texts of the test are shorter, so that it fails soon. */
+const LONG_UNITS = 16_384;
+
+test("a long text is measured, cut and wrapped in pieces: no long one is given to the segmenter", () => {
+  const segment = vi.spyOn(Intl.Segmenter.prototype, "segment");
+  onTestFinished(() => segment.mockRestore());
+  const prose = `${"Naïve — a long prompt. ".repeat(2_000)}end`;
+  const family = "👩‍👩‍👧".repeat(4_000);
+  expect(cells(prose)).toBe(prose.length);
+  expect(cells(family)).toBe(8_000);
+  expect(cutTo(prose, 23)).toBe("Naïve — a long prompt.…");
+  expect(cutTo(family, 5)).toBe("👩‍👩‍👧👩‍👩‍👧…");
+  expect(wrap(prose, Number.POSITIVE_INFINITY)).toEqual([prose]);
+  expect(wrap(prose, 23)).toEqual([...Array(2_000).fill("Naïve — a long prompt."), "end"]);
+  expect(wrap(family, 8)).toEqual(Array(1_000).fill("👩‍👩‍👧".repeat(4)));
+  const longest = Math.max(...segment.mock.calls.map(([text]) => text.length));
+  expect(longest).toBeLessThan(LONG_UNITS);
 });

@@ -96,12 +96,22 @@ async function* eventsOf(body) {
       rest = blocks.pop() ?? "";
       if (rest.length > MOST_PENDING) return;
       for (const block of blocks) {
-        const [, data] = /^data: (.*)$/m.exec(block) ?? [];
-        const [, id] = /^id: (.*)$/m.exec(block) ?? [];
+        const data = fieldOf(block, "data: ");
+        const id = fieldOf(block, "id: ");
         if (data !== undefined) yield { id, data: JSON.parse(data) };
       }
     }
   } finally {
     await reader.cancel().catch(() => {});
   }
+}
+
+/**
+ * Returns the rest of the line that begins with `name`. Only a line feed ends a line of the API: the `$` and `.` of a regular
+ * expression also stop at U+2028 and U+2029, which JSON leaves as they are.
+ * @param {string} block @param {string} name
+ */
+function fieldOf(block, name) {
+  const line = block.split("\n").find((each) => each.startsWith(name));
+  return line?.slice(name.length);
 }

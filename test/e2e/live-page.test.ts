@@ -5,6 +5,7 @@ import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
+import { whenAborted } from "../../src/shared/stop-signal.ts";
 import { defineTool } from "../../src/worker/index.ts";
 import { startApi, type TestApi } from "../helpers/api.ts";
 import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
@@ -195,6 +196,38 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await page.unroute("**/v1/**");
     await page.clock.fastForward(2_000);
     await seen(page, "#state", "live");
+  });
+
+  test("follows the events behind one whose text has line separators of Unicode", async () => {
+    const use = (name: string, input: Record<string, unknown>) => ({
+      content: [{ type: "tool_use" as const, name, input }],
+    });
+    const question = { question: "This\u2028or\u2029that?", default_answer: "this" };
+    const house = await openStage({
+      scenario: [
+        { match: { user: "ask" }, turns: [use("ask_parent", question)] },
+        { turns: [use("dwell", {})] },
+      ],
+    });
+    const dwell = defineTool({
+      name: "dwell",
+      description: "Waits.",
+      input: z.object({}),
+      run: (_input, { signal }) => whenAborted(signal).then(() => "waited"),
+    });
+    await house.startWorker({ tools: [dwell] });
+    const door = await startApi({ client: house.client() });
+    const { page, misconduct } = await openPage();
+    await page.goto(`${door.url}/#parent=separated`);
+    const parent = house.parent("separated");
+    await parent.spawn({ name: "asker" });
+    await parent.send("asker", "ask");
+    await seen(page, "#agents li", /asker\s*waiting[\s\S]*Asks: This/);
+    await parent.spawn({ name: "dweller" });
+    await parent.send("dweller", "go");
+    // Only the events name the tool at work.
+    await seen(page, "#agents li", /dweller\s*running[\s\S]*dwell\s*$/);
+    expect(misconduct.complaints).toEqual([]);
   });
 
   test("names a parent whose data cannot be read beside the others, with the reason", async () => {

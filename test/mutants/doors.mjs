@@ -1513,6 +1513,15 @@ export default [
     title: "the number of requests",
   },
   {
+    id: "page-lines-end-at-separators",
+    promise: "The live page follows the events behind one with U+2028 in its text.",
+    file: "web/client.js",
+    find: 'block.split("\\n")',
+    replace: "block.split(/[\\n\\u2028\\u2029]/)",
+    tests: PAGE,
+    title: "line separators of Unicode",
+  },
+  {
     id: "page-live-while-nothing-answers",
     promise: "The live page says so when the server is silent; it does not go on to say that it is live.",
     file: "web/client.js",

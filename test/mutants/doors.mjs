@@ -11,6 +11,7 @@ const PARENTS = ["test/integration/service/parents.test.ts"];
 const FILES = ["test/integration/service/files.test.ts"];
 const PAGE = ["test/e2e/live-page.test.ts"];
 
+const CALLBACKS = ["test/integration/service/callbacks.test.ts"];
 const DNS = ["test/unit/shared/dns.test.ts"];
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
 const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
@@ -153,6 +154,24 @@ export default [
     replace: "if (bytes === undefined)",
     tests: BODY,
     title: "what is not UTF-8",
+  },
+  {
+    id: "callback-thread-named-like-a-directory",
+    promise: "A run cannot name a thread whose callback would leave the threads of the operator's server.",
+    file: "src/service/agent-protocol/router.ts",
+    find: "(?!\\.\\.?$)",
+    replace: "",
+    tests: CALLBACKS,
+    title: "but those of a directory",
+  },
+  {
+    id: "callback-leaves-the-threads",
+    promise: "A callback goes to a thread of the operator's server and nowhere else on it.",
+    file: "src/service/agent-protocol/callback.ts",
+    find: "if (!target.pathname.endsWith(path))",
+    replace: "if (false)",
+    tests: CALLBACKS,
+    title: "would lead out of the threads",
   },
   {
     id: "door-good-key-called-unknown",
@@ -1967,7 +1986,7 @@ export default [
     id: "callback-follows-redirection",
     promise: "The key of the LangGraph server goes to no other server.",
     file: "src/service/agent-protocol/callback.ts",
-    find: '        redirect: "manual",\n',
+    find: '      redirect: "manual",\n',
     replace: "",
     tests: ["test/integration/service/callbacks.test.ts"],
   },

@@ -186,20 +186,21 @@ async function post(
   const late = new AbortController();
   const timer = clock.timeout(ANSWER_MS, () => late.abort());
   try {
-    const response = await fetch(
-      `${url.replace(/\/+$/, "")}/threads/${encodeURIComponent(callbackThreadId)}/runs`,
-      {
-        method: "POST",
-        redirect: "manual",
-        headers: {
-          "content-type": "application/json",
-          "x-auth-scheme": "langsmith",
-          ...(apiKey !== undefined && { "x-api-key": apiKey }),
-        },
-        body: JSON.stringify({ assistant_id: assistantId, input: { messages: [{ role: "user", content }] } }),
-        signal: AbortSignal.any([signal, late.signal]),
+    const path = `/threads/${encodeURIComponent(callbackThreadId)}/runs`;
+    const target = new URL(url.replace(/\/+$/, "") + path);
+    // A thread `..` would lead to another part of the server, with the operator's key.
+    if (!target.pathname.endsWith(path)) return "The thread's id makes no address of a thread.";
+    const response = await fetch(target, {
+      method: "POST",
+      redirect: "manual",
+      headers: {
+        "content-type": "application/json",
+        "x-auth-scheme": "langsmith",
+        ...(apiKey !== undefined && { "x-api-key": apiKey }),
       },
-    );
+      body: JSON.stringify({ assistant_id: assistantId, input: { messages: [{ role: "user", content }] } }),
+      signal: AbortSignal.any([signal, late.signal]),
+    });
     await response.body?.cancel();
     return response.ok ? undefined : `The server answered ${response.status}.`;
   } catch (error) {

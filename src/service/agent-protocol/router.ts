@@ -34,7 +34,7 @@ const RunInput = z.looseObject({
       .max(64),
     callbackThreadId: z
       .string()
-      .regex(/^[\w.-]{1,128}$/, "1 to 128 characters of A-Za-z0-9._-")
+      .regex(/^(?!\.\.?$)[\w.-]{1,128}$/, "1 to 128 characters of A-Za-z0-9._-, and neither . nor ..")
       .optional(),
   }),
 });

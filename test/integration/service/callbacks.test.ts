@@ -2,8 +2,10 @@
 import { createServer, type ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { createCallbackSender } from "../../../src/service/agent-protocol/callback.ts";
+import { AGENT_PROTOCOL_PATH, agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { newThreadId, openThread } from "../../../src/service/agent-protocol/thread.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
+import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
@@ -20,11 +22,11 @@ async function startServer(answer: (response: ServerResponse) => void) {
   return { url: await listenUntilEnd(server), keys };
 }
 
-/** A thread whose run has ended, noted to be told to the thread `main`. */
-async function endedThread({ client, store }: Stage): Promise<void> {
+/** A thread whose run has ended, noted to be told to the thread `callbackThreadId`. */
+async function endedThread({ client, store }: Stage, callbackThreadId = "main"): Promise<void> {
   const threadId = newThreadId();
   const thread = openThread(client(), "default", "planner-7", threadId);
-  await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId: "main" });
+  await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId });
   const how = { target: "ended", ended_reason: "failed", status: "failed", stop_reason: "worker_lost" };
   const agent = { tenant: "default", parentId: "planner-7", uid: threadId };
   await store.settle(agent, { authority: "parent", ...how } as Parameters<typeof store.settle>[1]);
@@ -45,6 +47,29 @@ test("a redirection is not followed: the key goes to the operator's server only"
   sender.start();
   await until(() => named.keys.length === 2);
   expect([named.keys, other.keys]).toEqual([["lg-abc", "lg-abc"], []]);
+});
+
+test("a run is begun for the thread of any name but those of a directory", async () => {
+  const stage = await openStage();
+  const api = await startApi({ client: stage.client(), mounts: [agentProtocol({ callsBack: true })] });
+  const statuses = ["..", ".", "...", "..a", "a..", "main"].map(async (callbackThreadId) => {
+    const input = { messages: [{ role: "user", content: "go" }], callbackThreadId };
+    const path = `${AGENT_PROTOCOL_PATH}/threads/${newThreadId()}/runs`;
+    return (await api.ask("POST", path, { body: { assistant_id: "researcher", input } })).status;
+  });
+  expect(await Promise.all(statuses)).toEqual([400, 400, 200, 200, 200, 200]);
+});
+
+test("a noted thread whose id would lead out of the threads gets no request", async () => {
+  const stage = await openStage();
+  const { url, keys } = await startServer((response) => response.writeHead(200).end());
+  for (const id of ["..", "."]) await endedThread(stage, id);
+  const clock = { ...systemClock, now: () => systemClock.now() + 24 * 3_600_000 + 60_000 };
+  const sender = createCallbackSender({ client: stage.client(), url, apiKey: "lg-abc", clock });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await until(async () => (await stage.redis.zcard(stage.keys.callbacks)) === 0);
+  expect(keys).toEqual([]);
 });
 
 test("a callback that a server has not taken for a day is given up", async () => {

@@ -179,28 +179,26 @@ function requireScope({ scope: has }: Principal, scope: Scope): void {
 }
 
 /**
- * Returns the token of `Authorization: Bearer …` or `X-Api-Key`. For a page in a browser, which cannot send these headers, it
- * returns the password of basic authentication. Undefined without any; throws `unauthorized` for an Authorization header of
- * another form.
+ * Returns the token of `Authorization: Bearer …`, else that of `X-Api-Key`. For a page in a browser, which cannot send these
+ * headers, it returns the password of basic authentication. Undefined without any; throws `unauthorized` for an Authorization
+ * header of another form without a key beside it, such as that of a proxy.
  */
 function tokenOf(
-  { method, headers: { authorization, "x-api-key": apiKey } }: Request,
+  { method, headers: { authorization = "", "x-api-key": apiKey } }: Request,
   isForBrowsers: boolean,
 ): string | undefined {
-  if (authorization !== undefined) {
-    const [, basic] =
-      (isForBrowsers && method === "GET" && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
-    if (basic !== undefined)
-      return Buffer.from(basic, "base64")
-        .toString()
-        .replace(/^[^:]*:/, "");
-    // `Bearer` alone, e.g. of a script whose variable is empty, counts as no key.
-    if (/^Bearer *$/i.test(authorization)) return undefined;
-    const token = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
-    if (token === undefined) throw new SubagentError("unauthorized", NO_BEARER);
-    return token;
-  }
-  return typeof apiKey === "string" && apiKey !== "" ? apiKey : undefined;
+  const token = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
+  if (token !== undefined) return token;
+  if (typeof apiKey === "string" && apiKey !== "") return apiKey;
+  const [, basic] =
+    (isForBrowsers && method === "GET" && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
+  if (basic !== undefined)
+    return Buffer.from(basic, "base64")
+      .toString()
+      .replace(/^[^:]*:/, "");
+  // `Bearer` alone, e.g. of a script whose variable is empty, counts as no key.
+  if (/^(?:Bearer *)?$/i.test(authorization)) return undefined;
+  throw new SubagentError("unauthorized", NO_BEARER);
 }
 
 function apiKeysOf({ redis, keys }: ClientResources): ApiKeys {

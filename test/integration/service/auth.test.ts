@@ -101,6 +101,16 @@ describe("a key", () => {
     expect((await api.ask("GET", AGENTS, { token: "saq_x" })).body.detail).toContain("unknown or revoked");
   });
 
+  test("in X-Api-Key is read beside an Authorization header without one, as a proxy sets it", async () => {
+    const secret = await token("read");
+    for (const authorization of ["Basic eDp5", "Bearer", "Token x", ""]) {
+      const headers = { authorization, "x-api-key": secret };
+      expect((await api.ask("GET", AGENTS, { headers })).status, authorization).toBe(200);
+    }
+    const headers = { authorization: "Bearer saq_x", "x-api-key": secret };
+    expect((await api.ask("GET", AGENTS, { headers })).body.detail).toContain("unknown or revoked");
+  });
+
   test("says whose agents a request is about; those of others look as if they did not exist", async () => {
     const [mine, theirs] = [await token("spawn", "mine"), await token("spawn", "theirs")];
     await api.ask("POST", AGENTS, { token: theirs, body: { name: "secret" } });

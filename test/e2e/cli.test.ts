@@ -541,6 +541,26 @@ test.each([
   ["an unknown verb", ["strat"], /unknown command 'strat'/],
   ["a port out of range", ["offline-model", "--port", "70000"], /from 0 to 65535/],
   [
+    "a callback URL with a password",
+    ["api", "--callback-url", "http://user:secret@host:2024"],
+    /^\S+ --callback-url cannot .*SUBAGENT_CALLBACK_KEY\.$/,
+  ],
+  [
+    "a callback URL with a query",
+    ["api", "--callback-url", "http://host/?a=b"],
+    /^\S+ --callback-url cannot .*SUBAGENT_CALLBACK_KEY\.$/,
+  ],
+  [
+    "a callback URL with a fragment",
+    ["api", "--callback-url", "http://host/#a"],
+    /^\S+ --callback-url cannot .*SUBAGENT_CALLBACK_KEY\.$/,
+  ],
+  [
+    "a callback URL with another scheme",
+    ["api", "--callback-url", "ftp://host"],
+    /^\S+ --callback-url cannot .*SUBAGENT_CALLBACK_KEY\.$/,
+  ],
+  [
     "a scenario that is not there",
     ["offline-model", "--scenario", "/nowhere"],
     /cannot be played: there is no such file; name a file with a scenario\.$/,

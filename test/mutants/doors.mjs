@@ -12,6 +12,7 @@ const FILES = ["test/integration/service/files.test.ts"];
 const PAGE = ["test/e2e/live-page.test.ts"];
 
 const CALLBACKS = ["test/integration/service/callbacks.test.ts"];
+const CLI = ["test/e2e/cli.test.ts"];
 const DNS = ["test/unit/shared/dns.test.ts"];
 const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
 const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
@@ -172,6 +173,24 @@ export default [
     replace: "if (false)",
     tests: CALLBACKS,
     title: "would lead out of the threads",
+  },
+  {
+    id: "callback-url-with-a-password",
+    promise: "A callback URL to which no request can be made is refused at the start.",
+    file: "src/cli/verbs/api.ts",
+    find: " && !username && !password",
+    replace: "",
+    tests: CLI,
+    title: "a callback URL with a password",
+  },
+  {
+    id: "callback-url-with-a-query",
+    promise: "A callback URL with a query, behind which no thread can be named, is refused at the start.",
+    file: "src/cli/verbs/api.ts",
+    find: " && !/[?#]/.test(text)",
+    replace: "",
+    tests: CLI,
+    title: "a callback URL with a query",
   },
   {
     id: "door-good-key-called-unknown",

@@ -40,6 +40,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .option(
       "--callback-url <url>",
       "LangGraph server to notify at the end of a run that one of its threads began; its key is SUBAGENT_CALLBACK_KEY",
+      callbackUrl,
     )
     .option("--callback-assistant <name>", "assistant of that server that gets the message", "agent")
     .addHelpText("after", HELP)
@@ -82,15 +83,14 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
     disposables.add(() => client.stop());
     logUnusedDefinitions(client, logger);
     const webhookReach = flags.webhooksAnywhere ? "any" : "public";
-    const callback = flags.callbackUrl === undefined ? undefined : httpAddress(flags.callbackUrl);
-    const callsBack = callback !== undefined;
+    const callsBack = flags.callbackUrl !== undefined;
     const reach = { host, port, hostNames, requestsPerMinute, webhookReach, callsBack } as const;
     const { url, needsKey } = await openApi(context, client, reach, disposables);
     if (flags.callbackUrl !== undefined) {
       const { callbackUrl, callbackAssistant: assistantId } = flags;
       const sender = createCallbackSender({
         client,
-        url: httpAddress(callbackUrl),
+        url: callbackUrl,
         apiKey: config.callbackKey,
         assistantId,
         clock,
@@ -108,7 +108,11 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   }
 }
 
-function httpAddress(url: string): string {
-  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return url;
-  throw new SubagentError("invalid_input", "--callback-url cannot be used: write http://host:port.");
+/** Parses the URL of --callback-url. Throws `invalid_input` without the URL in its message: it may hold a password. */
+function callbackUrl(text: string): string {
+  const { protocol, username, password } = URL.canParse(text) ? new URL(text) : { protocol: "" };
+  if (/^https?:$/.test(protocol) && !username && !password && !/[?#]/.test(text)) return text;
+  const sentence =
+    "--callback-url cannot be used: write http://host:port, without user, query and fragment; the server's key belongs in SUBAGENT_CALLBACK_KEY.";
+  throw new SubagentError("invalid_input", sentence);
 }

@@ -193,6 +193,15 @@ export default [
     title: "a callback URL with a query",
   },
   {
+    id: "door-405-without-allow",
+    promise: "An answer 405 names the methods of its address in Allow.",
+    file: "src/service/api/app.ts",
+    find: 'response.set("Allow", ',
+    replace: 'response.set("X-Allow", ',
+    tests: AUTH,
+    title: "with another method, says what is there",
+  },
+  {
     id: "door-good-key-called-unknown",
     promise: "A good key in another form than Bearer is not called unknown.",
     file: "src/service/api/auth.ts",

@@ -68,19 +68,26 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   for (const { path, scope, isForBrowsers, handler } of mounts)
     app.use(path, auth.require(scope, isForBrowsers), handler(parts));
   app.use(routerOf(routes, parts));
-  app.use((request, response) => sendProblem(response, unknownRoute(request, routes)));
+  app.use((request, response) => sendProblem(response, unknownRoute(request, response, routes)));
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
     sendProblem(response, error),
   );
   return app;
 }
 
-function unknownRoute({ method, path }: Request, routes: readonly Route[]): SubagentError {
+/** Returns the refusal of a request that no route answers; names the methods of its address in the header `Allow`. */
+function unknownRoute(
+  { method, path }: Request,
+  response: Response,
+  routes: readonly Route[],
+): SubagentError {
   const allowed = routes
     .filter((row) => patternOf(row.path).test(path))
     .map((row) => row.method.toUpperCase());
   if (allowed.length === 0)
     return new SubagentError("not_found", "There is nothing here: /docs shows what this API answers.");
+  // Express answers HEAD as it answers GET.
+  response.set("Allow", allowed.flatMap((each) => (each === "GET" ? [each, "HEAD"] : [each])).join(", "));
   const shown = method.slice(0, 20);
   return new SubagentError(
     "method_not_allowed",

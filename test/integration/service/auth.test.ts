@@ -404,6 +404,8 @@ describe("a request", () => {
       status: 405,
       body: { detail: expect.stringContaining("POST or GET") },
     });
+    const { headers } = await api.ask("PATCH", AGENTS, { token: secret });
+    expect(headers.get("allow")).toBe("POST, GET, HEAD");
   });
 });
 

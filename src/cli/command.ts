@@ -4,6 +4,7 @@ import type { Clock } from "../shared/clock.ts";
 import { type Config, type ConfigProblem, type Environment, loadConfig } from "../shared/config.ts";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "../shared/logger.ts";
+import { isHostName } from "../shared/options.ts";
 import { CEILING, Effort } from "../shared/protocol/limits.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
 import { terminalLine } from "./terminal/log.ts";
@@ -65,6 +66,18 @@ export function durationMs(text: string): number {
 export function usd(text: string): number {
   if (/^\d{1,6}(?:\.\d{1,6})?$/.test(text) && Number(text) > 0) return Number(text);
   throw new InvalidArgumentError("Write an amount of USD like 0.50.");
+}
+
+/** Parses an address to listen on. */
+export function listenAddress(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("Write an address, such as 127.0.0.1.");
+}
+
+/** Adds a host name to those of the earlier values of its flag. */
+export function eachHostName(text: string, earlier: readonly string[] = []): string[] {
+  if (isHostName(text)) return [...earlier, text];
+  throw new InvalidArgumentError("Write the host alone, without scheme and port, e.g. board.internal.");
 }
 
 /** Adds the flags for the model, tools and output of a new agent. */

@@ -37,6 +37,13 @@ export function optionProblems<Options extends object>(
 /** Returns true for a string that is not empty. */
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 
+const HOST_NAME = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)$/i;
+
+/** Returns true for a host as the header Host can name it, without its port. */
+export function isHostName(text: string): boolean {
+  return HOST_NAME.test(text);
+}
+
 /** Forms of options that several makers take. */
 export const FLAG = [(value: unknown) => typeof value === "boolean", "true or false"] as const;
 /** See {@link FLAG}. */

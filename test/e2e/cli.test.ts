@@ -560,6 +560,11 @@ test.each([
     ["api", "--callback-url", "ftp://host"],
     /^\S+ --callback-url cannot .*SUBAGENT_CALLBACK_KEY\.$/,
   ],
+  ["no address for the API", ["api", "--host", ""], /Write an address/],
+  ["no address for the offline model", ["offline-model", "--host", ""], /Write an address/],
+  ["no address for the health checks", ["worker", "--health-host", ""], /Write an address/],
+  ["a URL for a host name", ["api", "--host-name", "a.b", "http://x"], /'http:\/\/x' .*Write the host alone/],
+  ["no host name", ["board", "--host-name", ""], /Write the host alone/],
   [
     "a scenario that is not there",
     ["offline-model", "--scenario", "/nowhere"],

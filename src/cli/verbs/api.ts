@@ -4,7 +4,15 @@ import { createCallbackSender } from "../../service/agent-protocol/callback.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
+import {
+  type CommandContext,
+  type DefineCommand,
+  EXIT,
+  eachHostName,
+  listenAddress,
+  strictOptions,
+  wholeUpTo,
+} from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
 import { logUnusedDefinitions, lookupModel, readWorkersAndPause } from "../local/client.ts";
 import { createDisposables } from "../local/disposables.ts";
@@ -26,10 +34,15 @@ export const verb: DefineCommand = (command, open, done) => {
     .option(
       "--host <address>",
       "address to listen on; other than loopback only once an API key exists",
+      listenAddress,
       "127.0.0.1",
     )
     .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), API_PORT)
-    .option("--host-name <name...>", "host names, besides those of loopback, that requests may use")
+    .option(
+      "--host-name <name...>",
+      "host names, besides those of loopback, that requests may use",
+      eachHostName,
+    )
     .option(
       "--rate <requests>",
       "maximum requests per minute and key, over all API processes",

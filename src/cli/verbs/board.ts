@@ -2,7 +2,14 @@
 import { type BoardOptions, createBoard } from "../../service/board/board.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
+import {
+  type CommandContext,
+  type DefineCommand,
+  EXIT,
+  eachHostName,
+  listenAddress,
+  wholeUpTo,
+} from "../command.ts";
 import { namingRedis, requireRedisUrl } from "../local/redis.ts";
 
 const HELP = `
@@ -16,10 +23,16 @@ export const verb: DefineCommand = (command, open, done) => {
     .option(
       "--host <address>",
       "address to listen on; everyone who reaches it can read the board",
+      listenAddress,
       "127.0.0.1",
     )
     .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8788)
-    .option("--host-name <name...>", "host names, besides those of loopback, that requests may use", [])
+    .option(
+      "--host-name <name...>",
+      "host names, besides those of loopback, that requests may use",
+      eachHostName,
+      [],
+    )
     .addHelpText("after", HELP)
     .action(async (flags: BoardFlags) => done(await board(open("info"), flags)));
 };

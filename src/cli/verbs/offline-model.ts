@@ -3,7 +3,7 @@ import { parseScenario, type Scenario } from "../../offline/scenario.ts";
 import { createOfflineModel, OfflineModelError } from "../../offline/server.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, listenAddress, wholeUpTo } from "../command.ts";
 import { readTextFile, shownPath } from "../local/text-file.ts";
 import { OFFLINE_WARNING } from "../terminal/banner.ts";
 
@@ -16,7 +16,7 @@ Examples:
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   command
-    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .option("--host <address>", "address to listen on", listenAddress, "127.0.0.1")
     .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8789)
     .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
     .option("--parallel <calls>", "maximum calls answered at a time; others wait", wholeUpTo(10_000, 1))

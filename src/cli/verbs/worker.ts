@@ -5,7 +5,14 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { createHealthServer } from "../../worker/health/server.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
-import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
+import {
+  type CommandContext,
+  type DefineCommand,
+  EXIT,
+  listenAddress,
+  strictOptions,
+  wholeUpTo,
+} from "../command.ts";
 import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { refuseOfflineBeside, refuseOfflineInProduction } from "../local/offline.ts";
@@ -36,7 +43,7 @@ export const verb: DefineCommand = (command, open, done) => {
       "port that serves /healthz, /readyz and /metrics; 0: any free port",
       wholeUpTo(65_535),
     )
-    .option("--health-host <address>", "address of the health checks", "127.0.0.1")
+    .option("--health-host <address>", "address of the health checks", listenAddress, "127.0.0.1")
     .option(
       "--allow-offline",
       "without ANTHROPIC_API_KEY answer by rule, in production and beside real workers, too",

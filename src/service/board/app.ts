@@ -12,6 +12,7 @@ import helmet from "helmet";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { isHostName } from "../../shared/options.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 
 /** Path of Bull Board. */
@@ -149,7 +150,7 @@ export function isLoopback(host: string): boolean {
  * Throws `invalid_config` for a name that no Host header can have.
  */
 export function allowedHosts(host: string, named: readonly string[] = []): AllowedHosts {
-  const wrong = named.find((name) => HOST_HEADER.exec(name)?.[1] !== name);
+  const wrong = named.find((name) => !isHostName(name));
   if (wrong !== undefined) {
     const sentence = `${quoted(wrong)} is no host name: name the host alone, without scheme and port, e.g. board.internal.`;
     throw new SubagentError("invalid_config", sentence);

@@ -3271,4 +3271,13 @@ export default [
     replace: "if (strays.length > 1) await",
     tests: ["test/unit/shared/redis/callbacks.test.ts"],
   },
+  {
+    id: "log-part-renamed-is-empty",
+    promise: "A part of a log whose agent ends during the read comes from its transcript.",
+    file: "src/shared/redis/agent-store.ts",
+    find: "if (entries) return entries;",
+    replace: "return entries ?? new Map();",
+    tests: ["test/integration/verbs/log-read.test.ts"],
+    title: "a part of a log whose agent ends",
+  },
 ];

@@ -158,11 +158,9 @@ async function readEntries(redis: RedisClient, key: string): Promise<Map<string,
   const names = await redis.hkeys(key);
   const entries = new Map<string, string>();
   for (let from = 0; from < names.length; from += PAGE_ENTRIES) {
-    const page = names.slice(from, from + PAGE_ENTRIES);
-    for (const [i, json] of (await redis.hmget(key, ...page)).entries()) {
-      if (json === null) return undefined;
-      entries.set(page[i] ?? "", json);
-    }
+    const page = await valuesOf(redis, key, names.slice(from, from + PAGE_ENTRIES));
+    if (!page) return undefined;
+    for (const [name, json] of page) entries.set(name, json);
   }
   return entries;
 }
@@ -186,18 +184,31 @@ async function partOf(
   pick: Parameters<AgentReads["conversationPart"]>[1],
   within: Parameters<AgentReads["conversationPart"]>[2],
 ): Promise<ReadonlyMap<string, string> | undefined> {
+  // If the agent ends between two of the reads, its log has the other name.
   for (const key of [log, transcript]) {
     const found = await redis.hkeys(key);
     if (found.length === 0) continue;
     const chosen = pick(found);
     const bytes = await Promise.all(chosen.map((name) => redis.hstrlen(key, name)));
-    const picked = within(chosen, bytes);
-    const values = picked.length > 0 ? await redis.hmget(key, ...picked) : [];
-    return new Map(
-      picked.flatMap((name, i) => (typeof values[i] === "string" ? [[name, values[i]] as const] : [])),
-    );
+    const entries = await valuesOf(redis, key, within(chosen, bytes));
+    if (entries) return entries;
   }
   return undefined;
+}
+
+/** Reads these entries, which a log or transcript had a moment ago; undefined if it was renamed or deleted since. */
+async function valuesOf(
+  redis: RedisClient,
+  key: string,
+  names: readonly string[],
+): Promise<Map<string, string> | undefined> {
+  const entries = new Map<string, string>();
+  const values = names.length > 0 ? await redis.hmget(key, ...names) : [];
+  for (const [i, json] of values.entries()) {
+    if (json === null) return undefined;
+    entries.set(names[i] ?? "", json);
+  }
+  return entries;
 }
 
 /** Longer than any start mark that a worker writes. */

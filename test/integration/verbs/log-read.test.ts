@@ -53,6 +53,26 @@ test("a log whose agent ends meanwhile is read as its transcript", async () => {
   expect(Object.fromEntries(read)).toEqual(entriesOf(ENTRIES));
 });
 
+test("a part of a log whose agent ends meanwhile is read from its transcript, and is none if that is deleted as well", async () => {
+  const rig = verbRig();
+  const { agent } = await withLongLog(rig);
+  const { log, transcript } = rig.keys.agent(agent);
+  const names = ["1/t0/result", "1/t7/result"];
+  const partOf = ({ store }: ReturnType<typeof interrupted>) =>
+    store.conversationPart(
+      agent,
+      () => names,
+      (keys) => keys,
+    );
+  const ends = interrupted(rig, (page) => (page === 1 ? rig.store.settle(agent, DESTROY) : undefined));
+  expect([...((await partOf(ends)) ?? [])]).toEqual([
+    ["1/t0/result", "r0"],
+    ["1/t7/result", "r7"],
+  ]);
+  expect((await rig.store.record(agent))?.status).toBe("ended");
+  expect(await partOf(interrupted(rig, () => rig.redis.del(log, transcript)))).toBeUndefined();
+});
+
 test("a log that is deleted meanwhile, transcript included, is none", async () => {
   const rig = verbRig();
   const { agent } = await withLongLog(rig);

@@ -236,7 +236,8 @@ export interface Parent {
    * Schedules a task by `cron`, `every_ms` or once `at` (ISO 8601 or `Date`). Workers of the command line begin it, and its
    * reply arrives in the channel. It takes the options of `task` except `files`, `images`, `request_key` and `traceparent`.
    * This parent's options apply to it as to a task, except the `lease`. Its agents have the name of the schedule by default.
-   * The same `schedule_id` replaces the schedule. Missed times run once. `invalid_input`, also if `at` is past.
+   * The same `schedule_id` replaces the schedule. Missed times run once. `invalid_input`, also if `at` is past or `cron` never
+   * comes due.
    */
   schedule(input: ScheduleInput): Promise<ScheduleView>;
   /** Returns the schedules, sorted by name. */

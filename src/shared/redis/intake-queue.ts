@@ -3,6 +3,7 @@
  * it as well. Its neighbour `intake-jobs.ts` takes them. BullMQ is loaded at the first use.
  */
 import type { Queue } from "bullmq";
+import { SubagentError } from "../errors.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -23,9 +24,12 @@ export interface IntakeQueue {
   remove(id: string): Promise<void>;
   /** Reads the state of a job: `waiting` until it has ended; `unknown`: it was never added, or ended long ago. */
   stateOf(id: string): Promise<"waiting" | "over" | "unknown">;
-  /** Rejects with the error of the cron parser if it cannot parse this pattern; `nowMs`: epoch ms. */
+  /** Rejects with the error of the cron parser, or `invalid_input` for a pattern that never comes due; `nowMs`: epoch ms. */
   check(rhythm: Recurrence, nowMs: number): Promise<void>;
-  /** Adds a job each time the schedule is due, from now on; times missed while no process took jobs become one job. */
+  /**
+   * Adds a job each time the schedule is due, from now on; times missed while no process took jobs become one job. Does nothing
+   * for a pattern that never comes due, which an earlier version may have stored.
+   */
   repeat(id: string, rhythm: Recurrence, data: object): Promise<void>;
   /** Ends the jobs of that schedule; idempotent. */
   endRepeat(id: string): Promise<void>;
@@ -62,9 +66,11 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     async check(rhythm, nowMs) {
       if (!("pattern" in rhythm)) return;
       const { getNextMillis } = await import("bullmq");
-      getNextMillis(nowMs, rhythm);
+      if ((await comesDue(rhythm)) && getNextMillis(nowMs, rhythm) !== undefined) return;
+      throw new SubagentError("invalid_input", "it never comes due: no month that it names has such a day");
     },
     async repeat(id, rhythm, data) {
+      if (!(await comesDue(rhythm))) return;
       await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data });
     },
     async endRepeat(id) {
@@ -83,6 +89,22 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       queue = undefined;
     },
   };
+}
+
+/** A leap year, epoch ms: each day of a month that there is occurs in it. */
+const [LEAP_YEAR_FROM, LEAP_YEAR_TO] = [Date.UTC(2028, 0), Date.UTC(2029, 0)];
+
+/**
+ * Returns whether a pattern ever comes due. A restricted day of the week always does; otherwise the days are looked for in one
+ * year, because the parser's own search goes through 64 years at once and takes a second.
+ */
+async function comesDue(rhythm: Recurrence): Promise<boolean> {
+  if (!("pattern" in rhythm)) return true;
+  const [day = "*", month = "*", weekday] = rhythm.pattern.trim().split(/\s+/).slice(-3);
+  if (weekday !== "*" && weekday !== "?") return true;
+  const { getNextMillis } = await import("bullmq");
+  const days = { pattern: `0 0 ${day} ${month} *`, endDate: LEAP_YEAR_TO };
+  return getNextMillis(LEAP_YEAR_FROM - 1, days) !== undefined;
 }
 
 /** Reads two small values. BullMQ's own read of a scheduler brings the data of its jobs as well: up to 768 KB. */

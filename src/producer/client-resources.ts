@@ -89,7 +89,7 @@ export interface KnownTools {
  * versions, and a spawn under an older version is sent again.
  */
 interface ProfileCache {
-  /** Returns the cached profile; undefined: none. */
+  /** Returns the cached profile; undefined: none, or it was dropped to keep the cache small. */
   known(parent: ParentAddress): RegisteredProfile | undefined;
   /** Caches a profile that Redis returned. Throws `protocol_violation` if a newer version of the package registered it. */
   learn(
@@ -273,23 +273,36 @@ function toolDirectory({ workers }: Installation, clock: Clock): ClientResources
   };
 }
 
-/** Maximum number of cached parents; the oldest entry is dropped first. */
+/** Bounds of the cache: parents, and characters of their profiles. The oldest are dropped first, and never the newest. */
 const MOST_KNOWN = 10_000;
+const MOST_KNOWN_CHARS = 2 * 1024 * 1024;
 
 function knownProfiles(store: AgentStore): ProfileCache {
-  const seen = new Map<string, RegisteredProfile>();
-  const remember = (parent: ParentAddress, registered: RegisteredProfile) => {
-    const [oldest] = seen.keys();
-    if (oldest !== undefined && seen.size >= MOST_KNOWN) seen.delete(oldest);
-    seen.set(parentMember(parent), registered);
+  const seen = new Map<string, { registered: RegisteredProfile; chars: number }>();
+  let chars = 0;
+  const forget = (member: string) => {
+    chars -= seen.get(member)?.chars ?? 0;
+    seen.delete(member);
+  };
+  const remember = (parent: ParentAddress, registered: RegisteredProfile, content = "") => {
+    const member = parentMember(parent);
+    forget(member);
+    seen.set(member, { registered, chars: content.length });
+    chars += content.length;
+    for (const oldest of seen.keys()) {
+      const isWithin = seen.size <= MOST_KNOWN && chars <= MOST_KNOWN_CHARS;
+      if (isWithin || oldest === member) break;
+      forget(oldest);
+    }
     return registered;
   };
   const profiles: ProfileCache = {
-    known: (parent) => seen.get(parentMember(parent)),
+    known: (parent) => seen.get(parentMember(parent))?.registered,
     learn: (parent, { profile_version, content }) =>
       remember(
         parent,
         content === undefined ? UNREGISTERED : { version: profile_version, profile: profileIn(content) },
+        content,
       ),
     async read(call, parent) {
       const stored = await call.read(() => store.profile(parent));

@@ -128,15 +128,18 @@ export async function spawnAgent(
 
 async function spawnAsRegistered(call: ParentCall, checked: CheckedSpawn, uid: string): Promise<Spawned> {
   const { profiles } = call.client;
+  // The profile that Redis returns goes into the next try by itself: the cache may have dropped it by then.
+  let registered = profiles.known(call.parent) ?? UNREGISTERED;
   for (let tries = 0; tries < MOST_PROFILES; tries += 1) {
-    const cached = profiles.known(call.parent) ?? UNREGISTERED;
     try {
-      const spawned = await trySpawn(call, checked.withProfile(cached), uid);
-      if (spawned !== "other_profile") return spawned;
+      const spawned = await trySpawn(call, checked.withProfile(registered), uid);
+      if (!("version" in spawned)) return spawned;
+      registered = spawned;
     } catch (error) {
       if (!dependsOnProfile(error)) throw error;
-      const registered = await profiles.read(call, call.parent);
-      if (registered.version === cached.version) throw error;
+      const { version } = registered;
+      registered = await profiles.read(call, call.parent);
+      if (registered.version === version) throw error;
     }
   }
   throw new SubagentError(
@@ -201,11 +204,12 @@ function dependsOnProfile(error: unknown): boolean {
   return error instanceof SubagentError && (error.code === "invalid_input" || error.code === "unknown_price");
 }
 
+/** Spawns the agent; returns the registered profile instead if it has another version than the one in `prepared`. */
 async function trySpawn(
   call: ParentCall,
   prepared: PreparedSpawn,
   uid: string,
-): Promise<Spawned | "other_profile"> {
+): Promise<Spawned | RegisteredProfile> {
   const { client, parent } = call;
   const { profileTools } = prepared;
   const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
@@ -234,8 +238,7 @@ async function trySpawn(
         { request_key: prepared.requestKey, agent_id: answer.agent_id },
       );
     case "other_profile":
-      client.profiles.learn(parent, answer);
-      return "other_profile";
+      return client.profiles.learn(parent, answer);
     case "no_transcript":
       throw unknownTranscript(prepared.resumes?.agentId ?? prepared.name);
     case "quota":

@@ -1,5 +1,5 @@
 /** The profile that is registered for a parent: versions, what it narrows, what an agent keeps of it, through every door. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { createParent, type Parent } from "../../../src/producer/parent.ts";
 import { openThread } from "../../../src/service/agent-protocol/thread.ts";
@@ -281,6 +281,40 @@ test("a client remembers the profiles of 10,000 parents, and forgets the oldest"
   const parentOf = (n: number) => ({ tenant: "default", parentId: `p-${n}` });
   for (let n = 0; n <= 10_000; n += 1) profiles.learn(parentOf(n), { profile_version: 1, content: "{}" });
   expect([0, 1, 10_000].map((n) => profiles.known(parentOf(n))?.version)).toEqual([undefined, 1, 1]);
+});
+
+test("of long profiles a client remembers 2 Mi characters, and in any case the newest", async () => {
+  const { profiles } = await internalsOf(await started(testClient())).open();
+  const parentOf = (n: number) => ({ tenant: "default", parentId: `p-${n}` });
+  const learn = (n: number, chars: number) =>
+    profiles.learn(parentOf(n), { profile_version: 1, content: "{}".padEnd(chars) });
+  const known = () => Array.from({ length: 20 }, (_, n) => n).filter((n) => profiles.known(parentOf(n)));
+  const quarter = 512 * 1024;
+  for (let n = 0; n < 6; n += 1) learn(n, quarter);
+  expect(known()).toEqual([2, 3, 4, 5]);
+  for (let n = 0; n < 6; n += 1) learn(4, quarter);
+  expect(known()).toEqual([2, 3, 4, 5]);
+  learn(6, 1);
+  expect(known()).toEqual([3, 4, 5, 6]);
+  learn(7, 3 * 1024 * 1024);
+  expect(known()).toEqual([7]);
+});
+
+test("a spawn under a profile that is too long to be remembered beside others is made under it", async () => {
+  const prefix = uniquePrefix();
+  const spawner = testClient({ prefix });
+  const { profiles } = await internalsOf(await started(spawner)).open();
+  await testParent(testClient({ prefix })).register({ limits: { max_turns: 5 } });
+  const learn = profiles.learn.bind(profiles);
+  // Each profile that Redis returns is followed by so many of other parents that it is dropped at once.
+  vi.spyOn(profiles, "learn").mockImplementation((parent, stored) => {
+    const learned = learn(parent, stored);
+    learn({ tenant: "default", parentId: "other" }, { profile_version: 1, content: "{}".padEnd(3 << 20) });
+    return learned;
+  });
+  const receipt = await testParent(spawner).spawn({ name: "a" });
+  expect(receipt).toMatchObject({ limits: { max_turns: 5 }, in_force: { profile_version: 1 } });
+  expect(profiles.known({ tenant: "default", parentId: "planner-7" })).toBeUndefined();
 });
 
 test("a task under a registered profile is the one that its caller gave, however the caller's object changes then", async () => {

@@ -11,6 +11,7 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { inBatches } from "../shared/batch.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { INTAKE_MAX_BYTES } from "../shared/protocol/intake.ts";
@@ -56,6 +57,8 @@ export interface ScheduleView {
 
 /** Maximum age of an `at` that is accepted: clocks may differ and a call may be late by this much. */
 const LATEST_MS = 60_000;
+/** Schedules of up to 768 KB that are read at a time. */
+const AT_ONCE = 8;
 
 const AtOf = z.looseObject({ at: z.date() });
 const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
@@ -65,51 +68,47 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { schedule_id, cron, tz, every_ms, at, ...task } = readScheduleInput(input);
   const registered = await registeredProfile(context);
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
-  const { parent } = context.profile;
-  return withCall(context, async (call) => {
-    const before = await storedSchedule(call, schedule_id);
-    const written_at = new Date(call.client.clock.now()).toISOString();
-    // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
-    if (at !== before?.at) refusePast(at, call.client.clock.now());
-    const made: Schedule = {
-      v: PAYLOAD_VERSION,
-      schedule_id,
-      tenant: parent.tenant,
-      parent_id: parent.parentId,
-      ...(cron !== undefined && { cron, tz: tz ?? "UTC" }),
-      ...(every_ms !== undefined && { every_ms }),
-      ...(at !== undefined && { at }),
-      paused: false,
-      created_at: before?.created_at ?? written_at,
-      written_at,
-      task: { ...optionsFor(context, registered), ...task, prompt },
-    };
-    await refuseUnreadable(call, made);
-    // The previous form may have another scheduler or job in the queue.
-    if (before) await dequeue(call, before);
-    let stored = await store(call, made, false);
-    // Schedules with `at` that have run make room.
-    if (stored === "full" && (await removeFinished(call, await readAll(call))).size > 0)
-      stored = await store(call, made, false);
-    if (stored === "full")
-      throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
-    await syncQueue(call, made);
-    return view(call, made);
-  });
+  const put = () =>
+    withCall(context, async (call) => {
+      const before = await storedSchedule(call, schedule_id);
+      const written_at = new Date(call.client.clock.now()).toISOString();
+      // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
+      if (at !== before?.at) refusePast(at, call.client.clock.now());
+      const made: Schedule = {
+        v: PAYLOAD_VERSION,
+        schedule_id,
+        tenant: call.parent.tenant,
+        parent_id: call.parent.parentId,
+        ...(cron !== undefined && { cron, tz: tz ?? "UTC" }),
+        ...(every_ms !== undefined && { every_ms }),
+        ...(at !== undefined && { at }),
+        paused: false,
+        created_at: before?.created_at ?? written_at,
+        written_at,
+        task: { ...optionsFor(context, registered), ...task, prompt },
+      };
+      await refuseUnreadable(call, made);
+      // The previous form may have another scheduler or job in the queue.
+      if (before) await dequeue(call, before);
+      if ((await store(call, made, false)) === "full") return undefined;
+      await syncQueue(call, made);
+      return view(call, made);
+    });
+  // Schedules with `at` that have run make room.
+  const stored = (await put()) ?? ((await readUnfinished(context)).length < MAX_SCHEDULES && (await put()));
+  if (stored) return stored;
+  throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
 }
 
 /** Returns the parent's schedules by name. Removes those with `at` that have run; adds a missing one to the queue. */
-export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
-  return withCall(context, async (call) => {
-    const all = await readAll(call);
-    const finished = await removeFinished(call, all);
-    return Promise.all(all.flatMap((each) => (finished.has(each) ? [] : [listed(call, each)])));
-  });
-}
-
-async function listed(call: ParentCall, each: Schedule): Promise<ScheduleView> {
-  if (!each.paused && !(await isQueued(call, each))) await syncQueue(call, each);
-  return view(call, each);
+export async function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
+  const unfinished = await readUnfinished(context);
+  return inBatches(unfinished, AT_ONCE, (each) =>
+    withCall(context, async (call) => {
+      if (!each.paused && !(await isQueued(call, each))) await syncQueue(call, each);
+      return view(call, each);
+    }),
+  );
 }
 
 /** Stops a schedule until {@link resumeSchedule}; agents that were begun go on. Idempotent. `unknown_schedule`. */
@@ -314,12 +313,23 @@ async function forget({ write, parent, client }: ParentCall, { schedule_id }: Sc
   );
 }
 
-/** Removes those of `all` that have `at` and have run; returns them. */
-async function removeFinished(call: ParentCall, all: readonly Schedule[]): Promise<ReadonlySet<Schedule>> {
-  const finished = new Set<Schedule>();
-  for (const each of all) if (await hasRun(call, each)) finished.add(each);
-  for (const each of finished) await forget(call, each);
-  return finished;
+/**
+ * Reads the parent's schedules by name, and removes those with `at` that have run. They may have 77 MB together: each is read in
+ * a call of its own, {@link AT_ONCE} at a time, so that no call runs out of its time and Redis serves others meanwhile.
+ */
+async function readUnfinished(context: ParentContext): Promise<Schedule[]> {
+  const names = await withCall(context, ({ read, parent, client: { redis, keys } }) =>
+    read(() => redis.hkeys(keys.parent(parent).schedules)),
+  );
+  const found = await inBatches(names, AT_ONCE, (name) =>
+    withCall(context, async (call) => {
+      const stored = await storedSchedule(call, name);
+      if (!stored || !(await hasRun(call, stored))) return stored ?? [];
+      await forget(call, stored);
+      return [];
+    }),
+  );
+  return found.flat().sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
 }
 
 /**
@@ -333,16 +343,6 @@ async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
   const state = await call.read(() => intakeQueue.stateOf(singleJobId(made)));
   if (state !== "unknown") return state === "over";
   return Math.min(since(made.at), since(made.written_at ?? made.created_at)) > WAKE_DONE_KEPT_MS;
-}
-
-/** Reads the schedules one by one: they may have 77 MB together, and Redis serves no other client while it copies. */
-async function readAll({ read, parent, client: { redis, keys } }: ParentCall): Promise<Schedule[]> {
-  const { schedules } = keys.parent(parent);
-  const names = await read(() => redis.hkeys(schedules));
-  const texts = await Promise.all(names.map((name) => read(() => redis.hget(schedules, name))));
-  return texts
-    .flatMap((text) => readSchedule(text) ?? [])
-    .sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
 }
 
 async function storedSchedule(

@@ -1816,4 +1816,13 @@ export default [
     tests: ["test/integration/producer/profile.test.ts"],
     title: "too long to be remembered",
   },
+  {
+    id: "schedules-read-at-once",
+    promise: "Schedules are read a few at a time: a call is not given more than it has time for.",
+    file: "src/producer/schedules.ts",
+    find: "const AT_ONCE = 8;",
+    replace: "const AT_ONCE = 100;",
+    tests: ["test/integration/service/schedules-listed.test.ts"],
+    title: "four seconds to read",
+  },
 ];

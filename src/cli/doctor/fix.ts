@@ -6,8 +6,8 @@
  * 3. A key of the wrong type is moved aside, never deleted; a key whose type is right by then stays.
  */
 import { join } from "node:path";
+import { inBatches } from "../../shared/batch.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import { inBatches } from "../../shared/redis/inspection.ts";
 import type { MistypedKey } from "../../shared/redis/survey.ts";
 import { createSweeper } from "../../worker/sweeper.ts";
 import { sentence } from "../terminal/numbers.ts";

@@ -8,15 +8,11 @@ import { lstat, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { z } from "zod";
+import { inBatches } from "../../shared/batch.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
-import {
-  type AgentInspection,
-  type AgentSnapshot,
-  inBatches,
-  isLive,
-} from "../../shared/redis/inspection.ts";
+import { type AgentInspection, type AgentSnapshot, isLive } from "../../shared/redis/inspection.ts";
 import { unlessMistyped } from "../../shared/redis/key-types.ts";
 import { readStamp } from "../../worker/tools/workspace.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.ts";

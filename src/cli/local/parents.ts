@@ -1,11 +1,11 @@
 /** The parents of an installation for the command line: found in the index of parents, and only read. */
 
+import { inBatches } from "../../shared/batch.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { CEILING, TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
-import { inBatches } from "../../shared/redis/inspection.ts";
 import {
   type ParentState,
   readParentState,

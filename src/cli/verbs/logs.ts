@@ -1,8 +1,9 @@
 /** `logs`: prints the agents' events that Redis has kept; with --follow also the new ones. */
+
+import { inBatches } from "../../shared/batch.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
-import { inBatches } from "../../shared/redis/inspection.ts";
 import { parentIdOf, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import {

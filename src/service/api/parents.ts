@@ -6,9 +6,9 @@
  *    active meanwhile is not missed.
  */
 import type { ClientResources } from "../../producer/client-resources.ts";
+import { inBatches } from "../../shared/batch.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
-import { inBatches } from "../../shared/redis/inspection.ts";
 import { type ParentState, readParentState, readTenantParents } from "../../shared/redis/survey.ts";
 import type { ParentView } from "./schema.ts";
 

@@ -2,6 +2,7 @@
  * Inspects agents from outside, as an operator does. Only `repair` changes anything, and the record itself guards it. Owns
  * no state. Its neighbours: `survey.ts` finds the agents, the sweeper does due work.
  */
+import { inBatches } from "../batch.ts";
 import { isWrongType, SubagentError } from "../errors.ts";
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";
@@ -200,19 +201,4 @@ function isQueued({ status, leaseUntil }: RecordSnapshot): boolean {
 export function deadlineOf(record: RecordSnapshot, lifeMs: number, nowMs: number): number {
   if (record.status === "idle" && lifeMs > 0) return Math.max(record.deadline, nowMs + lifeMs);
   return record.status === "running" ? Math.max(record.deadline, record.leaseUntil) : record.deadline;
-}
-
-// Batched work: Redis serves other clients between two batches.
-
-/** Runs `work` on every item, at most `size` in parallel; returns the results in the order of the items. */
-export async function inBatches<Item, Result>(
-  items: readonly Item[],
-  size: number,
-  work: (item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = [];
-  for (let start = 0; start < items.length; start += size) {
-    results.push(...(await Promise.all(items.slice(start, start + size).map(work))));
-  }
-  return results;
 }

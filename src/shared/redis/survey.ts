@@ -3,6 +3,8 @@
  * transactions, so that it works while Redis has no memory left. A key of the wrong type is reported and skipped, never
  * thrown.
  */
+
+import { inBatches } from "../batch.ts";
 import { isUnreadable, isWrongType, messageOf } from "../errors.ts";
 import type { AgentRecord } from "../protocol/agent.ts";
 import {
@@ -20,7 +22,6 @@ import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
 import type { AgentStore } from "./agent-store.ts";
 import { numberIn, pairs } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
-import { inBatches } from "./inspection.ts";
 import { createKeyTypes, unlessMistyped } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";

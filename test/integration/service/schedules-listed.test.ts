@@ -1,6 +1,9 @@
 /** Guarantee: a parent's schedules can always be listed, whatever their patterns and however long their texts. */
 import { Queue } from "bullmq";
 import { expect, test, vi } from "vitest";
+import { internalsOf } from "../../../src/producer/client.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+import { refusal, started, testParent } from "../../helpers/parents.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const hashOf = (stage: Stage) => stage.keys.parent({ tenant: "default", parentId: "planner-7" }).schedules;
@@ -31,4 +34,28 @@ test("a stored schedule that never comes due is listed without a time and remove
   expect(asked).not.toHaveBeenCalled();
   await parent.unschedule("never");
   expect(await parent.schedules()).toEqual([]);
+});
+
+test("a hundred schedules that take four seconds to read are listed, and no call fails for want of time", async () => {
+  const stage = await openStage();
+  const names = Array.from({ length: 100 }, (_, n) => `s-${String(n).padStart(2, "0")}`);
+  const made = names.map((schedule_id) =>
+    stage.parent().schedule({ schedule_id, every_ms: 3_600_000, prompt: "say hello" }),
+  );
+  await Promise.all(made);
+  const clock = handClock();
+  const client = await started(stage.client({ clock }));
+  const { redis } = await internalsOf(client).open();
+  const hget = redis.hget.bind(redis);
+  vi.spyOn(redis, "hget").mockImplementation((key, field) => {
+    if (key === hashOf(stage)) clock.advance(40);
+    return hget(key, field);
+  });
+  const parent = testParent(client);
+  expect((await parent.schedules()).map(({ schedule_id }) => schedule_id)).toEqual(names);
+  expect(clock.now()).toBeGreaterThanOrEqual(4_000);
+  const wish = { schedule_id: "one-more", every_ms: 3_600_000, prompt: "say hello" };
+  await expect(parent.schedule(wish)).rejects.toMatchObject(refusal("invalid_input", /has 100 schedules/));
+  await parent.unschedule("s-00");
+  expect(await parent.schedule(wish)).toMatchObject({ schedule_id: "one-more" });
 });

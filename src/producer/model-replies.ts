@@ -16,8 +16,9 @@ import { WaitInput, type WaitOptions } from "./wait.ts";
 const MAX_ENTRIES = 20;
 
 /**
- * Unacked entries for a parent's model. `text`: every entry as data for the next user message, empty if there are none. It
- * says of a question that takes no answer any more (answered, or its agent has finished or ended) that it is closed.
+ * Unacked entries for a parent's model. `text`: every entry as data for the next user message, each cut to 5,000 characters;
+ * empty if there are none. It says of a question that takes no answer any more (answered, or its agent has finished or ended)
+ * that it is closed.
  * `entries`: the entries as objects, unchanged since they were written, oldest first, at most 20.
  */
 export interface NewReplies {

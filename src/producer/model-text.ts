@@ -3,16 +3,18 @@
  *
  * 1. Status, stop reason and counters come from the runtime. A sub-agent's text cannot imitate them: a forwarded text is
  *    inside a fence with a random boundary, and the beginnings of our delimiters and notes are broken in it.
- * 2. A tool result has at most {@link MAX_TEXT_CHARS} code points, notes included.
+ * 2. A tool result has at most {@link MAX_TEXT_CHARS} code points, notes included; the text of a forwarded entry has at most as
+ *    many. A longer text is cut before it is quoted, so that only its beginning is gone through.
  */
 import type { AgentStatus } from "../shared/protocol/agent.ts";
 import type { ChannelEntry, Question, Reply } from "../shared/protocol/reply.ts";
 import { fenced, quoted } from "./text-boundary.ts";
 
-/** Maximum length of a `task` or `agent` result, in code points. */
+/** Maximum length of a `task` or `agent` result, and of the text of a forwarded entry, in code points. */
 export const MAX_TEXT_CHARS = 5_000;
 
 const CUT = "\n[… cut …]";
+const OUTPUT_CUT = "\n[… cut: the reply's output field has the rest …]";
 
 /**
  * Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter.
@@ -21,11 +23,11 @@ const CUT = "\n[… cut …]";
 export function asData(entry: ChannelEntry, closedWith?: AgentStatus): string {
   const from = `agent_id="${entry.agent_id}" run="${entry.run}"`;
   if (entry.kind === "message") {
-    return fenced("message", from, entry.text);
+    return fenced("message", from, shorten(entry.text));
   }
   if (entry.kind === "question") {
     if (closedWith === undefined) return asQuestion(entry);
-    return fenced("question", `${from} status="closed" agent_status="${closedWith}"`, entry.text);
+    return fenced("question", `${from} status="closed" agent_status="${closedWith}"`, shorten(entry.text));
   }
   const { status, stop_reason, agent_status, turns, tokens } = entry;
   const facts = `status="${status}" stop_reason="${stop_reason}" agent_status="${agent_status}" turns="${turns}" tokens="${tokens}"`;
@@ -39,34 +41,37 @@ export function asQuestion({
   answer_by,
 }: Pick<Question, "agent_id" | "text" | "answer_by">): string {
   const head = `agent_id="${agent_id}" answer_by="${answer_by}" answer_with="send_agent_message"`;
-  return fenced("question", head, text);
+  return fenced("question", head, shorten(text));
 }
 
 /** Returns a reply as a tool result: its text, a note if the run did not succeed, and a note about unknown tools. */
 export function asToolResult(reply: Reply, unknownTools: readonly string[] = []): string {
   const unknown = unknownTools.length > 0 && `Unknown tools were left out: ${unknownTools.join(", ")}.`;
-  const tail = unknown ? `\n\n[sub-agent: ${shorten(quoted(unknown), MAX_TEXT_CHARS / 5)}]` : "";
+  const tail = unknown ? `\n\n[sub-agent: ${quoted(shorten(unknown, MAX_TEXT_CHARS / 5))}]` : "";
   const head = noteOn(reply);
   const room = MAX_TEXT_CHARS - lengthOf(head) - lengthOf(tail);
-  return `${head}${shorten(quoted(saidIn(reply)), room)}${tail}`;
+  return `${head}${quoted(saidIn(reply, room))}${tail}`;
 }
 
-/** Returns the output as compact JSON, or the summary if there is no output. */
-function saidIn({ output, summary }: Reply): string {
-  return output === undefined ? summary : JSON.stringify(output);
+/** Returns the output as compact JSON, or the summary if there is no output; at most `maxChars` code points of it. */
+function saidIn({ output, summary }: Reply, maxChars = MAX_TEXT_CHARS): string {
+  return output === undefined
+    ? shorten(summary, maxChars)
+    : shorten(JSON.stringify(output), maxChars, OUTPUT_CUT);
 }
 
 function noteOn({ status, stop_reason, error }: Reply): string {
   if (status === "succeeded") return "";
-  const why = error === undefined ? "" : `: ${shorten(quoted(error), MAX_TEXT_CHARS / 5)}`;
+  const why = error === undefined ? "" : `: ${quoted(shorten(error, MAX_TEXT_CHARS / 5))}`;
   return `[sub-agent ${status}, ${stop_reason}${why}]\n`;
 }
 
-/** Cuts `text` to at most `maxChars` code points, including the mark at the cut. */
-export function shorten(text: string, maxChars: number): string {
-  const points = [...text];
+/** Cuts `text` to at most `maxChars` code points, including `mark` at the cut. */
+export function shorten(text: string, maxChars = MAX_TEXT_CHARS, mark = CUT): string {
+  // A code point has at most two code units: of a longer text the rest need not be looked at.
+  const points = [...text.slice(0, 2 * maxChars + 1)];
   if (points.length <= maxChars) return text;
-  return points.slice(0, maxChars - CUT.length).join("") + CUT;
+  return points.slice(0, maxChars - lengthOf(mark)).join("") + mark;
 }
 
 function lengthOf(text: string): number {

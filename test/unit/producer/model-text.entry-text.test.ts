@@ -46,6 +46,49 @@ describe("a forwarded entry", () => {
   });
 });
 
+describe("a text that is too long", () => {
+  const output = { text: "漢".repeat(1_000_000) };
+  const UNSEEN = "\u{e0041}";
+
+  test("of a forwarded output leaves its beginning, and a word on where the rest is", () => {
+    const text = asData(reply("cut", { output }));
+    const [, shown = ""] = /^<sub_agent_reply [^>]*>\n([\s\S]*)\n<\/sub_agent_reply /.exec(text) ?? [];
+    expect(shown).toMatch(/^\{"text":"漢+\n\[… cut: the reply's output field has the rest …\]$/);
+    expect([...shown]).toHaveLength(MAX_TEXT_CHARS);
+    expect(asToolResult(reply("cut", { output }))).toBe(shown);
+  });
+
+  test.for([
+    ["a message", (text: string) => ({ kind: "message" as const, text })],
+    [
+      "a question",
+      (text: string) => ({ kind: "question" as const, text, question_id: "q", answer_by: "2030-01-01" }),
+    ],
+  ] as const)("is cut in %s, open or closed", ([, entryOf]) => {
+    const { reply_id, parent_id, agent_id, name, run, created_at } = reply("");
+    const head = { reply_id, parent_id, agent_id, name, run, created_at, agent_status: "waiting" as const };
+    const entry = { ...head, ...entryOf("😀".repeat(6_000)) };
+    for (const closedWith of [undefined, "ended"] as const) {
+      const smiles = asData(entry, closedWith).match(/😀/gu) ?? [];
+      expect(smiles.length).toBeGreaterThan(4_900);
+      expect(smiles.length).toBeLessThan(MAX_TEXT_CHARS);
+    }
+  });
+
+  test("is cut before it is quoted: what comes after a long unseen text is not looked for", () => {
+    const long = reply(`${UNSEEN.repeat(MAX_TEXT_CHARS)}end`, { error: `${UNSEEN.repeat(1_000)}end` });
+    expect(asToolResult(long)).toBe("\n[… cut …]");
+    expect(asData(long)).not.toContain("end\n");
+    const failed = { ...long, status: "failed", stop_reason: "model_error" } as const;
+    expect(asToolResult(failed)).toMatch(/^\[sub-agent failed, model_error: \n\[… cut …\]\]/);
+  });
+
+  test("of exactly so many code points is whole", () => {
+    expect(asToolResult(reply("😀".repeat(MAX_TEXT_CHARS)))).toBe("😀".repeat(MAX_TEXT_CHARS));
+    expect(asToolResult(reply(`${"😀".repeat(MAX_TEXT_CHARS)}!`))).toMatch(/…\]$/);
+  });
+});
+
 describe("the result of a tool that waited", () => {
   test("is the summary and nothing else when all went well", () => {
     expect(asToolResult(reply("pytest"))).toBe("pytest");

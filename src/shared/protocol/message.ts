@@ -11,7 +11,7 @@ export const MESSAGE_MAX_BYTES = 256 * 1024;
 export const JSON_MAX_DEPTH = 32;
 /** Maximum number of unread messages in an inbox. */
 export const INBOX_MAX_MESSAGES = 64;
-/** Maximum bytes of the unread messages in an inbox. */
+/** Maximum bytes of the unread messages in an inbox, as stored, unless it is a single one. */
 export const INBOX_MAX_BYTES = 1024 * 1024;
 
 /** One message in an agent's inbox, as stored. */

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES } from "../../../src/shared/protocol/message.ts";
+import {
+  ATTACHED_MAX_WAITING,
+  INBOX_MAX_BYTES,
+  MESSAGE_MAX_BYTES,
+  MessageText,
+} from "../../../src/shared/protocol/message.ts";
 import { DESTROY, handedBack, IDLE_END, messageOf, sentOf, verbRig, wellDone } from "./rig.ts";
 
 test("a message to an idle agent queues run 1 with wake 1 and takes the time limit off its life key", async () => {
@@ -110,11 +115,21 @@ test("an inbox takes one megabyte of unread messages and no byte more", async ()
   });
   expect(await rig.send(agent, "y", "m-2")).toMatchObject({ status: "inbox_full", messages: 1 });
   const tight = await rig.spawn();
-  expect(await rig.send(tight, "x".repeat(INBOX_MAX_BYTES - overhead + 1), "m-1")).toMatchObject({
-    status: "inbox_full",
-    messages: 0,
-  });
-  expect(await rig.store.record(tight)).toMatchObject({ status: "idle" });
+  const half = INBOX_MAX_BYTES / 2 - overhead;
+  expect(await rig.send(tight, "x".repeat(half), "m-1")).toMatchObject({ status: "queued" });
+  const tooLong = await rig.send(tight, "x".repeat(half + 1), "m-2");
+  expect(tooLong).toMatchObject({ status: "inbox_full", messages: 1 });
+  expect(await rig.send(tight, "x".repeat(half), "m-3")).toMatchObject({ status: "delivered" });
+});
+
+test("an empty inbox takes one message of any allowed text, also if its stored form has more than a megabyte", async () => {
+  const rig = verbRig();
+  const agent = await rig.spawn();
+  const text = "\u001b".repeat(MESSAGE_MAX_BYTES);
+  expect(MessageText.safeParse(text).success).toBe(true);
+  expect(await rig.send(agent, text, "m-1")).toMatchObject({ status: "queued" });
+  expect(await rig.store.inbox(agent)).toEqual([messageOf(text, "m-1")]);
+  expect(await rig.send(agent, "y", "m-2")).toMatchObject({ status: "inbox_full", messages: 1 });
 });
 
 test("an unread message does not age with the one before it that was read", async () => {

@@ -15,7 +15,8 @@ if not is_alive(agent) then return refused(agent) end
 local unread = redis.call('LRANGE', inbox, 0, -1)
 local bytes = #payload
 for _, waiting in ipairs(unread) do bytes = bytes + #waiting end
-if #unread >= max_messages or bytes > max_bytes then return answer('inbox_full', { messages = #unread }) end
+-- An empty inbox takes any one message: its stored form may have six times the bytes of its text.
+if #unread >= max_messages or bytes > max_bytes and #unread > 0 then return answer('inbox_full', { messages = #unread }) end
 
 local chars = 0
 if attached then

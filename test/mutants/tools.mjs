@@ -1179,7 +1179,7 @@ export default [
   {
     id: "egress-any-port",
     promise: "A listed host is reached at its listed ports only.",
-    file: "src/worker/tools/sandbox/egress.ts",
+    file: "src/worker/tools/sandbox/egress-policy.ts",
     find: "return isNamed && ports.includes(port);",
     replace: "return isNamed;",
     tests: ["test/integration/tools/egress.test.ts"],
@@ -1196,7 +1196,7 @@ export default [
   {
     id: "egress-host-short-address",
     promise: "A short or octal address on the list of hosts is refused, not taken for a name.",
-    file: "src/worker/tools/sandbox/egress.ts",
+    file: "src/worker/tools/sandbox/egress-policy.ts",
     find: " && !ENDS_IN_NUMBER.test(bare)",
     replace: "",
     tests: ["test/unit/worker/tools/sandbox/egress.test.ts"],
@@ -1205,7 +1205,7 @@ export default [
   {
     id: "egress-private-address",
     promise: "A private address is dialled only where its range is named.",
-    file: "src/worker/tools/sandbox/egress.ts",
+    file: "src/worker/tools/sandbox/egress-policy.ts",
     find: "mayReach: (address) => isPublic(address) || inside(address),",
     replace: "mayReach: () => true,",
     tests: ["test/unit/worker/tools/sandbox/egress.test.ts"],

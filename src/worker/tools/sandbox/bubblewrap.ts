@@ -11,7 +11,8 @@
 import { basename, dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
-import { type Egress, type EgressPolicy, FORWARDER, openEgress, PROXY_INSIDE } from "./egress.ts";
+import { type Egress, FORWARDER, openEgress, PROXY_INSIDE } from "./egress.ts";
+import type { EgressPolicy } from "./egress-policy.ts";
 import {
   chownWorkspace,
   ENVIRONMENT,

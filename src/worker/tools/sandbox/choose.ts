@@ -14,7 +14,7 @@ import { clip } from "../../../shared/protocol/text.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
 import { makeDirectory, removeLeftBehind } from "./directory.ts";
-import { parseEgress } from "./egress.ts";
+import { parseEgress } from "./egress-policy.ts";
 import type { Runner } from "./runner.ts";
 import { createRunsc } from "./runsc.ts";
 import { createUnconfined } from "./unconfined.ts";

@@ -1,7 +1,7 @@
 /**
  * The network of a sandbox: an HTTP proxy for one command, on a Unix socket that is mounted into the sandbox.
  *
- * `address-range.ts` classifies addresses.
+ * `egress-policy.ts` reads the operator's list, `address-range.ts` classifies addresses.
  *
  * 1. A command reaches only hosts and ports of the operator's list, at public addresses or in ranges that the operator
  *    named. Each request is checked by the address that is dialled, so a redirect or a changed DNS answer gains nothing.
@@ -24,28 +24,12 @@ import {
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
-import {
-  guardedLookup,
-  isAddress,
-  isPublic,
-  type MayReach,
-  parseRanges,
-} from "../../../shared/address-range.ts";
+import { guardedLookup, isAddress } from "../../../shared/address-range.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import { makeDirectory } from "./directory.ts";
+import type { EgressPolicy } from "./egress-policy.ts";
 import type { NetworkUse } from "./runner.ts";
-
-/** Hosts and addresses that commands may reach. */
-export interface EgressPolicy {
-  /** The hosts, as the operator wrote them. */
-  readonly hosts: readonly string[];
-  /** Checks whether a host (lower case, IPv6 without brackets) and port are on the list. */
-  isListed(host: string, port: number): boolean;
-  readonly mayReach: MayReach;
-  /** Resolves host names; default: the system's resolver. */
-  readonly resolve?: Parameters<typeof guardedLookup>[2];
-}
 
 /** The proxy of one command. */
 export interface Egress {
@@ -96,44 +80,6 @@ const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_REFUSED_NAMED = 10;
 /** Maximum answers such as `102 Processing` before the final one: each of them ends a silence. */
 const MAX_INTERIM_ANSWERS = 16;
-const DEFAULT_PORTS = [80, 443];
-const HOST = /^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
-/** End of a short or octal address, such as `10.1` or `010.0.0.1`; no name ends so. */
-const ENDS_IN_NUMBER = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/;
-
-/**
- * Parses a list of hosts, `registry.npmjs.org,*.github.com,git.example.com:8443`, and of private ranges that may be dialled
- * (`10.0.0.0/8`). A host without a port means 80 and 443, and `*.` every name below. Returns the problem of an invalid list.
- */
-export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { problem: string } {
-  const inside = parseRanges(ranges);
-  if (inside === undefined)
-    return { problem: `${JSON.stringify(ranges)} is no list such as 10.0.0.0/8,fd00::/8` };
-  const listed: { name: string; ports: readonly number[] }[] = [];
-  const items = hosts.split(",").map((part) => part.trim().toLowerCase());
-  for (const item of items.filter((part) => part !== "")) {
-    const [, name = "", port] = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(item) ?? [];
-    const bare = name.replace(/^\[|\]$/g, "");
-    if (
-      !(isAddress(bare) || (HOST.test(bare) && !ENDS_IN_NUMBER.test(bare))) ||
-      (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
-    ) {
-      return {
-        problem: `${JSON.stringify(item)} is no host such as registry.npmjs.org, *.github.com or 10.1.2.3:8080`,
-      };
-    }
-    listed.push({ name: bare, ports: port === undefined ? DEFAULT_PORTS : [Number(port)] });
-  }
-  return {
-    hosts: items.filter((part) => part !== ""),
-    isListed: (host, port) =>
-      listed.some(({ name, ports }) => {
-        const isNamed = name.startsWith("*.") ? host.endsWith(name.slice(1)) : host === name;
-        return isNamed && ports.includes(port);
-      }),
-    mayReach: (address) => isPublic(address) || inside(address),
-  };
-}
 
 /** Opens the proxy of one command. `limits` overrides the defaults: 64 connections, 2,000 requests, 512 MB. */
 export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLimits> = {}): Promise<Egress> {

@@ -6,9 +6,9 @@ import { describe, expect, it } from "vitest";
 import {
   type EgressLimits,
   openEgress,
-  parseEgress,
   SOCKET_NAME,
 } from "../../../../../src/worker/tools/sandbox/egress.ts";
+import { parseEgress } from "../../../../../src/worker/tools/sandbox/egress-policy.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { until } from "../../../../helpers/until.ts";
 

@@ -20,6 +20,15 @@ export default [
     tests: ["test/integration/cluster-down.test.ts"],
   },
   {
+    id: "lease-held-twice",
+    promise: "A worker that claims its own run again stops what it did under the earlier claim.",
+    file,
+    find: '    this.#leases.get(uid)?.end("taken");\n',
+    replace: "",
+    tests: ["test/integration/worker/takeover.test.ts"],
+    title: "claims its own run again",
+  },
+  {
     id: "lease-renews-half-as-often",
     promise: "A lease is renewed every renewal interval, so that one lost renewal does no harm.",
     file,

@@ -6,6 +6,7 @@
  * 2. `isLive()` reads the clock itself: a process that was stopped knows before any of its timers fires.
  * 3. Once ended, a lease is never live again, and all work that was begun under it stops.
  * 4. One timer renews all leases, and ends those that could not be renewed in time.
+ * 5. A process holds an agent once: if it claims its own run again, the lease of the earlier claim ends.
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -15,7 +16,7 @@ import type { WriteRetry } from "./write-retry.ts";
 
 /**
  * Reason why a lease ended. `expired`: it could not be renewed in time; Redis may know no other holder. `taken`: by Redis'
- * answer the run is over or another worker has it; only costs are still booked. `given_up`: this process has done its part.
+ * answer the run is over or another claim has it; only costs are still booked. `given_up`: this process has done its part.
  */
 export type LeaseEnd = "expired" | "taken" | "given_up";
 
@@ -183,6 +184,8 @@ export class LeaseKeeper {
   /** Holds a lease for the answer of a claim. */
   hold(grant: LeaseGrant): Lease {
     const { uid } = grant.address;
+    // Redis' clock jumped, or this process was late: by its answer the earlier claim is over.
+    this.#leases.get(uid)?.end("taken");
     const lease = new Lease(this.#context, grant);
     this.#leases.set(uid, lease);
     this.#timer ??= this.#schedule();

@@ -3,7 +3,13 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { onAbort } from "../../../src/shared/stop-signal.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { latch } from "../../helpers/latch.ts";
+import { setClockForth } from "../../helpers/redis-clock.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage, type WorkerProcess } from "../../stage/stage.ts";
 
@@ -137,6 +143,36 @@ test("a worker that comes back while another one runs its agent leaves that run 
   const reply = await installation.reply(agent);
   expect(reply).toMatchObject({ status: "succeeded", turns: 3, tools_called: { note: 2 } });
   expect(await linesOf(installation, agent, "notes.txt")).toEqual(["a", "b"]);
+});
+
+test("a worker that claims its own run again after Redis' clock jumped stops what it did under the first claim", async () => {
+  const begun = latch();
+  const stopped = latch();
+  const wait = defineTool({
+    name: "wait",
+    description: "Waits until it is stopped.",
+    input: z.object({}),
+    run: async (_input, { signal }) => {
+      begun.open();
+      onAbort(signal, () => stopped.open());
+      await stopped.opened;
+      return "stopped";
+    },
+  });
+  const call = { type: "tool_use" as const, name: "wait", input: {} };
+  const stage = await openStage({ scenario: { turns: [{ content: [call] }, done] } });
+  const worker = await stage.startWorker({ tools: [wait] });
+  const agent = await stage.task("work", { keep_alive: true });
+  await begun.opened;
+  await setClockForth(stage, 2 * TIMING.leaseMs);
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  await stopped.opened;
+  await until(() => worker.active().length === 0);
+  const log = await stage.redis.hgetall(stage.keys.agent(agent).log);
+  const results = Object.entries(log).flatMap(([key, json]) =>
+    key.endsWith("/result") ? [JSON.parse(json)] : [],
+  );
+  expect(results).toEqual([expect.objectContaining({ interrupted: true })]);
 });
 
 test("a worker whose event loop was blocked past its lease begins no other tool of the turn, and commits none", async () => {

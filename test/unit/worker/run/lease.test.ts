@@ -354,10 +354,11 @@ test("a hint is asked about once: the next hold of the agent begins without it",
   expect(sent).toHaveLength(1);
 });
 
-test("a process that holds the agent again already keeps that lease when the earlier one winds down", () => {
+test("a process that holds its agent again ends the earlier lease at once, and keeps the later when that one winds down", () => {
   const { keeper, hold } = scene();
   const earlier = hold();
   const later = hold();
+  expect(earlier.endReason).toBe("taken");
   keeper.drop(earlier);
   expect(keeper.held.get("a")).toBe(later);
   expect(later.isLive()).toBe(true);

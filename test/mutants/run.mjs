@@ -1,6 +1,15 @@
 /** Guards of a run in its worker: claim, session, steps, settle, release, places, draining. */
 export default [
   {
+    id: "failed-call-took-no-time",
+    promise: "The time of a call that failed counts, also if the limiter or a pause says wait afterwards.",
+    file: "src/worker/run/failure.ts",
+    find: "hasAdvanced || hasCalled ?",
+    replace: "hasAdvanced ?",
+    tests: ["test/integration/worker/pausing.test.ts"],
+    title: "keeps the time of that call",
+  },
+  {
     id: "run-unknown-model-without-a-word",
     promise: "A run whose model the provider does not know says so, and what to do.",
     file: "src/worker/run/failure.ts",

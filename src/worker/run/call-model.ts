@@ -129,6 +129,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const control: CallControl = {
     mayBegin() {
       hasBegun = lease.isLive() && !abandoned.aborted;
+      session.hasCalled ||= hasBegun;
       return hasBegun;
     },
     abortCall: null,

@@ -139,7 +139,8 @@ export async function afterWait(
   session: Session,
   permit: Exclude<CallPermit, { status: "open" }>,
 ): Promise<RunOutcome | "lease_over" | undefined> {
-  const runningMs = session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs;
+  const { lease, hasAdvanced, hasCalled } = session;
+  const runningMs = hasAdvanced || hasCalled ? lease.runningMs() : lease.earlierMs;
   if (permit.status === "paused")
     return commitAndRelease(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
   return waitOrRelease(context, session, permit.reason, permit.waitMs, runningMs);

@@ -85,6 +85,8 @@ export class Session {
   /** The files in the workspace at the end of the run. */
   leftFiles: LeftFiles = {};
   hasAdvanced = false;
+  /** True if a call has begun under this claim: its time counts, also if it fails. */
+  hasCalled = false;
   readonly #store: AgentStore;
   /** State of the run; its running time is set when `next` or `body` is called. */
   state: RunState;

@@ -6,6 +6,7 @@ import type { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
+import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { latch } from "../../helpers/latch.ts";
@@ -156,6 +157,33 @@ test("half a pause holds as well: with its key alone runs are handed back, one l
   expect(installation.offline.ledger).toEqual([]);
   await installation.pause.resume();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});
+
+test("a run that the pause hands back after a call of its own failed keeps the time of that call", async () => {
+  const installation = await opened({
+    scenario: { turns: [{ ...done, failures: [{ status: 500 }] }] },
+    latencyMs: 0,
+  });
+  const calling = heldModel(installation, () => undefined);
+  let spentMs = 0;
+  const model: Model = {
+    ...calling,
+    async call(request, control) {
+      const startedMs = performance.now();
+      const outcome = await calling.call(request, control);
+      if (outcome.status !== "failed") return outcome;
+      await installation.pause.pause();
+      spentMs = performance.now() - startedMs;
+      return outcome;
+    },
+  };
+  await installation.startWorker({ model });
+  const agent = await installation.task("work");
+  const isBack = ({ attempts, status }: AgentRecord) => attempts === 1 && status === "queued";
+  const back = await installation.recordWhere(agent, isBack);
+  expect(back.running_ms).toBeGreaterThanOrEqual(Math.floor(spentMs));
+  await installation.pause.resume();
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 1 });
 });
 
 test("a client pauses and resumes; of two operators the first one's word stands", async () => {

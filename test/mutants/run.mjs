@@ -1,6 +1,42 @@
 /** Guards of a run in its worker: claim, session, steps, settle, release, places, draining. */
 export default [
   {
+    id: "question-past-the-hooks",
+    promise: "A question to the parent passes the hooks of the worker.",
+    file: "src/worker/run/ask-parent.ts",
+    find: "hooks ? await passHooks(context, session, hooks, questions) : questions",
+    replace: "questions",
+    tests: ["test/integration/worker/hooks.test.ts"],
+    title: "passes the hooks",
+  },
+  {
+    id: "question-as-it-was",
+    promise: "The parent reads a question as a hook changed it.",
+    file: "src/worker/run/ask-parent.ts",
+    find: "changed ? { question: changed }",
+    replace: "changed ? { question }",
+    tests: ["test/integration/worker/hooks.test.ts"],
+    title: "reaches the parent as the hook made it",
+  },
+  {
+    id: "question-with-a-secret",
+    promise: "A question that a hook changed shows no secret to the parent.",
+    file: "src/worker/run/ask-parent.ts",
+    find: "withoutSecretsIn({ input })",
+    replace: "{ input }",
+    tests: ["test/integration/worker/secrets.test.ts"],
+    title: "into which a hook",
+  },
+  {
+    id: "question-refused-by-a-stop",
+    promise: "A worker that stops while a hook is asked refuses no question.",
+    file: "src/worker/run/ask-parent.ts",
+    find: "  if (context.abandoned.aborted || !lease.isLive()) return [];\n",
+    replace: "",
+    tests: ["test/integration/worker/hooks.test.ts"],
+    title: "waits for no hook of a question",
+  },
+  {
     id: "failed-call-took-no-time",
     promise: "The time of a call that failed counts, also if the limiter or a pause says wait afterwards.",
     file: "src/worker/run/failure.ts",

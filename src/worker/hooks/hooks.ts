@@ -75,9 +75,15 @@ export interface Hook {
   readonly everyAgent?: boolean;
   /** Default 10,000 ms. */
   readonly timeoutMs?: number;
-  /** Called before a tool call begins, after the permission rules have allowed it. */
+  /**
+   * Called before a tool call begins, after the permission rules have allowed it; also before a question to the parent is
+   * asked. The model does not see the `context` of such a question: its result is the parent's answer.
+   */
   preToolUse?(call: HookedCall, signal: AbortSignal): HookAnswer<PreToolUseVerdict>;
-  /** Called after a tool call. If it blocks, the model does not see the result, though the call has been made. */
+  /**
+   * Called after a tool call. If it blocks, the model does not see the result, though the call has been made. Not called for
+   * a parent's answer, which enters the log while no worker holds the run.
+   */
   postToolUse?(
     call: HookedCall & { content: string; isError: boolean },
     signal: AbortSignal,
@@ -177,7 +183,7 @@ export class AgentHooks {
     perform: (input: unknown) => Promise<ToolOutcome>,
     stop: StopSignal,
   ): Promise<ToolOutcome> {
-    const before = await this.#before(call, stop);
+    const before = await this.before(call, stop);
     if (before.block !== undefined) return refusedOutcome(before.block);
     const outcome = await perform(before.input);
     return this.#after({ ...call, input: before.input }, outcome, { context: before.context, stop });
@@ -204,7 +210,8 @@ export class AgentHooks {
     return block;
   }
 
-  async #before(
+  /** Calls the hooks before a call. `block`: why it must not begin; `input`: its input as they changed it. */
+  async before(
     { id, name, input }: Call,
     stop: StopSignal,
   ): Promise<{ block?: string; input: unknown; context: string[] }> {

@@ -255,8 +255,8 @@ function howToAsk(call: CallState, { finish }: RunState): PlannedCall["how"] | "
 }
 
 /** Returns the question that a call asks. Undefined for another call, and for an invalid question: its result gives the reason. */
-function questionOf(
-  { id, name, input }: CallState,
+export function questionOf(
+  { id, name, input }: { id: string; name: string; input: unknown },
   message: number,
   rules: RunRules,
 ): OpenQuestion | undefined {

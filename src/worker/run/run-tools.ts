@@ -48,8 +48,7 @@ export async function runTools(
   const marked = await session.commit({ results: performed.length, begun });
   if (marked !== "committed") return marked === "lease_over" ? "lease_over" : undefined;
   if (!hasRunningCalls) return undefined;
-  const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
-  const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
+  const limit = limitTools(context, session);
   const results = new ResultCommitter(context, session, performed.length);
   const means = meansOf(context, session);
   for (const call of performed) {
@@ -60,6 +59,15 @@ export async function runTools(
   }
   const committed = await results.committed.finally(() => limit.cancel());
   return committed === "lease_over" ? "lease_over" : undefined;
+}
+
+/** Stops the tools of the turn, and the hooks around them, when only the time of the final call is left. */
+export function limitTools(
+  { toolTimers }: RunContext,
+  { rules, lease, toolStop }: Session,
+): { cancel(): void } {
+  const leftMs = ordinaryTimeMs(rules.limits) - lease.runningMs();
+  return toolTimers.timeout(Math.max(0, leftMs), () => toolStop.stop());
 }
 
 /** Opens the workspace if a tool needs it. A failure keeps the tools from beginning, but bought answers are still committed. */

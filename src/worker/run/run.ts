@@ -3,10 +3,10 @@
  * entries to the session; they are committed before the next tool, call or end. A run resumes after a crash by asking `next`
  * again.
  */
-import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { RunSlot } from "../run-slots.ts";
+import { askParent } from "./ask-parent.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
@@ -102,26 +102,6 @@ async function perform(
     case "settle":
       return settleRun(context, session, step);
   }
-}
-
-/** Asks the parent the questions; the agent waits for the answers without a holder. Undefined = the parent wants an end. */
-async function askParent(
-  { deadlines }: RunContext,
-  session: Session,
-  { turn, questions }: Extract<Step, { do: "ask" }>,
-): Promise<RunOutcome | "lease_over" | undefined> {
-  if (session.isCommitDue) {
-    const committed = await session.commit();
-    if (committed !== "committed") return committed === "lease_over" ? "lease_over" : undefined;
-  }
-  const { address, record } = session;
-  const { answer_ms: answerMs = ANSWER_MS } = record.spec;
-  await deadlines.hint(address, answerMs);
-  const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
-  const asked = await session.ask(questions, answerMs, events);
-  if (asked === "lease_over") return "lease_over";
-  if (asked === "finishing") return undefined;
-  return { status: "released", reason: "question" };
 }
 
 /**

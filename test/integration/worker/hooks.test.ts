@@ -227,6 +227,44 @@ test("tools of one's own pass the same hooks", async () => {
   expect((await runWith([], {}, scenario)).calls()).toBe(1);
 });
 
+/** Asks the parent `question` under `hook`; returns what the parent read, and what the agent was told. */
+async function askUnder(hook: Hook, question = "Which colour?") {
+  const call = { type: "tool_use" as const, name: "ask_parent", input: { question } };
+  const told = { content: [{ type: "text" as const, text: "I was told: {{last_tool_result}}" }] };
+  const stage = await openStage({ scenario: { turns: [{ content: [call] }, told] } });
+  await stage.startWorker({ hooks: [hook] });
+  const heard: string[] = [];
+  const { summary } = await stage.parent().task({
+    prompt: "work",
+    onQuestion({ text }) {
+      heard.push(text);
+      return "green";
+    },
+  });
+  return { heard, summary };
+}
+
+test("a question to the parent passes the hooks: one that they block is not asked, and the agent reads why", async () => {
+  const { heard, summary } = await askUnder({
+    name: "guard",
+    preToolUse: ({ tool }) => (tool === "ask_parent" ? { block: "not now" } : undefined),
+  });
+  expect(heard).toEqual([]);
+  expect(summary).toBe("I was told: Blocked by guard: not now");
+});
+
+test("a question that a hook changed reaches the parent as the hook made it, or not at all if it is none", async () => {
+  const changeTo = (input: Record<string, unknown>): Hook => ({
+    name: "edit",
+    preToolUse: () => ({ input }),
+  });
+  const changed = await askUnder(changeTo({ question: "Which shade?" }));
+  expect(changed).toEqual({ heard: ["Which shade?"], summary: "I was told: green" });
+  const emptied = await askUnder(changeTo({ question: " " }));
+  expect(emptied.heard).toEqual([]);
+  expect(emptied.summary).toContain("The question was not asked");
+});
+
 test("a hook at the beginning adds to what the model is told, or ends the run before anything is bought", async () => {
   const told = await runWith([
     { name: "policy", subagentStart: ({ messages }) => ({ context: `heard ${messages.join()}` }) },
@@ -305,6 +343,21 @@ test.for(EVERY_MOMENT)(
     expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", summary: "Done." });
   },
 );
+
+test("a worker that stops waits for no hook of a question: the next one asks its hooks, and then the parent", async () => {
+  const ask = { type: "tool_use" as const, name: "ask_parent", input: { question: "Which colour?" } };
+  const stage = await openStage({ scenario: { turns: [{ content: [ask] }] } });
+  const { hook, asked } = silent("preToolUse");
+  const worker = await stage.startWorker({ hooks: [hook], drainGraceMs: 0 });
+  const agent = await stage.task("work", { answer_ms: NEVER_MS });
+  await asked;
+  await worker.stop();
+  expect(await stage.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
+  let calls = 0;
+  await stage.startWorker({ hooks: [{ name: "count", preToolUse: () => void calls++ }] });
+  await stage.recordWhere(agent, ({ status }) => status === "waiting");
+  expect(calls).toBe(1);
+});
 
 test("a run that goes on in another worker is not begun again: the hook at its beginning is asked once", async () => {
   const stage = await openStage({ scenario: WRITES });

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { parseMessage } from "../../../src/shared/redis/events.ts";
 import { keepSecret } from "../../../src/shared/secrets.ts";
+import type { Hook } from "../../../src/worker/hooks/hooks.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
@@ -80,6 +81,24 @@ test("a question shows a mask to the parent, in the channel and in the events", 
   }
   expect(JSON.stringify(await parent.timeline(agent_id))).toContain("Is [redacted] right?");
   expect(JSON.stringify(await parent.get(agent_id))).not.toContain(KEY);
+});
+
+test("a question into which a hook of the worker wrote a secret shows a mask to the parent", async () => {
+  keepSecret(KEY);
+  const ask = { type: "tool_use" as const, name: "ask_parent", input: { question: "Right?" } };
+  const done = { content: [{ type: "text" as const, text: "Done." }] };
+  const stage = await openStage({ scenario: { turns: [{ content: [ask] }, done] } });
+  const hook: Hook = { name: "edit", preToolUse: () => ({ input: { question: `Is ${KEY} right?` } }) };
+  await stage.startWorker({ hooks: [hook] });
+  const heard: string[] = [];
+  await stage.parent().task({
+    prompt: "work",
+    onQuestion({ text }) {
+      heard.push(text);
+      return "yes";
+    },
+  });
+  expect(heard).toEqual(["Is [redacted] right?"]);
 });
 
 test("text that streams to those who watch, and the trace beside the workspace, show a mask", async () => {

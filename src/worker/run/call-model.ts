@@ -43,7 +43,7 @@ export async function callModel(
   const { observer } = session.equipment;
   observer.callBegins(step.turn, session.model);
   const startedMs = clock.monotonicMs();
-  const { outcome, isCutOff } = await makeCall(context, session, step);
+  const { outcome, isCutOff, isLate } = await makeCall(context, session, step, permit);
   settleReservation(
     context,
     session,
@@ -64,7 +64,7 @@ export async function callModel(
   }
   if (!session.lease.isLive()) return "lease_over";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
-  const isOurs = context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
+  const isOurs = isLate || context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
   return isOurs ? undefined : afterModelStopped(context, session);
 }
 
@@ -116,8 +116,8 @@ function untilMs({ rules }: Session, { finalCall, asksOutput }: CallStep): numbe
 /** Wait for the answer of a destroyed run, ms: if it comes, its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
 
-/** Makes the call. `isCutOff`: this side ended it before the provider was done. */
-async function makeCall(context: RunContext, session: Session, step: CallStep) {
+/** Makes the call. `isCutOff`: this side ended it before the provider was done. `isLate`: its permit did not hold any more. */
+async function makeCall(context: RunContext, session: Session, step: CallStep, permit: OpenPermit) {
   const { model, clock, abandoned } = context;
   const { lease, equipment } = session;
   const text =
@@ -125,10 +125,12 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
       ? context.texts.open(step.turn, tellTextOf(context, session))
       : undefined;
   let hasBegun = false;
+  let isLate = false;
   let grace: { cancel(): void } | undefined;
   const control: CallControl = {
     mayBegin() {
-      hasBegun = lease.isLive() && !abandoned.aborted;
+      isLate = !permit.holds();
+      hasBegun = !isLate && lease.isLive() && !abandoned.aborted;
       session.hasCalled ||= hasBegun;
       return hasBegun;
     },
@@ -155,7 +157,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const outcome = hasBegun ? withUsage(ended, session, request) : ended;
   // If the failure has a usage, the provider ended the answer that it had begun.
   const isCutOff = ended.status === "aborted" || (ended.status === "failed" && ended.usage === undefined);
-  return { outcome, isCutOff };
+  return { outcome, isCutOff, isLate };
 }
 
 /** A gateway that ends silent connections does so after 30 s or more. */

@@ -4,7 +4,7 @@
  * is handed back. The outcome of the call is written back.
  *
  * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}, unless Redis cannot be asked (3): a pause holds for
- *    every worker that long after it was written.
+ *    every worker that long after it was written. A call that had to wait for a connection asks again as it begins.
  * 2. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
  * 3. A limiter that cannot be asked counts as open, regardless of earlier knowledge, a pause included: it spares the
  *    provider, it does not guard the run. The lease guards it, and ends soon while Redis is away.
@@ -34,7 +34,12 @@ export type FailureScope = "shared" | "own";
 
 /** Permit for a call now, or none: `wait` and ask again, or `paused` by an operator. */
 export type CallPermit =
-  | { status: "open"; release(outcome: CallOutcome): Promise<FailureScope> | FailureScope }
+  | {
+      status: "open";
+      /** Asked as the call begins: false if the permit does not hold any more, and another one is needed. */
+      holds(): boolean;
+      release(outcome: CallOutcome): Promise<FailureScope> | FailureScope;
+    }
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
 
@@ -88,7 +93,11 @@ export class ProviderLimit {
   /** Asks if the run of `lease` may call with the limiter `name`; answers synchronously if nothing is wrong. */
   acquire(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
     if (!this.#isHealthy(name)) return this.#ask(name, lease);
-    return { status: "open", release: (outcome) => this.#releaseHealthy(name, lease, outcome) };
+    return {
+      status: "open",
+      holds: () => this.#isHealthy(name),
+      release: (outcome) => this.#releaseHealthy(name, lease, outcome),
+    };
   }
 
   #isHealthy(name: string): boolean {
@@ -124,12 +133,13 @@ export class ProviderLimit {
   }
 
   async #ask(name: string, lease: Lease): Promise<CallPermit> {
-    const { limiter, logger } = this.#options;
+    const { limiter, clock, logger } = this.#options;
+    const askedAtMs = clock.monotonicMs();
     const answer = await limiter.acquire(name, lease.address.uid).catch((error: unknown): LimiterAnswer => {
       logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling anyway");
       return UNASKED;
     });
-    return answer.status === "open" ? this.#throughLimiter(name, lease, answer) : answer;
+    return answer.status === "open" ? this.#throughLimiter(name, lease, answer, askedAtMs) : answer;
   }
 
   /** A call through a healthy limiter reports only a limit or a refusal. */
@@ -139,7 +149,7 @@ export class ProviderLimit {
     return this.#tell(name, lease, UNASKED, how);
   }
 
-  #throughLimiter(name: string, lease: Lease, admission: Admission): CallPermit {
+  #throughLimiter(name: string, lease: Lease, admission: Admission, askedAtMs: number): CallPermit {
     const { limiter, clock, timing } = this.#options;
     const { uid } = lease.address;
     let renewal: { cancel(): void } | undefined;
@@ -153,6 +163,8 @@ export class ProviderLimit {
     if (admission.holdsSlot) keep();
     return {
       status: "open",
+      // Only a later read counts: Redis' answer is newer than an earlier one, and holds if Redis cannot be read any more.
+      holds: () => !this.#isPaused || this.#readAtMs < askedAtMs,
       release: (outcome) => {
         renewal?.cancel();
         const how = releaseOf(outcome);

@@ -1,4 +1,5 @@
 /** Guarantee: between pause and resume nothing is spent; nothing is lost by it, and afterwards work goes on at once. */
+import type { ServerResponse } from "node:http";
 import type { Command } from "ioredis";
 import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
@@ -6,6 +7,7 @@ import type { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
@@ -13,6 +15,7 @@ import { latch } from "../../helpers/latch.ts";
 import { FSYNC_NEVER, redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage, type StageOptions } from "../../stage/stage.ts";
+import { send, startProvider } from "../../unit/worker/model/scripted-provider.ts";
 
 const LATENCY_MS = 400;
 const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
@@ -50,16 +53,22 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   let isResumed = false;
   const held = new Set<string>();
   const heldAgain = new Set<string>();
-  // The runs of one worker are in the middle of their second calls when the pause comes.
-  const model = heldModel(installation, ({ messages, purchaseId }) => {
-    if (isResumed) {
-      heldAgain.add(purchaseId);
-      return resumed.opened;
-    }
-    if (JSON.parse(`[${messages}]`).length === 1) return undefined;
-    held.add(purchaseId);
-    return paused.opened;
+  const calling = heldModel(installation, ({ purchaseId }) => {
+    if (!isResumed) return undefined;
+    heldAgain.add(purchaseId);
+    return resumed.opened;
   });
+  // The runs of one worker are in the middle of their second calls when the pause comes.
+  const model: Model = {
+    ...calling,
+    async call(request, control) {
+      const isHeld = !isResumed && JSON.parse(`[${request.messages}]`).length > 1;
+      if (isHeld) held.add(request.purchaseId);
+      const outcome = await calling.call(request, control);
+      if (isHeld) await paused.opened;
+      return outcome;
+    },
+  };
   const worker = await installation.startWorker({ concurrency: 4, model });
   await installation.spawnWorker({ concurrency: 4 });
   const agents = await installation.tasks(12);
@@ -71,7 +80,6 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   await standsStill(installation, agents);
   // A run may have been on its way to the provider; none of them called once more.
   const later = installation.offline.ledger.filter(({ at }) => at > pausedAt);
-  expect(later.length).toBeGreaterThanOrEqual(held.size);
   expect(new Set(later.map(({ conversation }) => conversation)).size).toBe(later.length);
   expect(begun().size).toBe(8);
   const records = await Promise.all(agents.map((agent) => installation.record(agent)));
@@ -184,6 +192,39 @@ test("a run that the pause hands back after a call of its own failed keeps the t
   expect(back.running_ms).toBeGreaterThanOrEqual(Math.floor(spentMs));
   await installation.pause.resume();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 1 });
+});
+
+test("a call that waits for a connection does not begin once its installation is paused", async () => {
+  const waiting: ServerResponse[] = [];
+  const provider = await startProvider((response) => waiting.push(response));
+  const answer = () => {
+    for (const response of waiting.splice(0)) send(response, done.content);
+  };
+  const installation = await opened();
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl, connections: 1 });
+  closeAtEnd(() => model.stop());
+  const worker = await installation.startWorker({ model });
+  const agents = await installation.tasks(2);
+  await until(() => worker.active().length === 2 && waiting.length === 1);
+  await installation.pause.pause();
+  answer();
+  const statuses = async () => {
+    const records = await Promise.all(agents.map((agent) => installation.record(agent)));
+    return records.map(({ status }) => status).sort();
+  };
+  await until(async () => (await statuses()).join() === "ended,queued");
+  expect(provider.received).toHaveLength(1);
+  await installation.pause.resume();
+  await until(() => {
+    answer();
+    return provider.received.length === 2;
+  });
+  answer();
+  for (const agent of agents) expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+  expect(provider.received).toHaveLength(2);
+  const timelines = agents.map(({ parentId, agentId }) => installation.parent(parentId).timeline(agentId));
+  const reasons = (await Promise.all(timelines)).flat().flatMap((event) => Object(event).reason ?? []);
+  expect(new Set(reasons)).toEqual(new Set(["paused"]));
 });
 
 test("a client pauses and resumes; of two operators the first one's word stands", async () => {

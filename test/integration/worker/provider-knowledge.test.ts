@@ -30,8 +30,9 @@ async function frozenProcess() {
     { store, clock },
     { address, epoch: 1, claimId: "c-1", claimedAtMs: clock.monotonicMs(), earlierMs: 0 },
   );
-  const enter = async () => (await provider.acquire(NAME, lease)).status;
-  return { provider, pause, enter, freeze: clock.skip, hasRead: () => reads > 0 };
+  const permit = async () => provider.acquire(NAME, lease);
+  const enter = async () => (await permit()).status;
+  return { provider, pause, permit, enter, freeze: clock.skip, hasRead: () => reads > 0 };
 }
 
 test("a process that has read nothing yet asks before it calls", async () => {
@@ -51,4 +52,20 @@ test("a process that stood still asks before it calls, and one that just read do
   expect(await enter()).toBe("open");
   freeze(PAUSE_KNOWN_MS);
   expect(await enter()).toBe("paused");
+});
+
+test("a permit of Redis' holds against a pause that was read before it, and holds until a later read finds one", async () => {
+  const { provider, pause, permit, freeze, hasRead } = await frozenProcess();
+  await pause.begin("night");
+  provider.start();
+  await until(hasRead);
+  provider.stop();
+  await pause.resume();
+  freeze(1);
+  const asked = await permit();
+  expect(asked.status === "open" && asked.holds()).toBe(true);
+  await pause.begin("again");
+  provider.start();
+  await until(() => asked.status === "open" && !asked.holds());
+  provider.stop();
 });

@@ -1,6 +1,15 @@
 /** Guards of the pure loop: what happens next, caps, repetition, the conversation, the tally, the summary. */
 export default [
   {
+    id: "left-out-results-walked-again",
+    promise: "Results are left out in one walk over those before and those behind.",
+    file: "src/worker/loop/conversation.ts",
+    find: "  return places.map((place) => {\n    for (let said",
+    replace: "  return places.map((place) => {\n    [next, shift] = [0, 0];\n    for (let said",
+    tests: ["test/unit/worker/loop/conversation.test.ts"],
+    title: "in one walk over both",
+  },
+  {
     id: "caps-one-turn-more",
     promise: "After max_turns calls there is no further one.",
     file: "src/worker/loop/caps.ts",

@@ -60,6 +60,24 @@ interface SaidResult {
   stub: string;
 }
 
+/**
+ * Returns the places where they are once a stub stands for each of the results `leftOut`. Walks both lists once, because
+ * each claim of the agent does it again: both are sorted by `at`.
+ */
+export function shiftedBehind<T extends { at: number }>(
+  places: readonly T[],
+  leftOut: readonly Pick<SaidResult, "at" | "length" | "stub">[],
+): T[] {
+  let [next, shift] = [0, 0];
+  return places.map((place) => {
+    for (let said = leftOut[next]; said && said.at < place.at; said = leftOut[next]) {
+      shift += said.stub.length - said.length;
+      next += 1;
+    }
+    return { ...place, at: place.at + shift };
+  });
+}
+
 /** Results that can be omitted: those of calls up to message `through`; `chars`: characters that this saves. */
 export interface Clearable {
   through: number;
@@ -173,21 +191,15 @@ export class Conversation {
     const isLeftOut = ({ message, length, stub }: SaidResult) => message <= through && isWorth(length, stub);
     const leftOut = this.#results.filter(isLeftOut);
     if (leftOut.length > 0) {
-      const shifted = <T extends Cut>(each: T) => {
-        const before = leftOut.filter(({ at }) => at < each.at);
-        return {
-          ...each,
-          at: before.reduce((at, { stub, length }) => at + stub.length - length, each.at),
-        };
-      };
       let [text, from] = ["", 0];
       for (const { at, length, stub } of leftOut) {
         text += this.#text.slice(from, at) + stub;
         from = at + length;
       }
       this.#text = text + this.#text.slice(from);
-      this.#results = this.#results.filter((said) => !isLeftOut(said)).map(shifted);
-      this.#cuts = this.#cuts.map(shifted);
+      const kept = this.#results.filter((said) => !isLeftOut(said));
+      this.#results = shiftedBehind(kept, leftOut);
+      this.#cuts = shiftedBehind(this.#cuts, leftOut);
       this.#cachedLength = 0;
     }
     for (const call of this.#last && this.#last.message <= through ? this.#last.calls : [])

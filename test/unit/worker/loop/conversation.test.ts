@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type CapReason, STOP_REASONS } from "../../../../src/shared/protocol/reply.ts";
-import { finalCallPrompt } from "../../../../src/worker/loop/conversation.ts";
+import { finalCallPrompt, shiftedBehind } from "../../../../src/worker/loop/conversation.ts";
 import { readLog } from "../../../../src/worker/loop/log.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import { problemOf } from "./accepted.ts";
@@ -20,6 +20,21 @@ function outline(story: Story, finalCall?: Parameters<typeof conversation>[1]): 
     return `${role}: ${parts.join(" ")}`;
   });
 }
+
+test("places behind results that are left out are found in one walk over both", () => {
+  const each = 500;
+  const leftOut = Array.from({ length: each }, (_, i) => ({ at: 20 * i, length: 10, stub: "[gone]" }));
+  let looks = 0;
+  const counted = new Proxy(leftOut, {
+    get(results, name, receiver) {
+      looks += 1;
+      return Reflect.get(results, name, receiver);
+    },
+  });
+  const places = Array.from({ length: each }, (_, i) => ({ at: 20 * i + 15 }));
+  expect(shiftedBehind(places, counted)).toEqual(places.map(({ at }, i) => ({ at: at - 4 * (i + 1) })));
+  expect(looks).toBeLessThanOrEqual(4 * each);
+});
 
 describe("tool results", () => {
   test("come first, in the order of the calls, whenever they were committed, then what the parent said", () => {

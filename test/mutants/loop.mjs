@@ -1,6 +1,15 @@
 /** Guards of the pure loop: what happens next, caps, repetition, the conversation, the tally, the summary. */
 export default [
   {
+    id: "next-run-told-to-go-on",
+    promise: "The next run is not told to go on with an answer of the one before that was cut off.",
+    file: "src/worker/loop/conversation.ts",
+    find: "if (remarks && finalCall === undefined) say(this.#goOn);",
+    replace: "if (finalCall === undefined) say(this.#goOn);",
+    tests: ["test/unit/worker/loop/conversation.test.ts"],
+    title: "told to go on in its own run",
+  },
+  {
     id: "left-out-results-walked-again",
     promise: "Results are left out in one walk over those before and those behind.",
     file: "src/worker/loop/conversation.ts",

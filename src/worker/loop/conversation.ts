@@ -322,7 +322,7 @@ export class Conversation {
     const last = remarks ? this.#last : undefined;
     say(this.#notice);
     if (last?.repeats) say(JSON.stringify(REPEATED));
-    if (finalCall === undefined) say(this.#goOn);
+    if (remarks && finalCall === undefined) say(this.#goOn);
     for (const partJson of this.#deliveries) say(partJson);
     if (last?.isMute && finalCall === undefined && this.#deliveries.length === 0) say(JSON.stringify(NUDGE));
     if (last && finalCall === undefined && this.#deliveries.length === 0) say(this.#correction);

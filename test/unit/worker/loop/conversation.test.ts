@@ -36,6 +36,15 @@ test("places behind results that are left out are found in one walk over both", 
   expect(looks).toBeLessThanOrEqual(4 * each);
 });
 
+test("a model that was cut off is told to go on in its own run, not at the beginning of the next one", () => {
+  const story = asked("go")
+    .calls("a")
+    .model("model_context_window_exceeded", [text("half")]);
+  story.cleared(1, true);
+  expect(outline(story).at(-1)).toBe("user: Your last me…");
+  expect(outline(story.nextRun().user("next")).at(-1)).toBe("user: next");
+});
+
 describe("tool results", () => {
   test("come first, in the order of the calls, whenever they were committed, then what the parent said", () => {
     const story = asked("go").asks(call("a"), call("b"), call("c"));

@@ -142,7 +142,7 @@ function conversationOf(filed: Filed, run: number, finalCall?: CapReason): Model
     const remarksOn = !startsRun && (n === end || entry) ? last : undefined;
     const cause = n === end ? finalCall : entry?.hand_back;
     const said = [filed.notices.get(n) ?? "", ...(remarksOn?.repeats ? [REPEATED] : [])];
-    if (goesOn(n) && !cause) said.push(GO_ON);
+    if (goesOn(n) && !startsRun && (n === end || entry) && !cause) said.push(GO_ON);
     for (const { text } of delivery?.messages ?? []) said.push(text);
     if (remarksOn && !cause && !delivery && isMute(remarksOn.turn)) said.push(NUDGE);
     if (cause) said.push(finalCallPrompt(cause));

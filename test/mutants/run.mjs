@@ -1,6 +1,16 @@
 /** Guards of a run in its worker: claim, session, steps, settle, release, places, draining. */
 export default [
   {
+    id: "trace-before-the-lost-call",
+    promise: "What a lost call cost is booked before anything can fail for the disk.",
+    file: "src/worker/run/open-session.ts",
+    find: "  if (claimAnswer.lost_call !== undefined) await",
+    replace:
+      "  if (context.traced) await workspace.open();\n  if (claimAnswer.lost_call !== undefined) await",
+    tests: ["test/integration/worker/charging.test.ts"],
+    title: "cannot write its trace",
+  },
+  {
     id: "question-past-the-hooks",
     promise: "A question to the parent passes the hooks of the worker.",
     file: "src/worker/run/ask-parent.ts",

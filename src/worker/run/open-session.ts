@@ -57,15 +57,17 @@ export async function openSession(
     hooks,
     workspace,
     slot,
-    trace: context.traced
-      ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
-      : undefined,
+    trace: undefined,
     observer: context.observer.observe(observedRun(address, record)),
     isStreamed: record.provider_wait !== undefined && CUT_OFF_KINDS.has(record.provider_wait.reason),
     ...prepared,
   });
   // First of all: an error from here on hands the run back, and Redis then records no call.
   if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);
+  if (context.traced) {
+    const { directory } = await workspace.open();
+    session.equipment.trace = traceBeside(directory, context.clock, context.logger);
+  }
   tellBegin(session, context.workerId);
   if (expected) await workspace.open();
   await addNotices(session, workspace, hooks);

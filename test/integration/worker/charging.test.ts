@@ -4,6 +4,8 @@
  * worker to `kill -9`, ten at a time; `LONE_KILLS` (default 2): so many lose it alone. `JUDGE_TIMES=1`: the runs that are destroyed
  * must be charged to the token, as they are where nothing else runs.
  */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
@@ -150,6 +152,23 @@ test("the call that a killed worker had begun is charged by the next one, within
   const lost = tokens - reply.tokens;
   expect(lost).toBeGreaterThan(500);
   expect(lost).toBeLessThan(2 * tokensOf(served.slice(0, 1)));
+});
+
+test("the call that a killed worker had begun is charged also where the next one cannot write its trace", async () => {
+  const stage = await openStage({
+    scenario: { turns: [{ ...text("done"), failures: [silence] }] },
+    timing: SHORT_TIMING,
+  });
+  const victim = await stage.spawnWorker();
+  const agent = await stage.task("work");
+  await until(() => stage.offline.inFlight === 1);
+  await victim.kill();
+  const taken = join(stage.workspaceRoot, agent.tenant);
+  await rm(taken, { recursive: true, force: true });
+  await writeFile(taken, "a file where the directory was");
+  await stage.startWorker({ trace: "full" });
+  await stage.recordWhere(agent, ({ breaks, status }) => breaks === 1 && status === "queued");
+  expect((await stage.parent(agent.parentId).usage()).tokens).toBeGreaterThan(0);
 });
 
 test("the call that a killed worker had begun has the price of the model that answered last, not of the first of its chain", async () => {

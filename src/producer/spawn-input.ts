@@ -357,7 +357,8 @@ export interface TaskOptions {
   onQuestion?: AnswerQuestions | undefined;
   /**
    * Maximum time in a row without a live worker, ms, 0 or more; then the task rejects with `no_worker` and its sub-agent is
-   * destroyed. The client checks every 2 s and counts from the check that finds no worker. Default: no limit.
+   * destroyed, unless a worker holds its run. The client checks every 2 s and counts from the check that finds no worker.
+   * Default: no limit.
    */
   wait_for_worker_ms?: number | undefined;
   /** Called within 5 s with the reason for which the task waits (worker, tools, provider), and at each change. */

@@ -7,6 +7,7 @@
  * 1. A task without a live worker is notified within two checks, {@link CHECK_MS} apart; it is notified again only of a change.
  * 2. "No worker is live" is logged once until a worker is live, unless all callers have a callback; a client without a logger
  *    emits a process warning.
+ * 3. A task whose run a worker holds never ends with `no_worker`, whatever the announcements say.
  *
  * A check has a bounded cost: one read of the worker directory and of the pause, and the records of {@link MOST_RECORDS} tasks
  * in turn. A failed check notifies no task. The client reads nothing while no task waits.
@@ -50,6 +51,8 @@ export interface TaskWaits {
    * the caller has its own callback and needs no line in the log.
    */
   watch(address: AgentAddress, told: OnWait, hasCallback: boolean): () => void;
+  /** Resolves with whether a worker may hold the run of this agent: true also if Redis does not answer. */
+  mayBeHeld(address: AgentAddress): Promise<boolean>;
 }
 
 /** Dependencies of the checks. */
@@ -104,6 +107,8 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
         timer = noWorkerWait = undefined;
       };
     },
+    mayBeHeld: (address) =>
+      parts.call(({ read }) => read(() => parts.store.isHeld(address))).catch(() => true),
   };
 }
 
@@ -169,7 +174,10 @@ interface TaskWatch {
   over: StopSignal;
 }
 
-/** Watches one task until it is over; ends it with `no_worker` if no worker was live for `wait_for_worker_ms`. */
+/**
+ * Watches one task until it is over; ends it with `no_worker` if no worker was live for `wait_for_worker_ms` and none holds
+ * its run.
+ */
 export function watchTask(
   { taskWaits, clock }: { taskWaits: TaskWaits; clock: Clock },
   address: AgentAddress,
@@ -177,16 +185,25 @@ export function watchTask(
   { tellHandle, cancel, over }: TaskWatch,
 ): void {
   let noWorkerTimer: { cancel(): void } | undefined;
+  let current: TaskWait | undefined;
+  const endUnlessHeld = async (waited: TaskWait, maxMs: number) => {
+    const mayBeHeld = await taskWaits.mayBeHeld(address);
+    if (current !== waited) return;
+    if (!mayBeHeld) return cancel(noWorker(maxMs));
+    noWorkerTimer = clock.timeout(CHECK_MS, () => void endUnlessHeld(waited, maxMs));
+  };
   const told: OnWait = (wait) => {
     noWorkerTimer?.cancel();
+    current = wait;
     if (wait?.for === "worker" && wait_for_worker_ms !== undefined)
-      noWorkerTimer = clock.timeout(wait_for_worker_ms, () => cancel(noWorker(wait_for_worker_ms)));
+      noWorkerTimer = clock.timeout(wait_for_worker_ms, () => void endUnlessHeld(wait, wait_for_worker_ms));
     tellHandle?.(wait);
     onWait?.(wait);
   };
   const forget = taskWaits.watch(address, told, onWait !== undefined);
   over.onStop(() => {
     noWorkerTimer?.cancel();
+    current = undefined;
     forget();
   });
 }

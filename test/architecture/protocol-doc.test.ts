@@ -87,6 +87,7 @@ test("a key's row names the scripts that are handed the key, and no others", () 
     name: "n",
     purchase_id: "sa-1.1.1",
     job_id: "sa-1.1",
+    worker_id: "w-1",
   };
   const given = { ...words, tenant: "acme", lock: keys.callbackLock };
   const handed = Object.entries<Verb>(VERBS).flatMap(([verb, { keys: names, context }]) => {

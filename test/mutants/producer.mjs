@@ -1,6 +1,33 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "task-wait-ends-a-held-run",
+    promise: "A task whose run a worker holds is not ended for want of a worker.",
+    file: "src/producer/task-wait-reasons.ts",
+    find: "if (!mayBeHeld) return cancel(noWorker(maxMs));",
+    replace: "return cancel(noWorker(maxMs));",
+    tests: ["test/integration/producer/task-wait.test.ts"],
+    title: "whose run a worker holds",
+  },
+  {
+    id: "task-wait-held-for-ever",
+    promise: "A task whose worker died ends for want of a worker once the lease is over.",
+    file: "src/shared/redis/agent-store.ts",
+    find: 'return status === "running" && Number(until) > nowMs;',
+    replace: 'return status === "running";',
+    tests: ["test/integration/producer/task-wait.test.ts"],
+    title: "whose run a worker holds",
+  },
+  {
+    id: "task-wait-ends-after-its-worker-came",
+    promise: "A task whose worker came while its record was read is not ended.",
+    file: "src/producer/task-wait-reasons.ts",
+    find: "if (current !== waited) return;",
+    replace: "",
+    tests: ["test/unit/producer/task-wait-reasons.test.ts"],
+    title: "whose worker came in time",
+  },
+  {
     id: "schedule-list-reads-jobs",
     promise: "When a schedule comes due next is read without the data of its jobs.",
     file: "src/shared/redis/intake-queue.ts",

@@ -1,6 +1,24 @@
 /** Guards of the Lua verbs: each `Closes:` line of a script, broken at least once. */
 export default [
   {
+    id: "announce-needs-memory",
+    promise: "A worker that lives stays known while Redis has no memory left.",
+    file: "src/shared/redis/lua/announce.lua",
+    find: "write_even_when_full(worker)",
+    replace: "",
+    tests: ["test/integration/verbs/full-memory.test.ts"],
+    title: "a worker that lives stays known",
+  },
+  {
+    id: "announce-hides-the-refusal",
+    promise: "A worker is told that Redis has no memory left.",
+    file: "src/shared/redis/workers.ts",
+    find: "redis.sadd(keys.workers, worker.id),",
+    replace: "redis.sadd(keys.workers, worker.id).catch(() => {}),",
+    tests: ["test/integration/verbs/full-memory.test.ts"],
+    title: "a worker that lives stays known",
+  },
+  {
     id: "limiter-closed-by-the-clock",
     promise: "A clock of Redis that is set back closes no limiter.",
     file: "src/shared/redis/lua/limiter-acquire.lua",

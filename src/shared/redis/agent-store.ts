@@ -21,6 +21,7 @@ import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { unlessMistyped } from "./key-types.ts";
+import { redisNowMs } from "./redis-time.ts";
 import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";
 
@@ -43,6 +44,8 @@ interface AgentReads {
   claimed(address: AgentAddress, answer: ClaimedAnswer): Promise<StoredAgent>;
   /** Reads record, log and unread inbox; undefined if the agent does not exist. */
   load(address: AgentAddress): Promise<StoredAgent | undefined>;
+  /** Returns true if a worker holds the agent's run under a lease that is not over. */
+  isHeld(address: AgentAddress): Promise<boolean>;
   /** Reads the record only. */
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
   /** Reads the agent's allowlist of tools; undefined if it has none, or none that this version can read. */
@@ -232,6 +235,11 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     (await redis.lrange(keys.agent(address).inbox, 0, -1)).map(unreadMessage);
   return {
     claimed: (address, answer) => readClaimed(redis, keys.agent(address), answer),
+    async isHeld(address) {
+      const held = redis.hmget(keys.agent(address).record, "status", "lease_until");
+      const [[status, until], nowMs] = await Promise.all([held, redisNowMs(redis)]);
+      return status === "running" && Number(until) > nowMs;
+    },
     record: recordOf,
     allowlist: async (address) =>
       AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,

@@ -1,6 +1,6 @@
 /**
- * Verbs of an installation, called without an agent's address: deadline set, fair order, locks, webhook slots, provider
- * limiter, budgets. A part of the table in `verbs.ts`, whose header has the common rules.
+ * Verbs of an installation, called without an agent's address: deadline set, fair order, workers, locks, webhook slots,
+ * provider limiter, budgets. A part of the table in `verbs.ts`, whose header has the common rules.
  */
 import { flag, int, list, optional, real, rows, text, texts, word } from "./codec.ts";
 import type { Verb } from "./verb.ts";
@@ -49,6 +49,13 @@ export const INSTALLATION_VERBS = {
     context: [],
     args: { note: text },
     answers: { noted: {} },
+  },
+  /** Renews the announcement of a worker, also while memory is full. */
+  announce: {
+    keys: ["worker"],
+    context: [],
+    args: { /** {@link WorkerAnnouncement} as JSON. */ announcement: text, ms: int },
+    answers: { announced: {} },
   },
   /** Stores an API key as revoked, also while memory is full. */
   "key-revoke": {

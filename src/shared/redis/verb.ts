@@ -58,6 +58,7 @@ export const KEY_PARAMETER = {
   fair_tenant: "tenant",
   tenant_parents: "tenant",
   lock: "lock",
+  worker: "worker_id",
 } as const;
 
 /** The values of {@link KEY_PARAMETER}. `run` is the number of the run whose text the key holds; absent if there is none. */
@@ -74,6 +75,7 @@ export interface KeyParameters {
   job_id: string;
   tenant: string;
   lock: string;
+  worker_id: string;
 }
 
 type Find = (context: VerbContext, given: Partial<KeyParameters>) => string;
@@ -121,6 +123,7 @@ const KEYS = {
   fair_period: ({ keys }) => keys.fairPeriod,
   fair_tenant: ({ keys }, { tenant = "" }) => keys.fairTenant(tenant),
   lock: (_, { lock = "" }) => lock,
+  worker: ({ keys }, { worker_id = "" }) => keys.worker(worker_id),
   webhooks_due: ({ keys }) => keys.webhooksDue,
   webhook_holders: ({ keys }) => keys.webhookHolders,
 } as const satisfies Readonly<Record<string, Find>>;

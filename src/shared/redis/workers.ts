@@ -3,12 +3,17 @@
  * for it.
  */
 import type { Keys } from "../protocol/keys.ts";
+import { TIMING } from "../protocol/limits.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { loadScripts } from "./scripts.ts";
 
 /** See the module's header. */
 export interface WorkerDirectory {
-  /** Announces that a worker lives; repeat it well before {@link WORKER_TTL_MS} is over. */
+  /**
+   * Announces that a worker lives; repeat it well before {@link WORKER_TTL_MS} is over. Rejects if Redis refuses writes; the
+   * announcement is renewed all the same if only its memory is full.
+   */
   announce(worker: Omit<WorkerAnnouncement, "v">): Promise<void>;
   /** Removes a worker at once; one that just dies is removed after {@link WORKER_TTL_MS}. */
   withdraw(workerId: string): Promise<void>;
@@ -18,11 +23,17 @@ export interface WorkerDirectory {
 
 /** Returns the directory on `redis`. */
 export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDirectory {
+  const scripts = loadScripts(redis, keys, TIMING);
   return {
     async announce(worker) {
       const announcement: WorkerAnnouncement = { v: 1, ...worker };
       await Promise.all([
-        redis.set(keys.worker(worker.id), JSON.stringify(announcement), "PX", WORKER_TTL_MS),
+        scripts.run("announce", undefined, {
+          worker_id: worker.id,
+          announcement: JSON.stringify(announcement),
+          ms: WORKER_TTL_MS,
+        }),
+        // A Redis without free memory refuses this one, which tells the worker so.
         redis.sadd(keys.workers, worker.id),
         redis.pexpire(keys.workers, WORKER_TTL_MS),
       ]);

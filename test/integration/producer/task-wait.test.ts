@@ -104,6 +104,29 @@ test("a task that may not wait for a worker rejects with no_worker and leaves no
   );
 });
 
+test("a task whose run a worker holds goes on though no worker is announced, until its lease is over", async () => {
+  const clock = handClock();
+  const { parent, worker } = scene({ clock });
+  const task = parent.task("go", { wait_for_worker_ms: 0 });
+  task.catch(() => {});
+  const { agent_id } = await task.started;
+  const { uid } = await worker.claim(agent_id);
+  const pass = async () => {
+    for (let ms = 0; ms < SAID_WITHIN_MS; ms += STEP_MS) {
+      clock.advance(STEP_MS);
+      await parent.list();
+    }
+  };
+  await pass();
+  expect(task.waits).toMatchObject({ for: "worker" });
+  expect(await parent.get(agent_id)).toMatchObject({ status: "running" });
+  const { record } = worker.store.keys.agent({ tenant: "default", parentId: "planner-7", uid });
+  await worker.redis.hset(record, "lease_until", "1");
+  await pass();
+  expect(await parent.get(agent_id)).toMatchObject({ status: "ended", ended_reason: "destroyed" });
+  await expect(task).rejects.toMatchObject(refusal("no_worker"));
+});
+
 test("waiting for a worker ends for all tasks of a batch", async () => {
   const { parent } = scene();
   const batch = parent.taskAll(["a", "b"], { wait_for_worker_ms: 0 });

@@ -6,6 +6,7 @@ import { newRequestKey, newUid } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { answerEntry } from "../../../src/shared/protocol/log.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import { WORKER_TTL_MS } from "../../../src/shared/protocol/worker.ts";
 import { budgetsOf, createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { HIDDEN_MS } from "../../../src/shared/redis/deadlines.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
@@ -174,4 +175,17 @@ test("when Redis is full a worker that stops is known no more", async () => {
   const workers = createWorkerDirectory(rig.redis, rig.keys);
   await workers.withdraw(worker.id);
   expect(await workers.list()).toEqual([]);
+});
+
+test("when Redis is full a worker that lives stays known, with its newest announcement, and is told of the refusal", async () => {
+  const worker = { id: "w", host: "h", version: "1", concurrency: 1, tools: [] };
+  const { rig } = await fullAfter(async ({ redis, keys }) => {
+    await createWorkerDirectory(redis, keys).announce({ ...worker, now: 1 });
+    for (const key of [keys.worker(worker.id), keys.workers]) await redis.pexpire(key, WORKER_TTL_MS / 2);
+  });
+  const workers = createWorkerDirectory(rig.redis, rig.keys);
+  await expect(workers.announce({ ...worker, now: 2 })).rejects.toThrow("OOM");
+  expect(await workers.list()).toEqual([{ v: 1, ...worker, now: 2 }]);
+  for (const key of [rig.keys.worker(worker.id), rig.keys.workers])
+    expect(await rig.redis.pttl(key)).toBeGreaterThan(WORKER_TTL_MS / 2);
 });

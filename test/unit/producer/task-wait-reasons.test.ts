@@ -154,7 +154,7 @@ test("a wait for a worker begins when it is seen, not when an earlier task's beg
   expect(told).toEqual([{ for: "worker", since: new Date(seenAtMs).toISOString() }]);
 });
 
-test("a task whose worker came in time is not ended for want of one", () => {
+test("a task whose worker came in time is not ended for want of one, nor one that a worker may hold", async () => {
   const clock = handClock();
   let told: OnWait = () => {};
   const taskWaits: TaskWaits = {
@@ -162,6 +162,12 @@ test("a task whose worker came in time is not ended for want of one", () => {
       told = tell;
       return () => {};
     },
+    mayBeHeld: () => Promise.resolve(mayBeHeld),
+  };
+  let mayBeHeld = true;
+  const pass = async (ms: number) => {
+    clock.advance(ms);
+    await new Promise(setImmediate);
   };
   const reasons: unknown[] = [];
   const over = new StopSignal();
@@ -169,11 +175,17 @@ test("a task whose worker came in time is not ended for want of one", () => {
   const agent = { tenant: "t", parentId: "p", uid: "u" };
   watchTask({ taskWaits, clock }, agent, { wait_for_worker_ms: 1_000 }, watch);
   told({ for: "worker", since: "2026-11-10T00:00:00.000Z" });
-  clock.advance(999);
+  await pass(999);
   told(undefined);
-  clock.advance(1_000);
-  expect(reasons).toEqual([]);
+  await pass(1_000);
   told({ for: "worker", since: "2026-11-10T00:00:02.000Z" });
-  clock.advance(1_000);
+  await pass(1_000);
+  mayBeHeld = false;
+  clock.advance(CHECK_MS);
+  told(undefined);
+  await new Promise(setImmediate);
+  expect(reasons).toEqual([]);
+  told({ for: "worker", since: "2026-11-10T00:00:04.000Z" });
+  await pass(1_000);
   expect(reasons).toMatchObject([{ code: "no_worker" }]);
 });

@@ -189,9 +189,11 @@ function durationsIn(stays: string): number[] {
   if (stays.includes("its idle time")) found.push(IDLE_MS);
   if (stays.includes("like the record")) found.push(...durationsIn(rowCalled("agent.record").stays));
   if (stays.includes("no longer than the record")) found.push(DISTINCT.keptAfterAckMs);
-  // "`requestTtlMs`; …, and `maxAgeMs` more"
-  const more = /`(\w+)` more/.exec(stays)?.[1];
-  return more === undefined ? found : [...found, (found[0] ?? 0) + (named[more] ?? 0)];
+  // "`requestTtlMs`; …, and `maxAgeMs` and `replyTtlMs` more"
+  const more = codeIn(/(`\w+`( and )?)+(?= more)/.exec(stays)?.[0] ?? "");
+  return more.length === 0
+    ? found
+    : [...found, more.reduce((sum, each) => sum + (named[each] ?? 0), found[0] ?? 0)];
 }
 
 const rowCalled = (name: string): ProtocolRow => {

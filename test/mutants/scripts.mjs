@@ -3026,10 +3026,10 @@ export default [
   },
   {
     id: "spawn-promise-cut-short",
-    promise: "A promised request key is remembered as long as its agent may run beyond the day.",
+    promise: "A promised request key is remembered until a day after the last possible ack of its reply.",
     file: "src/shared/redis/lua/spawn.lua",
-    find: "local remembered_ms = promised and request_ttl_ms + max_age_ms or request_ttl_ms",
-    replace: "local remembered_ms = request_ttl_ms",
+    find: "request_ttl_ms + max_age_ms + reply_ttl_ms or request_ttl_ms",
+    replace: "request_ttl_ms + max_age_ms or request_ttl_ms",
     tests: ["test/integration/verbs/spawn.test.ts"],
   },
   {

@@ -102,6 +102,7 @@ export const AGENT_VERBS = {
       "tenant",
       "parent_id",
       "request_ttl_ms",
+      "reply_ttl_ms",
       "registry_ttl_ms",
       "max_live",
       "version",
@@ -125,7 +126,10 @@ export const AGENT_VERBS = {
       attached_to: optional(text),
       /** How the agent reacts when the parent's lease has lapsed; absent: not at all. */
       on_parent_gone: optional(word("finish", "destroy")),
-      /** The caller named the request key: it lasts a day longer than the task can, and once acked as long as the record. */
+      /**
+       * The caller named the request key: it lasts a day longer than the task's reply can wait for an ack, and after the ack as
+       * long as the record.
+       */
       promised: optional(flag),
       /** Version of the registered profile that `spec` was made under; absent: no profile. */
       profile_version: optional(int),

@@ -258,7 +258,8 @@ describe("task", () => {
     const leftDays = async () =>
       Math.ceil((await worker.redis.pttl(ofParent.request("t1"))) / TIMING.requestTtlMs);
     const ofParent = worker.store.keys.parent(address);
-    expect(await leftDays()).toBe(2);
+    const unackedMs = TIMING.maxAgeMs + TIMING.replyTtlMs;
+    expect(await leftDays()).toBe(1 + unackedMs / TIMING.requestTtlMs);
     await worker.run("task");
     await named;
     const { record } = worker.store.keys.agent({ ...address, uid: await worker.uidOf("task") });
@@ -266,6 +267,25 @@ describe("task", () => {
     const kept = Object.values(await worker.redis.hgetall(record)).join("");
     expect(await leftDays()).toBe(1);
     expect(kept.length).toBeLessThan(450);
+  });
+
+  test("repeated as long as its reply waits for an ack finds that reply, however long its caller has been dead", async () => {
+    const { prefix, client, parent, worker } = scene();
+    const input = { prompt: "go", request_key: "t1" };
+    const first = parent.task(input);
+    const { agent_id } = await first.started;
+    await Promise.all([expect(first).rejects.toMatchObject(refusal("closed")), client.stop()]);
+    await worker.run(agent_id, { summary: "done" });
+    const ofParent = worker.store.keys.parent(address);
+    const { record } = worker.store.keys.agent({ ...address, uid: await worker.uidOf(agent_id) });
+    // As if nearly all of the reply's time had passed.
+    for (const key of [record, ofParent.replies, ofParent.request("t1")]) {
+      const leftMs = await worker.redis.pttl(key);
+      await worker.redis.pexpire(key, leftMs - TIMING.replyTtlMs + 60_000);
+    }
+    const again = testParent(testClient({ prefix })).task(input);
+    expect(await again.started).toMatchObject({ agent_id, known: true });
+    expect(await again).toMatchObject({ summary: "done" });
   });
 
   test("gets a reply that another process acks while it waits", async () => {

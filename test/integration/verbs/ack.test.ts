@@ -234,8 +234,8 @@ test.for([
   {
     what: "it was promised, where the record lasts longer",
     kept: 1,
-    transcript_ms: 7 * DAY_MS,
-    days: [1.9, 2],
+    transcript_ms: 30 * DAY_MS,
+    days: [8.9, 9],
   },
   { what: "a record that an operator keeps shorter", kept: 0.5, transcript_ms: undefined, days: [0.4, 0.5] },
 ])(

@@ -54,13 +54,13 @@ test("an agent that is to go on from a transcript which is gone is not made", as
 });
 
 test.for([true, false])(
-  "a request key that is promised (%s) is remembered as long as its agent may run beyond the day",
+  "a request key that is promised (%s) is remembered a day beyond the last moment at which its reply may be acked",
   async (promised) => {
     const rig = verbRig();
     const message = JSON.stringify(messageOf("go"));
     await rig.store.spawn(rig.address(), { ...input("a", "key-1"), message, promised });
-    const { requestTtlMs, maxAgeMs } = rig.store.timing;
-    const longestMs = requestTtlMs + (promised ? maxAgeMs : 0);
+    const { requestTtlMs, maxAgeMs, replyTtlMs } = rig.store.timing;
+    const longestMs = requestTtlMs + (promised ? maxAgeMs + replyTtlMs : 0);
     const leftMs = await rig.redis.pttl(rig.keys.parent(rig.parent).request("key-1"));
     expect(leftMs).toBeLessThanOrEqual(longestMs);
     expect(leftMs).toBeGreaterThan(longestMs - 60_000);

@@ -30,7 +30,7 @@ import type { ClientResources } from "./client-resources.ts";
 import { eachInput, readInput, refusalAt } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
-import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
+import type { FinalEntry, QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
 import { requireAllowed, type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
   type AnswerQuestions,
@@ -174,7 +174,8 @@ async function runTask(
   let reservation = client.channels.reserve(parent, uid, questions?.take);
   const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
-  let [isReserved, isAcked] = [true, false];
+  let isReserved = true;
+  let acked: FinalEntry | false = false;
   try {
     spawned = await withCall(context, (call) => spawnAgent(call, checked, uid));
     listener?.started(spawned.receipt);
@@ -190,17 +191,17 @@ async function runTask(
     // The ack goes out after the caller has the reply; the reservation lasts until the ack is answered.
     const held = reservation;
     const acking = new Promise(setImmediate).then(() => client.channels.tryAck(parent, entry));
-    client.inBackground(acking.then((acked) => held.release(acked)));
+    client.inBackground(acking.then((isAcked) => held.release(isAcked && entry)));
     isReserved = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
-    if (spawned && (signal?.aborted || isNoWorker(error))) isAcked = await destroyQuietly(client, spawned);
+    if (spawned && (signal?.aborted || isNoWorker(error))) acked = await destroyQuietly(client, spawned);
     throw error;
   } finally {
     forget();
     over.stop();
-    if (questions && (isAcked || !isReserved)) client.inBackground(questions.ackOpen());
-    if (isReserved) reservation.release(isAcked);
+    if (questions && (acked || !isReserved)) client.inBackground(questions.ackOpen());
+    if (isReserved) reservation.release(acked);
   }
 }
 
@@ -250,23 +251,24 @@ async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, 
 }
 
 /**
- * Destroys an aborted task's agent and acks the entry of its end, each within the time of a call. Returns true if both
+ * Destroys an aborted task's agent and acks the entry of its end, each within the time of a call. Returns that entry if both
  * worked.
  */
 async function destroyQuietly(
   client: ClientResources,
   { address, receipt: { agent_id } }: Spawned,
-): Promise<boolean> {
+): Promise<FinalEntry | false> {
   const reservation = client.channels.reserve(address, address.uid);
   const timer = client.clock.timeout(END_SEEN_WITHIN_MS, () => {
     reservation.cancel(new SubagentError("closed", "The end of the aborted task was not seen in time."));
   });
-  let acked = false;
+  let acked: FinalEntry | false = false;
   try {
     await client.call((call) =>
       destroyAgent({ ...call, client, parent: address }, { address, agentId: agent_id }),
     );
-    acked = await client.channels.tryAck(address, await reservation.wait(FIRST_RUN, "only_if_unacked"));
+    const end = await reservation.wait(FIRST_RUN, "only_if_unacked");
+    acked = (await client.channels.tryAck(address, end)) && end;
   } catch (error) {
     client.logger.warn(
       { agent_id, problem: messageOf(error) },

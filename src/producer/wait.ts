@@ -68,7 +68,7 @@ async function take(
   reservation: Reservation,
   entry: FinalEntry,
 ): Promise<Reply> {
-  reservation.release(await channels.tryAck(profile.parent, entry));
+  reservation.release((await channels.tryAck(profile.parent, entry)) && entry);
   return entry.entry;
 }
 

@@ -749,7 +749,7 @@ export default [
     id: "task-aborted-goes-on",
     promise: "An aborted task destroys its agent.",
     file: "src/producer/task.ts",
-    find: "if (spawned && (signal?.aborted || isNoWorker(error))) isAcked = await destroyQuietly(client, spawned);",
+    find: "if (spawned && (signal?.aborted || isNoWorker(error))) acked = await destroyQuietly(client, spawned);",
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],
   },

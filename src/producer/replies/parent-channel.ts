@@ -1,12 +1,12 @@
 /**
  * One parent's reply channel, while this process has a reader or a waiter on it.
  *
- * Owns: the readers and waiters, each with its own cursor, and which agents' final replies and questions are reserved.
+ * Owns: the readers and waiters, each with its own cursor, and which runs' final replies and agents' questions are reserved.
  * Its neighbour `client-channels.ts` reads the stream and ends a wait that has become pointless.
  *
- * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved, and its questions
- *    if the waiter answers them.
- * 2. When a reservation ends and its reply was not acked, the readers get the entries that were held back from them.
+ * 1. A reader sees every unacked entry, except what an agent's reservation covers: the reply of the awaited run, or the
+ *    entry that ends the agent; any final reply until the run is known; and its questions if the waiter answers them.
+ * 2. As soon as no reservation covers an entry that was held back, the readers get it, unless a waiter has acked it.
  */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import {
@@ -34,7 +34,7 @@ export type TakeQuestion = (entry: QuestionEntry) => void;
  */
 export type WaitKind = { spawnedAtMs: number } | "even_if_acked" | "only_if_unacked";
 
-/** The final reply of an agent, reserved for one waiter. */
+/** The final replies of an agent, reserved for one waiter; from its wait on, only those that end the wait. */
 export interface Reservation {
   /**
    * Resolves with the reply of run `run`, or with the entry that ended the agent. Rejects with the reason given to
@@ -44,8 +44,8 @@ export interface Reservation {
   wait(run: number, how: WaitKind): Promise<FinalEntry>;
   /** Ends the wait with `reason`. */
   cancel(reason: unknown): void;
-  /** Ends the reservation; `acked`: the reply is acked, or its ack is under way. Idempotent. */
-  release(acked: boolean): void;
+  /** Ends the reservation; `acked`: the entry that is acked, and with it the questions that the waiter answers. Idempotent. */
+  release(acked: FinalEntry | false): void;
 }
 
 /** A wait for the reply of one run. */
@@ -117,7 +117,7 @@ export interface ReaderOptions {
 /** See the module's header. */
 export interface ReplyChannel {
   read(options: ReaderOptions): PushIterator<ReceivedEntry>;
-  /** Reserves the agent's final reply. `takeQuestion`: the waiter also gets the agent's questions. */
+  /** Reserves the agent's final replies. `takeQuestion`: the waiter also gets the agent's questions. */
   reserve(uid: string, takeQuestion?: TakeQuestion): Reservation;
   /** Hands the final reply of a ring to its waiters; true if one took it and the channel has no reader. */
   offer(entry: StreamEntry): boolean;
@@ -135,14 +135,24 @@ interface Reader {
   kept: StreamEntry[];
 }
 
+/** What one reservation covers; no `run` yet: every final reply. */
+interface Cover {
+  run: number | undefined;
+  readonly questions: boolean;
+}
+
+/** The reservations of one agent, and the ids of the entries that its waiters acked while one of them stands. */
+interface Reserved {
+  readonly covers: Set<Cover>;
+  readonly acked: Set<string>;
+}
+
 interface State {
   parts: ChannelParts;
   readers: Set<Reader>;
   waiters: Set<Waiter>;
-  /** uid → number of reservations. */
-  reserved: Map<string, number>;
-  /** Uids of reserved agents whose questions are reserved, too. */
-  answered: Set<string>;
+  /** By uid. */
+  reserved: Map<string, Reserved>;
   stopped: { reason: unknown } | undefined;
 }
 
@@ -153,7 +163,6 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
     readers: new Set(),
     waiters: new Set(),
     reserved: new Map(),
-    answered: new Set(),
     stopped: undefined,
   };
   return {
@@ -178,8 +187,25 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
   };
 }
 
-function isKept({ reserved, answered }: State, entry: StreamEntry): boolean {
-  return (isFinal(entry) && reserved.has(entry.uid)) || (isQuestion(entry) && answered.has(entry.uid));
+function isKept({ reserved }: State, entry: StreamEntry): boolean {
+  const covers = [...(reserved.get(entry.uid)?.covers ?? [])];
+  if (isQuestion(entry)) return covers.some(({ questions }) => questions);
+  return isFinal(entry) && covers.some(({ run }) => run === undefined || endsWait(entry, run));
+}
+
+/** Hands the readers each entry of the agent that was held back and is covered no more, unless it is acked. */
+function handOver(
+  state: State,
+  { uid, isAcked }: { uid: string; isAcked(entry: StreamEntry): boolean },
+): void {
+  for (const reader of state.readers) {
+    const { kept } = reader;
+    reader.kept = [];
+    for (const entry of kept) {
+      if (entry.uid !== uid || isKept(state, entry)) reader.kept.push(entry);
+      else if (!isAcked(entry)) reader.stream.push(received(entry, state.parts.ack));
+    }
+  }
 }
 
 function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterator<ReceivedEntry> {
@@ -210,17 +236,20 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
 }
 
 function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion): Reservation {
-  const { parts, readers, reserved, answered } = state;
+  const { parts, reserved } = state;
   const before = { newest: parts.feed.newest, requests: parts.feed.requests };
-  reserved.set(uid, (reserved.get(uid) ?? 0) + 1);
-  if (takeQuestion) answered.add(uid);
-  let released = false;
+  const ofAgent = reserved.get(uid) ?? { covers: new Set(), acked: new Set() };
+  const cover: Cover = { run: undefined, questions: takeQuestion !== undefined };
+  ofAgent.covers.add(cover);
+  reserved.set(uid, ofAgent);
   let waiting: Waiter | undefined;
   let cancelled: { reason: unknown } | undefined;
   return {
     wait(run, how) {
       const over = cancelled ?? state.stopped;
       if (over) return Promise.reject(over.reason);
+      cover.run = run;
+      handOver(state, { uid, isAcked: ({ id }) => ofAgent.acked.has(id) });
       const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion });
       waiter.mayTakeCopy = how !== "only_if_unacked";
       waiting = waiter;
@@ -238,20 +267,11 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
       waiting?.fail(reason);
     },
     release(acked) {
-      if (released) return;
-      released = true;
-      const left = (reserved.get(uid) ?? 1) - 1;
-      if (left > 0) {
-        reserved.set(uid, left);
-        return;
-      }
-      reserved.delete(uid);
-      answered.delete(uid);
-      for (const reader of readers) {
-        const own = reader.kept.filter((entry) => entry.uid === uid);
-        reader.kept = reader.kept.filter((entry) => entry.uid !== uid);
-        if (!acked) for (const entry of own) reader.stream.push(received(entry, parts.ack));
-      }
+      if (!ofAgent.covers.delete(cover)) return;
+      if (acked) ofAgent.acked.add(acked.id);
+      if (ofAgent.covers.size === 0) reserved.delete(uid);
+      const isAnswered = (entry: StreamEntry) => acked !== false && isQuestion(entry);
+      handOver(state, { uid, isAcked: (entry) => ofAgent.acked.has(entry.id) || isAnswered(entry) });
     },
   };
 }
@@ -277,8 +297,7 @@ function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wante
   const offer = (entry: StreamEntry) => {
     if (entry.uid !== uid) return;
     if (isQuestion(entry)) return takeQuestion?.(entry);
-    if (!isFinal(entry)) return;
-    if (entry.entry.run !== run && entry.entry.agent_status !== "ended") return;
+    if (!isFinal(entry) || !endsWait(entry, run)) return;
     over();
     resolve(entry);
   };
@@ -299,6 +318,11 @@ function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wante
   };
   waiters.add(waiter);
   return { promise, waiter };
+}
+
+/** Returns true for the reply of the run, and for the entry that ended the agent. */
+function endsWait({ entry }: FinalEntry, run: number): boolean {
+  return entry.run === run || entry.agent_status === "ended";
 }
 
 function isFinal(entry: StreamEntry): entry is FinalEntry {

@@ -93,6 +93,36 @@ describe("waitAny", () => {
     expect((await parent.replies().next()).value).toMatchObject({ run: 1, summary: "one" });
   });
 
+  test("leaves the reply of an earlier run to a reader that reads on meanwhile", async () => {
+    const { parent, worker } = await scene("b");
+    await parent.spawn({ name: "k", keep_alive: true });
+    await parent.send("k", "one");
+    await worker.run("k", { keepAlive: true });
+    await parent.send("k", "two");
+    const second = parent.waitAny(["k"]);
+    const { doorbell } = worker.store.keys.parent(address);
+    await until(async () => Number((await worker.redis.pubsub("NUMSUB", doorbell))[1]) === 1);
+    const next = parent.replies().next();
+    await parent.destroy("k");
+    expect(await second).toMatchObject({ run: 2 });
+    await worker.run("b");
+    expect((await next).value).toMatchObject({ agent_id: "k", run: 1 });
+  });
+
+  test("keeps what it has acked from a reader also while another wait for the agent goes on", async () => {
+    const { parent, worker } = await scene("a", "b");
+    const stop = new AbortController();
+    const all = parent.waitAll(["a", "b"], { signal: stop.signal });
+    const first = parent.waitAny(["a"]);
+    const next = parent.replies().next();
+    await worker.run("a");
+    expect(await first).toMatchObject({ agent_id: "a" });
+    stop.abort("enough");
+    await expect(all).rejects.toBe("enough");
+    await worker.run("b");
+    expect((await next).value).toMatchObject({ agent_id: "b" });
+  });
+
   test("ends with its parent also when that stops before the wait has found its agents", async () => {
     const { parent } = await scene("a");
     const waits = [parent.waitAny(["a"]), parent.newReplies({ timeout_ms: 60_000 })];

@@ -91,7 +91,10 @@ function ackOrKeep(
   }
   const { parent } = context.profile;
   const acking = context.open().then(({ channels }) => channels.tryAck(parent, entry));
-  acking.then(reservation.release, () => reservation.release(false));
+  acking.then(
+    (acked) => reservation.release(acked && entry),
+    () => reservation.release(false),
+  );
 }
 
 /** Returns the context of the producer's calls for the parent that the path names. */

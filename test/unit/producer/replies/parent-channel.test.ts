@@ -164,6 +164,11 @@ function reply(id: string, uid = "u", run = 1, agent_status: "idle" | "ended" = 
   return { id, uid, entry: { ...head, ...body, kind: "reply", run, agent_status } as StreamEntry["entry"] };
 }
 
+function question(id: string, uid: string): StreamEntry {
+  const asked = { kind: "question", question_id: id, summary: id, answer_by: "" };
+  return { id, uid, entry: { ...entry(id).entry, ...asked } as unknown as StreamEntry["entry"] };
+}
+
 /** A channel over a stream that the test writes; what it asked for stands in `checked` and `left`. */
 function channelOver(entries: StreamEntry[]) {
   let reads = 0;
@@ -224,7 +229,7 @@ describe("a channel", () => {
     await settled();
     expect(seen).toEqual(["3-0"]);
     kept.release(false);
-    taken.release(true);
+    taken.release(reply("2-0", "b") as FinalEntry);
     await settled();
     expect(seen).toEqual(["3-0", "1-0"]);
   });
@@ -238,6 +243,54 @@ describe("a channel", () => {
     await settled();
     expect(seen).toEqual([]);
     second.release(false);
+    await settled();
+    expect(seen).toEqual(["1-0"]);
+  });
+
+  test("keeps only the awaited run from a reader: the reply of an earlier run comes out when the wait begins", async () => {
+    const entries = [reply("1-0", "u", 1, "idle"), reply("2-0", "u", 2, "idle")];
+    const { feed, channel, seen, settled } = channelOver(entries);
+    const reservation = channel.reserve("u");
+    await feed.readNew();
+    await settled();
+    expect(seen).toEqual([]);
+    void reservation.wait(2, "only_if_unacked");
+    await settled();
+    expect(seen).toEqual(["1-0"]);
+    entries.push(reply("3-0", "u", 3, "idle"), reply("4-0", "u", 4, "ended"));
+    await feed.readNew();
+    await settled();
+    expect(seen).toEqual(["1-0", "3-0"]);
+  });
+
+  test("loses nothing but what a waiter has acked, whichever of two waiters is released last", async () => {
+    const entries = [1, 2, 3].map((run) => reply(`${run}-0`, "u", run, "idle") as FinalEntry);
+    const { feed, channel, seen, settled } = channelOver(entries);
+    const [first, second] = [channel.reserve("u"), channel.reserve("u")];
+    await feed.readNew();
+    await settled();
+    first.release(entries[1] ?? false);
+    second.release(false);
+    await settled();
+    expect(seen).toEqual(["1-0", "3-0"]);
+    const again = channel.reserve("u");
+    entries.push(...[4, 5].map((run) => reply(`${run}-0`, "u", run, "idle") as FinalEntry));
+    await feed.readNew();
+    await settled();
+    again.release(entries[3] ?? false);
+    await settled();
+    expect(seen).toEqual(["1-0", "3-0", "5-0"]);
+  });
+
+  test("keeps the questions that its waiter answers, and shows them only if the wait took no reply", async () => {
+    const entries: StreamEntry[] = [question("1-0", "a"), question("2-0", "b"), reply("3-0", "b")];
+    const { feed, channel, seen, settled } = channelOver(entries);
+    const [left, taken] = ["a", "b"].map((uid) => channel.reserve(uid, () => {}));
+    await feed.readNew();
+    await settled();
+    expect(seen).toEqual([]);
+    taken?.release(reply("3-0", "b") as FinalEntry);
+    left?.release(false);
     await settled();
     expect(seen).toEqual(["1-0"]);
   });
@@ -280,7 +333,7 @@ describe("a channel", () => {
     reader.end();
     await settled();
     expect(channel.isUnused).toBe(false);
-    reservation.release(true);
+    reservation.release(reply("1-0") as FinalEntry);
     expect(channel.isUnused).toBe(true);
   });
 

@@ -292,7 +292,7 @@ function storedForm(
     on_parent_gone: onParentGone,
     message,
     ...(attached !== undefined && { attached, attached_to: attachmentKey() }),
-    promised: promised && message !== undefined,
+    promised,
     profile_version: spec.profile_version,
     transcript_ms: spec.transcript_ms,
     resumes: resumes?.uid,

@@ -1,6 +1,15 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "spawn-named-key-of-no-task-forgotten",
+    promise: "An ack deletes no request key that a caller named, whatever its agent's first message is.",
+    file: "src/producer/spawn.ts",
+    find: "    promised,\n    profile_version",
+    replace: "    promised: promised && message !== undefined,\n    profile_version",
+    tests: ["test/integration/producer/spawn.test.ts"],
+    title: "named also as a message id",
+  },
+  {
     id: "task-wait-ends-a-held-run",
     promise: "A task whose run a worker holds is not ended for want of a worker.",
     file: "src/producer/task-wait-reasons.ts",

@@ -3025,11 +3025,20 @@ export default [
     tests: ["test/integration/verbs/spawn.test.ts"],
   },
   {
+    id: "spawn-promise-without-a-message",
+    promise: "The named request key of an agent without a first message is remembered for a day.",
+    file: "src/shared/redis/lua/spawn.lua",
+    find: "promised and message and request_ttl_ms",
+    replace: "promised and request_ttl_ms",
+    tests: ["test/integration/verbs/spawn.test.ts"],
+    title: "may be acked",
+  },
+  {
     id: "spawn-promise-cut-short",
     promise: "A promised request key is remembered until a day after the last possible ack of its reply.",
     file: "src/shared/redis/lua/spawn.lua",
-    find: "request_ttl_ms + max_age_ms + reply_ttl_ms or request_ttl_ms",
-    replace: "request_ttl_ms + max_age_ms or request_ttl_ms",
+    find: "and request_ttl_ms + max_age_ms + reply_ttl_ms or request_ttl_ms",
+    replace: "and request_ttl_ms + max_age_ms or request_ttl_ms",
     tests: ["test/integration/verbs/spawn.test.ts"],
   },
   {

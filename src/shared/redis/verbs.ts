@@ -127,8 +127,8 @@ export const AGENT_VERBS = {
       /** How the agent reacts when the parent's lease has lapsed; absent: not at all. */
       on_parent_gone: optional(word("finish", "destroy")),
       /**
-       * The caller named the request key: it lasts a day longer than the task's reply can wait for an ack, and after the ack as
-       * long as the record.
+       * The caller named the request key: an ack does not delete it, and with `message` it lasts a day longer than the task's
+       * reply can wait for an ack; after the ack at most as long as the record.
        */
       promised: optional(flag),
       /** Version of the registered profile that `spec` was made under; absent: no profile. */

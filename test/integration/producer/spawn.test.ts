@@ -320,3 +320,21 @@ describe("the quota", () => {
     }
   });
 });
+
+test("a request key that its caller named also as a message id is remembered when the agent's end is acked", async () => {
+  const prefix = uniquePrefix();
+  const parent = testParent(testClient({ prefix }));
+  const worker = scriptedWorker(redisUrl(), prefix, address);
+  // As the intake does for a request with keep_alive.
+  const request = async () => {
+    const { agent_id, known } = await parent.spawn({ name: "a", keep_alive: true, request_key: "order-17" });
+    const { run } = await parent.send(agent_id, "go", { message_id: "order-17" });
+    return { agent_id, known, run };
+  };
+  const first = await request();
+  await worker.run("a");
+  const { value: end } = await parent.replies().next();
+  expect(end).toMatchObject({ agent_status: "ended", message_ids: ["order-17"] });
+  await end?.ack();
+  expect(await request()).toEqual({ ...first, known: true });
+});

@@ -53,14 +53,17 @@ test("an agent that is to go on from a transcript which is gone is not made", as
   expect(await rig.everything()).toEqual(before);
 });
 
-test.for([true, false])(
-  "a request key that is promised (%s) is remembered a day beyond the last moment at which its reply may be acked",
-  async (promised) => {
+test.for([
+  { promised: true, message: JSON.stringify(messageOf("go")), isLong: true },
+  { promised: true, message: undefined, isLong: false },
+  { promised: false, message: JSON.stringify(messageOf("go")), isLong: false },
+])(
+  "a request key is remembered for a day; one that is promised for a task, from the last moment at which its reply may be acked ($promised, $isLong)",
+  async ({ promised, message, isLong }) => {
     const rig = verbRig();
-    const message = JSON.stringify(messageOf("go"));
     await rig.store.spawn(rig.address(), { ...input("a", "key-1"), message, promised });
     const { requestTtlMs, maxAgeMs, replyTtlMs } = rig.store.timing;
-    const longestMs = requestTtlMs + (promised ? maxAgeMs + replyTtlMs : 0);
+    const longestMs = requestTtlMs + (isLong ? maxAgeMs + replyTtlMs : 0);
     const leftMs = await rig.redis.pttl(rig.keys.parent(rig.parent).request("key-1"));
     expect(leftMs).toBeLessThanOrEqual(longestMs);
     expect(leftMs).toBeGreaterThan(longestMs - 60_000);

@@ -72,7 +72,8 @@ write(record, { v = version, uid = uid, tenant = tenant, parent_id = parent_id, 
   deadline = now + idle_ms })
 -- After the writes that Redis refuses when it is full: a deletion before them would let them pass.
 if string.find(uid, '^sa%-[01]') then forget_names(24) end
-local remembered_ms = promised and request_ttl_ms + max_age_ms + reply_ttl_ms or request_ttl_ms
+-- Of an agent without a first message the key promises no reply, only that the same call spawns no second one.
+local remembered_ms = promised and message and request_ttl_ms + max_age_ms + reply_ttl_ms or request_ttl_ms
 if attached then redis.call('HSET', attachments, attached_to, attached) end
 redis.call('SET', request, uid .. ' ' .. digest .. ' ' .. agent_id .. ' ' .. fmt(now), 'PX', remembered_ms)
 if not message then

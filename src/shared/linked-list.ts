@@ -21,6 +21,14 @@ export class LinkedList<T> implements Iterable<T> {
     return link;
   }
 
+  /** Removes the first value and returns it; undefined if there is none. */
+  shift(): T | undefined {
+    const { next: first } = this.#ends;
+    const { value } = first;
+    first.remove();
+    return value;
+  }
+
   /** Iterates over a copy, so a caller may add and remove values meanwhile. */
   *[Symbol.iterator](): Iterator<T> {
     const values: T[] = [];

@@ -784,6 +784,42 @@ describe("connections", () => {
       expect(provider.connections).toBe(2);
     });
 
+    test("let a call wait for longer than a provider may be silent: nothing was sent yet", async () => {
+      const held: (() => void)[] = [];
+      const body = answer();
+      const provider = await startProvider((response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" }).write(body.slice(0, -1));
+        held.push(() => response.end(body.slice(-1)));
+      });
+      const [clock, begun] = [handClock(), latch()];
+      const model = connect(provider, { connections: 1, firstByteTimeoutMs: 100, timeoutMs: 600, clock });
+      const first = model.call(ask(), hold({ onText: () => begun.open() }));
+      await begun.opened;
+      const second = model.call(ask(), hold());
+      await eventLoopTurn();
+      clock.advance(500);
+      held[0]?.();
+      expect((await first).status).toBe("answer");
+      await until(() => held.length === 2);
+      held[1]?.();
+      expect((await second).status).toBe("answer");
+    });
+
+    test("go on to those who wait, however many others have been aborted in the line", async () => {
+      const { model, first, held } = await oneConnection();
+      const controls = Array.from({ length: 8_000 }, () => hold());
+      const waiting = controls.map((control) => model.call(ask(), control));
+      await eventLoopTurn();
+      for (const control of controls) control.abortCall?.("over");
+      await Promise.all(waiting);
+      const last = model.call(ask(), hold());
+      held[0]?.();
+      expect((await first).status).toBe("answer");
+      await until(() => held.length === 2);
+      held[1]?.();
+      expect((await last).status).toBe("answer");
+    });
+
     test("let a waiting call be aborted at once; it is never sent", async () => {
       const { provider, model, first, held } = await oneConnection();
       const control = hold();

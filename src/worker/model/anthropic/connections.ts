@@ -1,5 +1,6 @@
 /** The connections to one origin: HTTP/1.1, kept alive, one request at a time on each. */
 import { buildConnector, Client } from "undici";
+import { type Link, LinkedList } from "../../../shared/linked-list.ts";
 
 /** Options of a connection. Durations in milliseconds. */
 export interface ConnectionOptions {
@@ -21,7 +22,7 @@ export class Connections {
   readonly #most: number;
   readonly #clients = new Set<Client>();
   readonly #idle: Client[] = [];
-  readonly #waiting: ((client: Client) => void)[] = [];
+  readonly #waiting = new LinkedList<(client: Client) => void>();
 
   constructor(
     origin: string,
@@ -37,11 +38,12 @@ export class Connections {
     };
   }
 
-  /** Calls `use` with an unused client as soon as one is available. */
-  take(use: (client: Client) => void): void {
+  /** Calls `use` with an unused client as soon as one is available; returns its place in the line if it must wait. */
+  take(use: (client: Client) => void): Link<(client: Client) => void> | undefined {
     const client = this.#idle.pop() ?? this.#open();
-    if (client) use(client);
-    else this.#waiting.push(use);
+    if (!client) return this.#waiting.add(use);
+    use(client);
+    return undefined;
   }
 
   /** Takes back a client whose response was read to its end. */

@@ -7,7 +7,8 @@
  *
  * Invariants
  * 1. An exchange ends once: with its response, or with {@link Exchange.error}.
- * 2. An aborted or failed exchange gives up its connection; one whose response was read to the end returns it to the pool.
+ * 2. An aborted or failed exchange gives up its connection, or its place in the line for one; one whose response was read
+ *    to the end returns it to the pool.
  * 3. After an abort nothing is sent, even if the connection opens later.
  * 4. There is one timer for all exchanges in progress; an arriving byte costs no timer.
  * 5. Redirects are not followed and nothing is decompressed: credentials go to one origin only.
@@ -41,7 +42,7 @@ export interface ExchangePlan {
   isComplete(): boolean;
   /** Monotonic ms of the caller's deadline: then the exchange ends as aborted. */
   deadlineMs: number;
-  /** Longest duration of the whole exchange. */
+  /** Longest duration of the whole exchange, from the moment at which it has a connection. */
   timeoutMs: number;
   /** Longest time to the first byte of the response. */
   firstByteTimeoutMs: number;
@@ -110,13 +111,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #plan: ExchangePlan;
   readonly #connections: Connections;
   readonly #watch: Watch;
-  readonly #startedMs: number;
+  /** Monotonic ms at which the exchange got its connection. */
+  #startedMs = 0;
   /** Monotonic ms of the last byte; undefined before the headers. */
   #lastByteMs: number | undefined;
   #completeMs: number | undefined;
   #resolve: (refusal: Response | undefined) => void = ignore;
   #reject: (error: Error) => void = ignore;
   #client: Client | undefined;
+  /** Place in the line of those that wait for a connection. */
+  #place: Link<(client: Client) => void> | undefined;
   #abortRequest: ((error?: Error) => void) | undefined;
   #status = 0;
   #rawHeaders: readonly Buffer[] = [];
@@ -131,7 +135,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#plan = plan;
     this.#connections = connections;
     this.#watch = watch;
-    this.#startedMs = watch.now();
     this.#link = watch.add(this);
   }
 
@@ -146,9 +149,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (this.#error) return reject(this.#error);
       this.#resolve = resolve;
       this.#reject = reject;
-      this.#connections.take((client) => {
-        if (this.#isDone) return this.#connections.release(client);
+      this.#place = this.#connections.take((client) => {
         this.#client = client;
+        this.#startedMs = this.#watch.now();
+        this.#watch.expect(this);
         const { body } = this.#plan;
         const all = [...headers, ...this.#plan.headers];
         client.dispatch({ path, method: "POST", headers: all, body, blocking: false }, this);
@@ -210,6 +214,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Returns the monotonic ms at which it times out unless bytes arrive before. */
   limitMs(idleTimeoutMs: number): number {
     const { deadlineMs, timeoutMs, firstByteTimeoutMs } = this.#plan;
+    // It waits for a connection: the provider is not silent, because nothing was sent.
+    if (!this.#client) return deadlineMs;
     const silentMs =
       this.#lastByteMs === undefined
         ? this.#startedMs + firstByteTimeoutMs
@@ -272,6 +278,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   #end(): void {
     this.#isDone = true;
+    // Left in the line, it would be handed a connection that others wait for.
+    this.#place?.remove();
     this.#watch.delete(this.#link);
   }
 

@@ -116,8 +116,8 @@ export default [
     id: "gate-asking-is-time",
     promise: "A claim that only asked at the limiter has used no time.",
     file: "src/worker/run/failure.ts",
-    find: "session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs",
-    replace: "session.lease.runningMs()",
+    find: "hasAdvanced || hasCalled ? lease.runningMs() : lease.earlierMs",
+    replace: "lease.runningMs()",
     tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {

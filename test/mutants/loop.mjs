@@ -860,4 +860,13 @@ export default [
     replace: "",
     tests: ["test/unit/worker/loop/caps.context-window.test.ts"],
   },
+  {
+    id: "answer-read-in-another-order",
+    promise: "What a call was is the same in every process that reads the log.",
+    file: "src/shared/protocol/log.ts",
+    find: "content: BlocksAsSent,",
+    replace: "content: z.array(ContentBlock),",
+    tests: ["test/unit/worker/loop/log.test.ts"],
+    title: "all members in the order",
+  },
 ];

@@ -24,13 +24,15 @@ export const UserEntry = z.object({
 });
 /** Stop reason of nearly every answer; an entry names only another one. */
 export const USUAL_STOP = "tool_use";
+/** Blocks as they came: a schema's copy has its members in another order, and lacks one with the name `__proto__`. */
+const BlocksAsSent = z.custom<ContentBlock[]>((blocks) => z.array(ContentBlock).safeParse(blocks).success);
 /**
  * One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the final call. Every
  * turn writes such entries, so they omit usual values.
  */
 export const AssistantEntry = z.object({
   v: z.literal(1),
-  content: z.array(ContentBlock),
+  content: BlocksAsSent,
   stop_reason: z.string().default(USUAL_STOP),
   /** The provider's words about a refusal. */
   refusal: z.string().optional(),

@@ -141,6 +141,14 @@ describe("an entry that this process makes", () => {
     expect(newPurchase(3, 7, 1, value).key).not.toBe(newPurchase(3, 7, 2, value).key);
   });
 
+  test("gives the blocks of an answer back with all members in the order in which they came", () => {
+    const spelling =
+      '[{"signature":"s","thinking":"t","type":"thinking"},{"id":"a","input":{"z":1,"__proto__":{"b":2},"a":3},"name":"x","type":"tool_use"}]';
+    const { key, json: stored } = newAnswer(1, answer(JSON.parse(spelling), spelling), 1);
+    const read = readEntry(key, stored);
+    expect(read.kind === "answer" && json(read.content)).toBe(spelling);
+  });
+
   test("gives the content of an answer back in the bytes in which the provider's adapter spelled it", () => {
     const spelling = '[ {"type": "text", "text": "\\u0061\\/", "n": 1.0} ]';
     const { key, json: stored } = newAnswer(1, answer(JSON.parse(spelling), spelling), 1);

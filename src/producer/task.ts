@@ -174,8 +174,7 @@ async function runTask(
   let reservation = client.channels.reserve(parent, uid, questions?.take);
   const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
-  let isReserved = true;
-  let acked: FinalEntry | false = false;
+  let [isReserved, acked]: [boolean, FinalEntry | false] = [true, false];
   try {
     spawned = await withCall(context, (call) => spawnAgent(call, checked, uid));
     listener?.started(spawned.receipt);

@@ -11,7 +11,7 @@ import { lineOf, type Source, type Violation } from "./source.ts";
 const FIELD_TERMS: ReadonlySet<string> = new Set(
   `acquire deliver requeue due overdue move pending reason effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
   doorbell logs ps show abort account age base bash bubblewrap runsc egress connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
-  abort account ack address agents announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
+  abort account ack address agents announce announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
   attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel channels charge check checks
   child crashes detached registered reasons isolated processes runs clamp cli client clock cluster codec codecs command commands commit component computer config connection
   content context conversation cookie cost counter credential cron deadlines default detach diagnose digest directory

@@ -135,7 +135,7 @@ interface Reader {
   kept: StreamEntry[];
 }
 
-/** What one reservation covers; no `run` yet: every final reply. */
+/** The entries that one reservation covers; no `run` yet: every final reply. */
 interface Cover {
   run: number | undefined;
   readonly questions: boolean;

@@ -49,8 +49,15 @@ export interface SafeRepeat {
 export interface RedisCall {
   /** For reads, and for writes that a sweeper or the next call repeats. Rejects with `redis_unavailable` or `closed`. */
   read<T>(send: () => Promise<T>): Promise<T>;
-  /** For a repeatable change; `repeated`: an earlier attempt may have worked. Rejects as `read` or with `outcome_unknown`. */
-  write<T>(repeat: SafeRepeat, send: (repeated: boolean) => Promise<T>): Promise<T>;
+  /**
+   * For a repeatable change; `repeated`: an earlier attempt may have worked. `hasChanged`: whether this answer tells of a
+   * change, default true; a refusal leaves nothing behind. Rejects as `read` or with `outcome_unknown`.
+   */
+  write<T>(
+    repeat: SafeRepeat,
+    send: (repeated: boolean) => Promise<T>,
+    hasChanged?: (answer: T) => boolean,
+  ): Promise<T>;
   /** Waits for work that a sweeper repeats, at most for the rest of the call's time. The work must not reject. */
   attempt(work: () => Promise<void>): Promise<void>;
 }
@@ -134,7 +141,11 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
   /** The first answered change of this call: a later failure leaves this change in place. */
   let done: SafeRepeat | undefined;
 
-  const ask = async <T>(send: (repeated: boolean) => Promise<T>, repeat?: SafeRepeat): Promise<T> => {
+  const ask = async <T>(
+    send: (repeated: boolean) => Promise<T>,
+    repeat?: SafeRepeat,
+    hasChanged: (answer: T) => boolean = () => true,
+  ): Promise<T> => {
     let problem: unknown;
     let sent = 0;
     for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
@@ -142,7 +153,7 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
       const maxSilenceMs = sent === 0 ? leftMs() / 2 : leftMs();
       const outcome = await answerTo(connection, () => send(sent > 0), maxSilenceMs, leftMs);
       if (outcome.status === "answered") {
-        done ??= repeat;
+        if (hasChanged(outcome.value)) done ??= repeat;
         return outcome.value;
       }
       if (outcome.status === "unsent") {
@@ -159,7 +170,7 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
   };
   return {
     read: (send) => ask(send),
-    write: (repeat, send) => ask(send, repeat),
+    write: (repeat, send, hasChanged) => ask(send, repeat, hasChanged),
     attempt(work) {
       return new Promise((resolve) => {
         const timer = time.after(leftMs(), resolve);

@@ -11,7 +11,7 @@ import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachmentKey, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import { withDeadlineHint } from "../shared/redis/deadline-hint.ts";
-import type { VerbInput } from "../shared/redis/scripts.ts";
+import type { VerbAnswer, VerbInput } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import type { ClientResources } from "./client-resources.ts";
 import { tooWideError } from "./inheritance.ts";
@@ -315,12 +315,17 @@ async function writeSpawn(
     what: stored.message === undefined ? "the spawn" : "the start of the task",
     key: { request_key: stored.request_key },
   };
-  const write = () => call.write(repeat, () => sendSpawn(client, address, stored));
+  const write = () => call.write(repeat, () => sendSpawn(client, address, stored), hasSpawned);
   const answer = await write();
   if (answer.status !== "quota" || answer.overdue.length === 0) return answer;
   const endIdle = (uid: string) => client.store.settle(agentOf(address, uid), IDLE_EXPIRY);
   await call.read(() => Promise.all(answer.overdue.map(endIdle)));
   return write();
+}
+
+/** Returns false for a refusal, which changed nothing. */
+function hasSpawned({ status }: VerbAnswer<"spawn">): boolean {
+  return status === "spawned" || status === "same";
 }
 
 /** Sends the deadline hint and the verb. If the verb queued a first run, adds its wake in the background. */
@@ -351,8 +356,7 @@ async function sendHinted(client: ClientResources, address: AgentAddress, stored
 }
 
 async function quotaExceeded({ read, client, parent }: ParentCall): Promise<SubagentError> {
-  const live = await read(() => client.store.liveRecords(parent));
-  const agents = live.map((record) => record.agent_id).sort();
+  const agents = (await read(() => client.store.liveIds(parent))).sort();
   return new SubagentError(
     "quota_exceeded",
     `This parent has ${MAX_LIVE_AGENTS} live sub-agents, the most allowed: wait for one to finish or destroy one of ${agents.join(", ")}.`,

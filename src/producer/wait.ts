@@ -96,11 +96,11 @@ async function waitFor<T>(
       ? undefined
       : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
   try {
-    const records = await Promise.all(
-      found.map(({ address }) => client.call(({ read }) => read(() => client.store.record(address)))),
+    const states = await Promise.all(
+      found.map(({ address }) => client.call(({ read }) => read(() => client.store.runState(address)))),
     );
     const waits = reservations.map((reservation, i) => {
-      const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "only_if_unacked");
+      const entry = reservation.wait(Math.max(states[i]?.run ?? 0, 1), "only_if_unacked");
       // When the first of several waits has ended, the others may reject unread.
       entry.catch(() => {});
       return { reservation, entry };

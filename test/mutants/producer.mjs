@@ -1,6 +1,24 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "call-refusal-counts-as-change",
+    promise: "A failure behind a refusal that Redis has answered says that nothing was done.",
+    file: "src/producer/redis-call.ts",
+    find: "if (hasChanged(outcome.value)) done ??= repeat;",
+    replace: "done ??= repeat;",
+    tests: ["test/unit/producer/redis-call.test.ts"],
+    title: "change was refused",
+  },
+  {
+    id: "quota-reads-records",
+    promise: "A spawn that the quota refuses reads only the ids of the live agents.",
+    file: "src/producer/spawn.ts",
+    find: "(await read(() => client.store.liveIds(parent))).sort()",
+    replace: "(await read(() => client.store.liveRecords(parent))).map((record) => record.agent_id).sort()",
+    tests: ["test/integration/producer/full-channel.test.ts"],
+    title: "a spawn that the quota refuses",
+  },
+  {
     id: "spawn-named-key-of-no-task-forgotten",
     promise: "An ack deletes no request key that a caller named, whatever its agent's first message is.",
     file: "src/producer/spawn.ts",
@@ -810,8 +828,8 @@ export default [
     id: "task-aborted-leaves-entry",
     promise: "An aborted task leaves no entry in the channel.",
     file: "src/producer/task.ts",
-    find: 'acked = await client.channels.tryAck(address, await reservation.wait(FIRST_RUN, "only_if_unacked"));',
-    replace: "",
+    find: "acked = (await client.channels.tryAck(address, end)) && end;",
+    replace: "acked = end;",
     tests: ["test/integration/producer/task.test.ts"],
   },
   {
@@ -1423,8 +1441,8 @@ export default [
     id: "task-abort-unseen-end",
     promise: "A question of an aborted task's agent that could not be destroyed stays for other readers.",
     file: "src/producer/task.ts",
-    find: "let acked = false;",
-    replace: "let acked = true;",
+    find: "  let acked: FinalEntry | false = false;",
+    replace: '  let acked = { id: "" } as FinalEntry | false;',
     tests: ["test/integration/producer/task.test.ts"],
     title: "cannot be destroyed",
   },
@@ -1626,8 +1644,8 @@ export default [
     id: "task-ended-though-a-worker-came",
     promise: "A task whose worker came in time is not ended for want of one.",
     file: "src/producer/task-wait-reasons.ts",
-    find: "    noWorkerTimer?.cancel();\n    if (wait?.for",
-    replace: "    if (wait?.for",
+    find: "    noWorkerTimer?.cancel();\n    current = wait;\n    if (wait?.for",
+    replace: "    if (wait) current = wait;\n    if (wait?.for",
     tests: ["test/unit/producer/task-wait-reasons.test.ts"],
   },
   {

@@ -24,6 +24,7 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
+import type { RunState } from "../../shared/redis/agent-store.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
 import {
   isReadable,
@@ -268,9 +269,10 @@ function offer(listener: Listener, entry: StreamItem): void {
 }
 
 /**
- * Looks for a waiter's reply, first in the agent's record, then in the stream: if the run was over before the read and the
- * stream has no entry, the entry was acked. The record has the id of the last entry that ended a run or the agent: if the
- * waiter waits for that one, no other entry is read. An agent has no entry from before its spawn.
+ * Looks for a waiter's reply once its run is over, first in the agent's record, then in the stream: if the run was over before
+ * the read and the stream has no entry, the entry was acked. The record has the id of the last entry that ended a run or the
+ * agent: if the waiter waits for that one, no other entry is read. An agent has no entry from before its spawn. Until the run is
+ * over, a check reads a few bytes of the record, which may be large.
  */
 async function findReply(
   { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,
@@ -279,12 +281,14 @@ async function findReply(
   waiter: Waiter,
 ): Promise<void> {
   try {
-    const record = await call(({ read }) => read(() => store.record(agentOf(parent, waiter.uid))));
-    if (record && !isOver(record, waiter.run)) {
+    const address = agentOf(parent, waiter.uid);
+    const state = await call(({ read }) => read(() => store.runState(address)));
+    if (state && !isOver(state, waiter.run)) {
       waiter.mayTakeCopy = true;
-      waiter.listen(cursorAt(record.created_at));
+      waiter.listen(cursorAt(state.created_at));
       return await feed.readNew();
     }
+    const record = state && (await call(({ read }) => read(() => store.record(address))));
     const kept = record && keptReply(record);
     const isOfRun = kept?.entry.reply_id === replyIdOf(waiter.uid, waiter.run);
     if (kept && (isOfRun || record.run === 0)) {
@@ -313,9 +317,9 @@ function forgotten(run: number): SubagentError {
   return new SubagentError("unknown_agent", sentence, { run });
 }
 
-function isOver(record: AgentRecord, run: number): boolean {
-  if (record.status === "ended" || record.run > run) return true;
-  return record.run === run && record.status === "idle";
+function isOver(state: RunState, run: number): boolean {
+  if (state.status === "ended" || state.run > run) return true;
+  return state.run === run && state.status === "idle";
 }
 
 /** Returns the cursor directly before one entry. */

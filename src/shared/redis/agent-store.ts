@@ -2,7 +2,7 @@
  * The agents of an installation as typed calls: each verb of the table under its name, and reads. The records in Redis have
  * the state; this module has none.
  */
-import { AgentRecord, AgentSpecJson, PAYLOAD_VERSION, readKept } from "../protocol/agent.ts";
+import { AgentRecord, AgentSpecJson, AgentStatus, PAYLOAD_VERSION, readKept } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
 import {
   type AgentAddress,
@@ -44,6 +44,8 @@ interface AgentReads {
   claimed(address: AgentAddress, answer: ClaimedAnswer): Promise<StoredAgent>;
   /** Reads record, log and unread inbox; undefined if the agent does not exist. */
   load(address: AgentAddress): Promise<StoredAgent | undefined>;
+  /** Reads of the record only the state of the agent's run; undefined if the agent does not exist. */
+  runState(address: AgentAddress): Promise<RunState | undefined>;
   /** Returns true if a worker holds the agent's run under a lease that is not over. */
   isHeld(address: AgentAddress): Promise<boolean>;
   /** Reads the record only. */
@@ -81,6 +83,8 @@ interface AgentReads {
   spawnedWith(parent: ParentAddress, requestKey: string): Promise<RememberedSpawn | undefined>;
   /** Reads the uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
+  /** Reads their agent ids, of each record that field alone. */
+  liveIds(parent: ParentAddress): Promise<string[]>;
   /** Reads their records, without those that this version cannot read. */
   liveRecords(parent: ParentAddress): Promise<AgentRecord[]>;
   /** Reads the usage of the parent's runs since the day of `sinceMs`, at most `usageTtlMs` back. */
@@ -90,6 +94,9 @@ interface AgentReads {
   /** Reads the uncut text of a reply whose summary was cut. */
   fullText(parent: ParentAddress, replyId: string): Promise<string | undefined>;
 }
+
+/** State of an agent's run; `created_at`: epoch ms. */
+export type RunState = Pick<AgentRecord, "status" | "run" | "created_at">;
 
 /** The job of a queued agent that has waited for `waited_ms` since the agent's first deadline. */
 export interface WaitingJob {
@@ -235,11 +242,8 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     (await redis.lrange(keys.agent(address).inbox, 0, -1)).map(unreadMessage);
   return {
     claimed: (address, answer) => readClaimed(redis, keys.agent(address), answer),
-    async isHeld(address) {
-      const held = redis.hmget(keys.agent(address).record, "status", "lease_until");
-      const [[status, until], nowMs] = await Promise.all([held, redisNowMs(redis)]);
-      return status === "running" && Number(until) > nowMs;
-    },
+    runState: (address) => readRunState(redis, keys.agent(address).record),
+    isHeld: (address) => readIsHeld(redis, keys.agent(address).record),
     record: recordOf,
     allowlist: async (address) =>
       AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,
@@ -264,10 +268,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       ]);
       return record && { record, log: log ?? new Map<string, string>(), inbox };
     },
-    attached: async (address, names) =>
-      (await redis.hmget(keys.agent(address).attachments, ...names)).map((text, i) =>
-        text === null ? undefined : Attached.parse(storedJson(text, ["attachments", names[i] ?? ""])),
-      ),
+    attached: (address, names) => readAttached(redis, keys.agent(address).attachments, names),
     uidOf: async (parent, agentId) =>
       AgentId.safeParse(agentId).success
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
@@ -275,6 +276,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     occupancy: (parent, requestKey) => readOccupancy(redis, keys.parent(parent), requestKey),
     spawnedWith: (parent, requestKey) => readSpawn(redis, keys.parent(parent).request(requestKey)),
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
+    liveIds: (parent) => readLiveIds(redis, keys, parent),
     liveRecords: (parent) => readLive(redis, keys, parent),
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
     profile: (parent) => readProfile(redis, keys.parent(parent).profile),
@@ -316,6 +318,29 @@ async function readSpawn(redis: RedisClient, key: string): Promise<RememberedSpa
   return { uid, digest, agent_id, created_at: int.decode(at) };
 }
 
+async function readAttached(redis: RedisClient, attachments: string, names: readonly string[]) {
+  const texts = await redis.hmget(attachments, ...names);
+  return texts.map((text, i) =>
+    text === null ? undefined : Attached.parse(storedJson(text, ["attachments", names[i] ?? ""])),
+  );
+}
+
+async function readRunState(redis: RedisClient, record: string): Promise<RunState | undefined> {
+  const [status, run, created_at] = await redis.hmget(record, "status", "run", "created_at");
+  if (!status) return undefined;
+  return {
+    status: AgentStatus.parse(status),
+    run: int.decode(run ?? undefined),
+    created_at: int.decode(created_at ?? undefined),
+  };
+}
+
+async function readIsHeld(redis: RedisClient, record: string): Promise<boolean> {
+  const held = redis.hmget(record, "status", "lease_until");
+  const [[status, until], nowMs] = await Promise.all([held, redisNowMs(redis)]);
+  return status === "running" && Number(until) > nowMs;
+}
+
 async function readProfile(redis: RedisClient, key: string): Promise<StoredProfile | undefined> {
   const { profile_version, content, registered_at } = await redis.hgetall(key);
   if (content === undefined) return undefined;
@@ -324,6 +349,13 @@ async function readProfile(redis: RedisClient, key: string): Promise<StoredProfi
     content,
     registered_at: int.decode(registered_at),
   };
+}
+
+async function readLiveIds(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<string[]> {
+  const uids = await redis.hkeys(keys.parent(parent).live);
+  const idOf = (uid: string) => redis.hget(keys.agent(agentOf(parent, uid)).record, "agent_id");
+  const ids = await Promise.all(uids.map((uid) => unlessMistyped(idOf(uid), null)));
+  return ids.flatMap((id) => id ?? []);
 }
 
 async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<AgentRecord[]> {

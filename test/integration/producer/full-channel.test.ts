@@ -1,8 +1,12 @@
-/** Guarantee: what a caller waits for costs the same, however many replies of others its parent has not acked. */
+/**
+ * Guarantee: what a caller waits for costs the same, however many replies of others its parent has not acked, and however
+ * long the specifications of its live agents are.
+ */
 import { expect, test } from "vitest";
 import { beginTask } from "../../../src/producer/detached-task.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
+import { refusal } from "../../helpers/parents.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const UNACKED = 1_000;
@@ -144,4 +148,20 @@ test("check_sub_agent reads of the channel what came in the agent's life, and no
   expect(await channel()).toBeGreaterThan(5 * UNACKED);
   for (const said of [/<sub_agent(?:.|\n)*the result/, /the result/])
     expect(await pagesOf()).toMatchObject({ text: expect.stringMatching(said), pages: 1 });
+});
+
+test("neither a spawn that the quota refuses nor a wait for a run that goes on reads what its live agents were told", async () => {
+  const { parent, bytesOf } = await scene();
+  await each(async (i) => {
+    const { agent_id } = await parent.spawn({ name: `big_${i}`, system: "x".repeat(2 * MOST_BYTES_A_CALL) });
+    await parent.send(agent_id, "go");
+  });
+  const refused = await bytesOf(() =>
+    expect(parent.spawn({ name: "more" })).rejects.toMatchObject(refusal("quota_exceeded", /big_0, big_1/)),
+  );
+  expect(refused).toBeLessThan(MOST_BYTES_A_CALL);
+  const waited = await bytesOf(() =>
+    expect(parent.waitAny(["big_0"], { timeout_ms: 200 })).rejects.toMatchObject(refusal("timed_out")),
+  );
+  expect(waited).toBeLessThan(MOST_BYTES_A_CALL);
 });

@@ -60,6 +60,20 @@ test("a call whose second change is refused says that something may have been do
   });
 });
 
+test("a call whose change was refused says that nothing was done when its next command fails", async () => {
+  const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  const refused = createRedisCalls(connection).run(async ({ write, read }) => {
+    const answer = await write(
+      repeat,
+      () => connection.redis.echo("quota"),
+      (word) => word !== "quota",
+    );
+    await read(() => Promise.reject(Object.assign(new Error(answer), { name: "ReplyError" })));
+  });
+  await expect(refused).rejects.toMatchObject({ code: "redis_unavailable" });
+});
+
 const repeat = { what: "the question", key: { request_key: "k" } };
 
 /** Calls on a connection whose time the test moves, and whose every question the test answers. */

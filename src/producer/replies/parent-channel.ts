@@ -132,7 +132,8 @@ export interface ReplyChannel {
 
 interface Reader {
   stream: PushIterator<ReceivedEntry>;
-  kept: StreamEntry[];
+  /** The entries that are held back from it, by uid: each of many waits looks only at its own agent's. */
+  kept: Map<string, StreamEntry[]>;
 }
 
 /** The entries that one reservation covers; no `run` yet: every final reply. */
@@ -198,14 +199,18 @@ function handOver(
   state: State,
   { uid, isAcked }: { uid: string; isAcked(entry: StreamEntry): boolean },
 ): void {
-  for (const reader of state.readers) {
-    const { kept } = reader;
-    reader.kept = [];
-    for (const entry of kept) {
-      if (entry.uid !== uid || isKept(state, entry)) reader.kept.push(entry);
-      else if (!isAcked(entry)) reader.stream.push(received(entry, state.parts.ack));
+  for (const { kept, stream } of state.readers) {
+    const before = kept.get(uid) ?? [];
+    kept.delete(uid);
+    for (const entry of before) {
+      if (isKept(state, entry)) keep(kept, entry);
+      else if (!isAcked(entry)) stream.push(received(entry, state.parts.ack));
     }
   }
+}
+
+function keep(kept: Reader["kept"], entry: StreamEntry): void {
+  kept.set(entry.uid, [...(kept.get(entry.uid) ?? []), entry]);
 }
 
 function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterator<ReceivedEntry> {
@@ -214,7 +219,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
     cursor: OLDEST,
     hungry: () => stream.waiting === 0,
     offer(entry) {
-      if (isKept(state, entry)) reader.kept.push(entry);
+      if (isKept(state, entry)) keep(reader.kept, entry);
       else stream.push(received(entry, parts.ack));
     },
   };
@@ -228,7 +233,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
       queueMicrotask(() => readers.delete(reader));
     },
   });
-  const reader: Reader = { stream, kept: [] };
+  const reader: Reader = { stream, kept: new Map() };
   readers.add(reader);
   if (state.stopped) stream.end();
   else if (!signal?.aborted) parts.feed.add(listener);

@@ -196,7 +196,7 @@ export default [
     id: "channel-kept-swallowed",
     promise: "When a wait took nothing the readers get what was kept from them.",
     file: "src/producer/replies/parent-channel.ts",
-    find: "else if (!isAcked(entry)) reader.stream.push(received(entry, state.parts.ack));",
+    find: "else if (!isAcked(entry)) stream.push(received(entry, state.parts.ack));",
     replace: "",
     tests: ["test/unit/producer/replies/parent-channel.test.ts"],
   },

@@ -869,4 +869,13 @@ export default [
     tests: ["test/unit/worker/loop/log.test.ts"],
     title: "all members in the order",
   },
+  {
+    id: "call-last-of-an-id",
+    promise: "An entry belongs to the first of several calls with its id.",
+    file: "src/worker/loop/conversation.ts",
+    find: "calls.toReversed().map((call) => [call.id, call])",
+    replace: "calls.map((call) => [call.id, call])",
+    tests: ["test/unit/worker/loop/conversation.test.ts"],
+    title: "several calls with one id",
+  },
 ];

@@ -104,6 +104,11 @@ interface Cut {
   at: number;
 }
 
+/** Returns the calls by their ids, of several with one id the first: an answer may have a thousand, each with two entries. */
+export function byId<Call extends { id: string }>(calls: readonly Call[]): ReadonlyMap<string, Call> {
+  return new Map(calls.toReversed().map((call) => [call.id, call]));
+}
+
 /** Remarks about the last answer in the next user message. */
 interface PendingRemarks {
   message: number;
@@ -124,6 +129,7 @@ export class Conversation {
   #cachedLength = 0;
   readonly #usedIds: UsedIds = new Map();
   #last: PendingRemarks | undefined;
+  #callById: ReadonlyMap<string, SentCall> = new Map();
   #notice = "";
   #correction = "";
   #goOn = "";
@@ -258,13 +264,13 @@ export class Conversation {
 
   /** Notes that a call of the last answer begins: if it gets no result, the model is told that its effect is unknown. */
   begin(callId: string): void {
-    const call = this.#last?.calls.find(({ id }) => id === callId);
+    const call = this.#callById.get(callId);
     if (call) call.hasBegun = !call.isQuestion;
   }
 
   /** Sets the result of a call of the last answer. */
   result(callId: string, contentJson: string, isError: boolean): void {
-    const call = this.#last?.calls.find(({ id }) => id === callId);
+    const call = this.#callById.get(callId);
     if (call) call.result = resultBlock(call.sentId, contentJson, isError);
   }
 
@@ -289,6 +295,7 @@ export class Conversation {
   /** Begins a new pending user message after `last`. */
   #expect(last: PendingRemarks | undefined): void {
     this.#last = last;
+    this.#callById = byId(last?.calls ?? []);
     this.#notice = "";
     this.#correction = "";
     this.#goOn = "";

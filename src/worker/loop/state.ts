@@ -13,7 +13,7 @@ import { readOutput } from "../../shared/protocol/output.ts";
 import { calledTool } from "../../shared/protocol/permissions.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 import { isMuteEnd } from "./answer-echo.ts";
-import { Conversation } from "./conversation.ts";
+import { byId, Conversation } from "./conversation.ts";
 import type { LogEntry } from "./log.ts";
 import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
 
@@ -125,6 +125,7 @@ export class RunState {
 
   /** Number of the pending user message of the conversation. */
   #at = 0;
+  #callById: ReadonlyMap<string, CallState> = new Map();
   #lastRun: number | undefined;
   /** Highest number of a message that was sent, tried or paid for. */
   #lastUsed = -1;
@@ -257,6 +258,7 @@ export class RunState {
     this.isAfterNudge = this.last?.isMute === true && !this.isDelivered;
     const turn = this.paidCalls;
     this.last = { message, turn, stopReason, refusal, finalCall, usage, costUsd, calls, isMute };
+    this.#callById = byId(calls);
     this.isDelivered = false;
     this.verdict = undefined;
     this.failure = undefined;
@@ -345,7 +347,7 @@ export class RunState {
   }
 
   #callOf({ message, callId }: { message: number; callId: string }): CallState | undefined {
-    return this.last?.message === message ? this.last.calls.find(({ id }) => id === callId) : undefined;
+    return this.last?.message === message ? this.#callById.get(callId) : undefined;
   }
 
   /** Returns the call that a permission entry is about: no call has the entry's own id. */
@@ -385,9 +387,7 @@ export class RunState {
   /** Places the kept entries that come next; returns false if there are none. */
   #catchUp(): boolean {
     const at = this.#at;
-    this.#placeKept(at - 1);
-    this.#placeKept(at);
-    this.#placeKept(at + 1);
+    for (const message of [at - 1, at, at + 1]) this.#placeKept(message);
     return this.#at !== at;
   }
 

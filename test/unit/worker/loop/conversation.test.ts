@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type CapReason, STOP_REASONS } from "../../../../src/shared/protocol/reply.ts";
-import { finalCallPrompt, shiftedBehind } from "../../../../src/worker/loop/conversation.ts";
+import { byId, finalCallPrompt, shiftedBehind } from "../../../../src/worker/loop/conversation.ts";
 import { readLog } from "../../../../src/worker/loop/log.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import { problemOf } from "./accepted.ts";
@@ -20,6 +20,16 @@ function outline(story: Story, finalCall?: Parameters<typeof conversation>[1]): 
     return `${role}: ${parts.join(" ")}`;
   });
 }
+
+test("of several calls with one id the first is found", () => {
+  const calls = [
+    { id: "a", n: 1 },
+    { id: "b", n: 2 },
+    { id: "a", n: 3 },
+  ];
+  expect(byId(calls).get("a")).toBe(calls[0]);
+  expect(byId(calls).get("c")).toBeUndefined();
+});
 
 test("places behind results that are left out are found in one walk over both", () => {
   const each = 500;

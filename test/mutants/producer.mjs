@@ -1879,4 +1879,13 @@ export default [
     tests: ["test/integration/service/schedules-listed.test.ts"],
     title: "four seconds to read",
   },
+  {
+    id: "schedule-of-no-fixed-time",
+    promise: "A schedule that has no fixed time is refused.",
+    file: "src/shared/protocol/schedule.ts",
+    find: '.refine((pattern) => !/\\bH\\b/i.test(pattern), "write a number in place of H")',
+    replace: "",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "a time that the parser chooses",
+  },
 ];

@@ -589,6 +589,7 @@ test.for([
   ["a pattern that is none", { cron: "67 99 * * *" }, /cron: write five fields, or six with seconds/],
   ["a day that its months do not have", { cron: "0 0 31 2,4,6,9,11 *" }, /cron: .*it never comes due/],
   ["such a day with seconds", { cron: "5 0 0 31 feb-jun/2 ?", tz: "Europe/Berlin" }, /never comes due/],
+  ["a time that the parser chooses", { cron: "H 7 * * THU" }, /cron: write a number in place of H/],
   ["a word for a pattern", { cron: "daily" }, /cron: write five fields, or six with seconds/],
   [
     "a zone that is none",

@@ -619,7 +619,7 @@ export default [
     promise: "A host name that no request can have is refused when the server is made.",
     file: "src/service/board/app.ts",
     find: "named.find((name) => !isHostName(name))",
-    replace: "name === undefined",
+    replace: "named.find(() => false)",
     tests: ["test/unit/service/board/app.request-guard.test.ts"],
   },
   {

@@ -21,8 +21,8 @@ export type MatchRequest = { readonly texts: readonly string[] } & (
 );
 
 /**
- * Answer of a thread. `no_descriptor`: the process has no file descriptor left for it. `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing.
- * `invalid` has the engine's message.
+ * Answer of a thread. `no_descriptor`: the process has no file descriptor left for it. `mismatch`: a JSON value does not fit the
+ * schema, and why. `malformed`: a glob can match nothing. `invalid` has the engine's message.
  */
 export type MatchAnswer =
   | { readonly hits: readonly number[] }

@@ -38,7 +38,10 @@ const V8_PATIENCE_MS = 1_000;
 const LONGEST_MS = 5_000;
 /** Maximum number of compiled expressions of each kind. */
 const MAX_COMPILED = 100;
-/** Twice as many descriptors as the time limit takes: another thread of the process may be faster. */
+/**
+ * Twice as many descriptors as the time limit takes: another thread of the process may be faster. One that takes all that come
+ * free, at just that moment, still ends the process.
+ */
 const RESERVED_DESCRIPTORS = 8;
 /** picomatch's result for a pattern that can match nothing, such as one with unbalanced braces. */
 const NOTHING = "$^";

@@ -139,9 +139,9 @@ function spelled(thrown: unknown): string {
 
 /**
  * Reasons of failures. `not_found`: a named file or directory does not exist; `not_directory`: the path is no directory;
- * `too_slow`: a pattern took longer than its time limit.
+ * `too_slow`: a pattern took longer than its time limit; `unavailable`: the machine gives no thread or file descriptor now.
  */
-export type FailureReason = "not_found" | "not_directory" | "too_slow" | "other";
+export type FailureReason = "not_found" | "not_directory" | "too_slow" | "unavailable" | "other";
 
 /** Failure that a tool throws. The model reads its message as an error result; it names no host path. */
 export class ToolFailure extends Error {

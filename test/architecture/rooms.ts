@@ -308,7 +308,7 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
   "wrap-ansi": ["src/cli/terminal/"],
   "string-width": ["src/cli/terminal/"],
   "node:module": [],
-  "node:vm": ["src/worker/tools/search/thread.js"],
+  "node:vm": [],
   "node:cluster": [],
   "node:assert": [],
   "node:assert/strict": [],

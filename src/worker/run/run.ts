@@ -113,13 +113,21 @@ function clearOldResults(session: Session, { message, cleared }: Extract<Step, {
   return undefined;
 }
 
-/** Checks if the last answer is the output that was asked for; the verdict enters the log with the next commit. */
+/**
+ * Checks if the last answer is the output that was asked for; the verdict enters the log with the next commit. Where the machine
+ * gives no thread for it the run breaks off, with the answer in the log: it was paid for.
+ */
 async function checkOutput(
   context: RunContext,
   session: Session,
   { message, text }: Extract<Step, { do: "check_output" }>,
-): Promise<undefined> {
+): Promise<"lease_over" | undefined> {
   const { outputSchema = {} } = session.rules;
-  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
+  try {
+    session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
+  } catch (error) {
+    if ((await session.commit()) === "lease_over") return "lease_over";
+    throw error;
+  }
   return undefined;
 }

@@ -1,11 +1,15 @@
 /** Checks a final answer against the parent's output schema, on the threads that run untrusted patterns. */
-import { messageOf } from "../../shared/errors.ts";
+import { messageOf, ToolFailure } from "../../shared/errors.ts";
 import type { VerdictEntry } from "../../shared/protocol/log.ts";
 import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { matcherThreads } from "./search/matcher.ts";
 
-/** Checks whether a text is output that fits the schema. Never rejects. */
+/**
+ * Checks whether a text is output that fits the schema.
+ *
+ * @throws {ToolFailure} `unavailable` if the machine gives no thread for it now.
+ */
 export type CheckOutput = (schema: OutputSchema, text: string) => Promise<VerdictEntry>;
 
 /** Longest description of a problem, in characters: the model reads it. */
@@ -21,6 +25,7 @@ export const checkOutput: CheckOutput = async (schema, text) => {
     if (mismatch === undefined) return { v: 1, fits: true };
     return { v: 1, fits: false, problem: clip(mismatch, MAX_PROBLEM_CHARS) };
   } catch (error) {
+    if (error instanceof ToolFailure && error.reason === "unavailable") throw error;
     return { v: 1, fits: false, problem: `the schema cannot be used: ${messageOf(error)}`, final: true };
   } finally {
     await matcher.close();

@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { ToolFailure } from "../../../src/shared/errors.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
@@ -89,6 +90,18 @@ test("a run that breaks off after its agent was destroyed charges the answer tha
   const [{ usage } = { usage: null }] = offline.ledger;
   const { tokens } = await installation.parent(agent.parentId).usage();
   expect(tokens).toBe(usage && totalTokens(usage));
+});
+
+test("an output whose check finds no thread is checked by the next attempt: its answer is not bought again", async () => {
+  const answer = [{ type: "text" as const, text: '{"age":36}' }];
+  const stage = await openStage({ scenario: { turns: [{ content: answer }] } });
+  const agent = await stage.task("work", { output_schema: { type: "object" } });
+  const checkOutput = () => Promise.reject(new ToolFailure("no thread", "unavailable"));
+  await run(runContextOf(stage, { checkOutput }), { address: agent, wake: 1, timesTaken: 1 });
+  expect(await stage.record(agent)).toMatchObject({ status: "queued", breaks: 1 });
+  await stage.startWorker();
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", output: { age: 36 }, turns: 1 });
+  expect(stage.offline.ledger).toHaveLength(1);
 });
 
 test("a run that has broken off many times rests for five minutes, not longer", async () => {

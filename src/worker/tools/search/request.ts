@@ -1,4 +1,4 @@
-/** Requests to a matching thread, and its answers. Types only. */
+/** Messages between matching threads and their owner. Types only. */
 
 /** A regular expression by its JavaScript source. */
 export interface Expression {
@@ -12,19 +12,32 @@ export interface IgnoreFile {
   readonly above: string;
 }
 
+/** Engine of an expression. The time of `linear`, re2js, grows only with the length of the text. */
+export type Engine = "v8" | "linear";
+
 /** Request to a thread. The hits of its answer are indices of `texts`. */
 export type MatchRequest = { readonly texts: readonly string[] } & (
-  | { readonly kind: "lines"; readonly source: string; readonly flags: string }
+  | { readonly kind: "lines"; readonly engine: Engine; readonly source: string; readonly flags: string }
   | { readonly kind: "glob"; readonly pattern: string }
   | { readonly kind: "ignore"; readonly files: readonly IgnoreFile[] }
   | { readonly kind: "schema"; readonly schema: string }
 );
 
 /**
- * Answer of a thread. `no_descriptor`: the process has no file descriptor left for it. `mismatch`: a JSON value does not fit the
- * schema, and why. `malformed`: a glob can match nothing. `invalid` has the engine's message.
+ * Answer to a request. `too_slow`: the thread was ended at the time limit, or the linear engine does not know the expression.
+ * `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing. `invalid` has the engine's
+ * message.
  */
 export type MatchAnswer =
   | { readonly hits: readonly number[] }
-  | { readonly problem: "too_slow" | "malformed" | "no_descriptor" }
+  | { readonly problem: "too_slow" | "malformed" }
   | { readonly problem: "invalid" | "mismatch"; readonly message: string };
+
+/** A file of the thread's CPU time, and its text when the thread began; Linux only. */
+export interface CpuReading {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** Message of a thread, two for each request: it begins, having loaded what the request needs; and it answers. */
+export type ThreadMessage = { readonly begun: CpuReading | undefined } | { readonly answer: MatchAnswer };

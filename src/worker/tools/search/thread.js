@@ -1,118 +1,33 @@
 // @ts-check
 /**
  * Program of a matching thread: answers one request after another. Plain JavaScript, so that a thread can start from this
- * file whether the package is built or not.
- *
- * 1. Every request is answered within seconds: every expression runs under `vm`'s time limit, which also interrupts V8's
- *    regular expressions. V8 compiles an expression at its first use; parsing takes time in proportion to its length. On
- *    Linux only the thread's CPU time counts: a pattern is not slow because a busy machine lets it wait.
- * 2. After a V8 timeout, an expression is run by re2js, whose time grows only with the length of the text. It cannot run
- *    look-around and back references: those get the answer `too_slow`.
- * 3. The thread has a lower priority than the main thread, if they share a processor.
- * 4. `vm`'s time limit takes four file descriptors, and Node ends the process if it gets none. The thread therefore keeps some
- *    open and gives them up for it. A request that finds them gone is not tried.
+ * file whether the package is built or not. `threads.ts` owns the threads, and ends one that computes for too long: nothing
+ * here has a time limit. A linear engine, re2js, cannot run look-around and back references: those get the answer `too_slow`.
  */
-import { closeSync, openSync, readFileSync } from "node:fs";
-import { devNull, setPriority } from "node:os";
-import { createContext, Script } from "node:vm";
+import { readFileSync, readlinkSync } from "node:fs";
+import { setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import ignore from "ignore";
 import picomatch from "picomatch";
 
 /** @typedef {import("./request.ts").MatchRequest} MatchRequest */
 /** @typedef {import("./request.ts").MatchAnswer} MatchAnswer */
+/** @typedef {import("./request.ts").ThreadMessage} ThreadMessage */
 /** @typedef {(text: string) => boolean} Test */
-/** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is set after V8 has timed out. */
 
-/** CPU time for V8 on one batch of lines, ms; an ordinary expression takes less than 5. */
-const V8_LIMIT_MS = 250;
-/** CPU time for re2js on one batch of lines, ms; it is up to 900 times slower than V8. */
-const LINEAR_LIMIT_MS = 2_000;
-/** CPU time for any other part of a request, ms. */
-const LIMIT_MS = 500;
-/** Limit of one attempt, as a multiple of its time limit. */
-const MOST_AT_ONCE = 4;
-/** Total time of V8's attempts on a busy machine before re2js takes over, ms. */
-const V8_PATIENCE_MS = 1_000;
-/** Total time of the last engine's attempts on a busy machine, ms. */
-const LONGEST_MS = 5_000;
 /** Maximum number of compiled expressions of each kind. */
 const MAX_COMPILED = 100;
-/**
- * Twice as many descriptors as the time limit takes: another thread of the process may be faster. One that takes all that come
- * free, at just that moment, still ends the process.
- */
-const RESERVED_DESCRIPTORS = 8;
 /** picomatch's result for a pattern that can match nothing, such as one with unbalanced braces. */
 const NOTHING = "$^";
 
-/** @type {{ run: () => unknown }} */
-const job = { run: () => undefined };
-const jobContext = createContext({ run: () => job.run() });
-const runJob = new Script("run()");
-
-/** @type {number[]} */
-const reserve = [];
-
-/** Fills the reserve of descriptors. Returns false if the process has none left. */
-function fillReserve() {
-  try {
-    while (reserve.length < RESERVED_DESCRIPTORS) reserve.push(openSync(devNull, "r"));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /**
- * Runs `run` for at most `limitMs`. An attempt that times out is repeated with more time. Ends when this thread has used
- * half of the limit as CPU time (`slow`), or the attempts took `patienceMs` in total (`starved`).
- * @param {number} limitMs
- * @param {() => void} run
- * @param {number} patienceMs
- * @returns {"ended" | "slow" | "starved"}
+ * Returns this thread's CPU time so far; undefined except on Linux, and where the process has no file descriptor left.
+ * @returns {import("./request.ts").CpuReading | undefined}
  */
-function runFor(limitMs, run, patienceMs = LONGEST_MS) {
-  const before = computedMs();
-  let givenMs = 0;
-  for (let timeoutMs = limitMs; ; timeoutMs = Math.min(2 * timeoutMs, MOST_AT_ONCE * limitMs)) {
-    if (endsInOneGo(timeoutMs, run)) return "ended";
-    givenMs += timeoutMs;
-    if (before === undefined || (computedMs() ?? 0) - before >= limitMs / 2) return "slow";
-    if (givenMs >= patienceMs) return "starved";
-  }
-}
-
-/**
- * Returns false also where the time limit would find no descriptors.
- * @param {number} timeout
- * @param {() => void} run
- */
-function endsInOneGo(timeout, run) {
-  if (!fillReserve()) return false;
-  job.run = run;
-  for (const descriptor of reserve.splice(0)) closeSync(descriptor);
+function cpuReading() {
   try {
-    runJob.runInContext(jobContext, { timeout });
-    return true;
-  } catch (error) {
-    if (
-      typeof error === "object" &&
-      error &&
-      "code" in error &&
-      error.code === "ERR_SCRIPT_EXECUTION_TIMEOUT"
-    )
-      return false;
-    throw error;
-  } finally {
-    fillReserve();
-  }
-}
-
-/** Returns this thread's CPU time so far, ms; undefined except on Linux. */
-function computedMs() {
-  try {
-    return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
+    const file = `/proc/${readlinkSync("/proc/thread-self")}/schedstat`;
+    return { file, text: readFileSync(file, "utf8") };
   } catch {
     return undefined;
   }
@@ -134,56 +49,39 @@ function once(known, key, make) {
   return made;
 }
 
-/** @type {Map<string, Expression>} */
+/** @type {Map<string, Test>} */
 const expressions = new Map();
 
 /**
- * Runs V8's expression, and after a V8 timeout re2js' from the line reached.
  * @param {Extract<MatchRequest, { kind: "lines" }>} request
- * @returns {Promise<MatchAnswer>}
+ * @returns {MatchAnswer}
  */
-async function matchLines({ source, flags, texts }) {
-  /** @type {Expression} */
-  const expression = once(expressions, `${flags}/${source}`, () => ({ v8: new RegExp(source, flags) }));
-  /** @type {number[]} */
-  const hits = [];
-  let next = 0;
-  /** @param {Test} test */
-  const scan = (test) => {
-    for (; next < texts.length; next++) if (test(texts[next] ?? "")) hits.push(next);
-  };
-  const scanByV8 = () => scan((text) => expression.v8.test(text));
-  if (expression.linear === undefined) {
-    const end = runFor(V8_LIMIT_MS, scanByV8, V8_PATIENCE_MS);
-    if (end === "ended") return { hits };
-    expression.linear = await linearTest(source, flags);
-    if (expression.linear === undefined && end === "slow") return { problem: "too_slow" };
-  }
-  const { linear } = expression;
-  const end = linear ? runFor(LINEAR_LIMIT_MS, () => scan(linear)) : runFor(V8_LIMIT_MS, scanByV8);
-  return end === "ended" ? { hits } : { problem: "too_slow" };
+function matchByV8({ source, flags, texts }) {
+  const test = once(expressions, `v8/${flags}/${source}`, () => {
+    const expression = new RegExp(source, flags);
+    return (text) => expression.test(text);
+  });
+  return { hits: indices(texts, test) };
 }
 
 /**
- * Compiles an expression for re2js; undefined if re2js cannot run it.
- * @param {string} source
- * @param {string} flags
- * @returns {Promise<Test | undefined>}
+ * @param {typeof import("re2js").RE2JS} RE2JS
+ * @param {Extract<MatchRequest, { kind: "lines" }>} request
+ * @returns {MatchAnswer}
  */
-async function linearTest(source, flags) {
-  const { RE2JS } = await import("re2js");
-  /** @type {Test | undefined} */
+function matchByRe2(RE2JS, { source, flags, texts }) {
+  /** @type {Test} */
   let test;
   try {
-    runFor(LIMIT_MS, () => {
+    test = once(expressions, `linear/${flags}/${source}`, () => {
       const ignoreCase = flags.includes("i") ? RE2JS.CASE_INSENSITIVE : 0;
       const expression = RE2JS.compile(RE2JS.translateRegExp(source), ignoreCase);
-      test = (text) => expression.matcher(text).find();
+      return (text) => expression.matcher(text).find();
     });
   } catch {
-    return undefined;
+    return { problem: "too_slow" };
   }
-  return test;
+  return { hits: indices(texts, test) };
 }
 
 /** @type {Map<string, RegExp | null>} */
@@ -194,16 +92,8 @@ const globs = new Map();
  * @returns {MatchAnswer}
  */
 function matchGlob({ pattern, texts }) {
-  /** @type {number[]} */
-  let hits = [];
-  let malformed = false;
-  const end = runFor(LIMIT_MS, () => {
-    const glob = once(globs, pattern, () => globOf(pattern));
-    malformed = glob === null;
-    hits = indices(texts, (text) => glob?.test(text) === true);
-  });
-  if (end !== "ended") return { problem: "too_slow" };
-  return malformed ? { problem: "malformed" } : { hits };
+  const glob = once(globs, pattern, () => globOf(pattern));
+  return glob === null ? { problem: "malformed" } : { hits: indices(texts, (text) => glob.test(text)) };
 }
 
 /**
@@ -221,8 +111,6 @@ function globOf(pattern) {
 
 /** @type {Map<string, import("ignore").Ignore>} */
 const rules = new Map();
-/** @type {Map<string, boolean>} Texts of rule files that timed out or failed once: they are not retried. */
-const slowRules = new Map();
 
 /**
  * Returns the ignored names: the first of `files` with a rule for a name decides.
@@ -230,8 +118,6 @@ const slowRules = new Map();
  * @returns {MatchAnswer}
  */
 function matchIgnored({ files, texts }) {
-  const key = files.map(({ text }) => text).join("\0");
-  if (slowRules.get(key)) return { problem: "too_slow" };
   /** @param {string} name */
   const isIgnored = (name) => {
     for (const { text, above } of files) {
@@ -240,37 +126,21 @@ function matchIgnored({ files, texts }) {
     }
     return false;
   };
-  /** @type {number[]} */
-  let hits = [];
-  try {
-    const end = runFor(LIMIT_MS, () => {
-      hits = indices(texts, isIgnored);
-    });
-    if (end === "ended") return { hits };
-  } catch {
-    // A rule that cannot be compiled counts as one that times out: nothing is ignored.
-  }
-  once(slowRules, key, () => true);
-  return { problem: "too_slow" };
+  return { hits: indices(texts, isIgnored) };
 }
 
 /**
  * Checks whether the one text, JSON, fits a JSON Schema. The schema is interpreted, never compiled to code.
+ * @param {typeof import("@cfworker/json-schema").Validator} Validator
  * @param {Extract<MatchRequest, { kind: "schema" }>} request
- * @returns {Promise<MatchAnswer>}
+ * @returns {MatchAnswer}
  */
-async function matchSchema({ schema, texts }) {
-  const { Validator } = await import("@cfworker/json-schema");
-  /** @type {MatchAnswer} */
-  let answer = { problem: "too_slow" };
-  const end = runFor(LIMIT_MS, () => {
-    /** @type {import("@cfworker/json-schema").Schema} */
-    const parsed = JSON.parse(schema);
-    const validator = new Validator(parsed, draftOf(parsed.$schema), false);
-    const { valid, errors } = validator.validate(JSON.parse(texts[0] ?? "", withoutInherited));
-    answer = valid ? { hits: [0] } : { problem: "mismatch", message: mismatchOf(errors) };
-  });
-  return end === "ended" ? answer : { problem: "too_slow" };
+function matchSchema(Validator, { schema, texts }) {
+  /** @type {import("@cfworker/json-schema").Schema} */
+  const parsed = JSON.parse(schema);
+  const validator = new Validator(parsed, draftOf(parsed.$schema), false);
+  const { valid, errors } = validator.validate(JSON.parse(texts[0] ?? "", withoutInherited));
+  return valid ? { hits: [0] } : { problem: "mismatch", message: mismatchOf(errors) };
 }
 
 /**
@@ -330,22 +200,52 @@ function indices(texts, test) {
 }
 
 /**
+ * Loads what a request needs, and returns the work that is left. Rejects if the machine gives no file descriptor for it.
  * @param {MatchRequest} request
- * @returns {Promise<MatchAnswer>}
+ * @returns {Promise<() => MatchAnswer>}
  */
-async function answerTo(request) {
-  if (!fillReserve()) return { problem: "no_descriptor" };
+async function prepare(request) {
+  if (request.kind === "glob") return () => matchGlob(request);
+  if (request.kind === "ignore") return () => matchIgnored(request);
+  if (request.kind === "schema") {
+    const { Validator } = await import("@cfworker/json-schema");
+    return () => matchSchema(Validator, request);
+  }
+  if (request.engine === "v8") return () => matchByV8(request);
+  const { RE2JS } = await import("re2js");
+  return () => matchByRe2(RE2JS, request);
+}
+
+/**
+ * @param {() => MatchAnswer} work
+ * @returns {MatchAnswer}
+ */
+function answerOf(work) {
   try {
-    if (request.kind === "lines") return await matchLines(request);
-    if (request.kind === "schema") return await matchSchema(request);
-    return request.kind === "glob" ? matchGlob(request) : matchIgnored(request);
+    return work();
   } catch (error) {
     return { problem: "invalid", message: error instanceof Error ? error.message : "it cannot be read" };
   }
+}
+
+/** @param {ThreadMessage} message */
+function say(message) {
+  parentPort?.postMessage(message);
 }
 
 /** Low priority of this thread; only Linux sets it per thread, others per process. */
 const NICE = 10;
 if (process.platform === "linux") setPriority(NICE);
 
-parentPort?.on("message", async (request) => parentPort?.postMessage(await answerTo(request)));
+parentPort?.on("message", async (request) => {
+  try {
+    const work = await prepare(request);
+    say({ begun: cpuReading() });
+    say({ answer: answerOf(work) });
+  } catch (error) {
+    // Ends the thread, also where rejections are only logged.
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+});

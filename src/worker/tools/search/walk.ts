@@ -38,12 +38,17 @@ export function walkFiles(
   start: Directory,
   { budget, hidden, signal, matcher, maxDepth }: WalkOptions,
 ): AsyncGenerator<WalkStep, void, void> {
+  /** Rules that timed out or failed once: they are not tried in other directories. */
+  const unusable = new Set<IgnoreRules>();
   const walk = {
     ...{ budget, signal, maxDepth },
     async choose(directory: Directory, listing: Listing, above: IgnoreRules) {
       const entered = listing.directories.filter((name) => !SKIPPED.has(name)).map((name) => `${name}/`);
       const rules = await withRulesOf(directory, listing.files, above);
-      const kept = await withoutIgnored(matcher, rules, directory, [...listing.files, ...entered]);
+      const names = [...listing.files, ...entered];
+      const found = unusable.has(rules) ? undefined : await withoutIgnored(matcher, rules, directory, names);
+      if (found === undefined) unusable.add(rules);
+      const kept = found ?? names;
       const files = kept.filter((name) => !name.endsWith("/"));
       const directories = kept.filter((name) => name.endsWith("/")).map((name) => name.slice(0, -1));
       return { files, directories, rules };
@@ -83,15 +88,15 @@ async function withRulesOf(
 }
 
 /**
- * Returns the `names` in `directory` that no rule ignores; directories end in a slash. If the rules time out or fail, nothing
- * is ignored: a search then finds more than it should, never less.
+ * Returns the `names` in `directory` that no rule ignores; directories end in a slash. Undefined if the rules time out or fail:
+ * nothing is ignored then, and a search finds more than it should, never less.
  */
 async function withoutIgnored(
   matcher: Matcher,
   rules: IgnoreRules,
   directory: Directory,
   names: readonly string[],
-): Promise<readonly string[]> {
+): Promise<readonly string[] | undefined> {
   if (rules.length === 0 || names.length === 0) return names;
   const innermostFirst = rules.toReversed().map(({ depth, text }) => ({
     text,
@@ -104,7 +109,7 @@ async function withoutIgnored(
     const ignored = new Set(await matcher.ignored(innermostFirst, names));
     return names.filter((_, index) => !ignored.has(index));
   } catch (error) {
-    if (error instanceof ToolFailure && error.reason === "too_slow") return names;
+    if (error instanceof ToolFailure && error.reason === "too_slow") return undefined;
     throw error;
   }
 }

@@ -8,14 +8,18 @@ it("a command, a server or a search that finds no file descriptor does not end i
   expect(child.stdout).toEqual([
     "command: spawn /bin/sh EMFILE",
     "server: spawn /bin/cat EMFILE",
-    // A thread that runs keeps what its time limit needs.
     "search: line 1",
     expect.stringContaining("search on a new thread: A search cannot be started now"),
+    expect.stringContaining("output: A search cannot be started now"),
     expect.stringContaining("workspace: Your workspace cannot be counted now"),
+    "search: line 1",
+    // Ending its thread takes none; the thread for the linear engine does.
+    expect.stringContaining("search that has to be ended: A search cannot be started now"),
     "command: echoed",
     "server: started",
     "search: line 1",
     "search on a new thread: line 1",
+    "output: fits",
     "workspace: 0 files",
   ]);
 });

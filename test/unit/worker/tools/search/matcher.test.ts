@@ -26,6 +26,15 @@ vi.mock("node:worker_threads", async (original) => {
   return { ...real, Worker };
 });
 
+/** What the system says of a thread's CPU time. */
+const processor = vi.hoisted(() => ({ standsStill: false }));
+vi.mock("node:fs", async (original) => {
+  const real = await original<typeof import("node:fs")>();
+  const readFileSync = (...args: Parameters<typeof real.readFileSync>) =>
+    processor.standsStill && String(args[0]).endsWith("/schedstat") ? "0 0 0" : real.readFileSync(...args);
+  return { ...real, readFileSync };
+});
+
 const signal = new AbortController().signal;
 const bomb = { source: "^(a+)+$", flags: "" };
 /** No linear engine takes a back reference. */
@@ -46,9 +55,12 @@ describe("a matcher", () => {
     await matcher.close();
   });
 
-  it("goes on in linear time from the line on which V8 backtracks, and keeps what V8 had found", async () => {
+  it("answers in linear time what V8 takes too long for, and asks V8 no more", async () => {
     const matcher = createMatcherThreads().open(signal);
     expect(await matcher.lines(bomb, ["b", "aa", ...endless, "aaa", ...endless])).toEqual([1, 3]);
+    expect(threads.started).toHaveLength(2);
+    expect(await matcher.lines(bomb, ["aa", ...endless])).toEqual([0]);
+    expect(threads.started).toHaveLength(2);
     await matcher.close();
   });
 
@@ -70,6 +82,14 @@ describe("a matcher", () => {
     }
     const { answer, lines } = JSON.parse((await child.waitForLine("answer ")).slice("answer ".length));
     expect(answer).toEqual([lines]);
+  });
+
+  it("gives up an expression whose thread gets no processor", async () => {
+    const matcher = createMatcherThreads(1, 400).open(signal);
+    processor.standsStill = true;
+    await expect(matcher.lines(endlessBomb, endless)).rejects.toMatchObject({ reason: "too_slow" });
+    processor.standsStill = false;
+    await matcher.close();
   });
 
   it("gives up a glob that never compiles and one that never matches, and serves the next one", async () => {

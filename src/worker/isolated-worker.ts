@@ -16,6 +16,7 @@ import type { Readiness } from "./health/readiness.ts";
 import type { Watchdog } from "./health/watchdog.ts";
 import type { WorkerHints } from "./health/worker-hints.ts";
 import { type FromProcess, ToProcess } from "./isolation-messages.ts";
+import type { RunMetrics } from "./observe/metrics.ts";
 import type { TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
 import { run } from "./run/run.ts";
@@ -175,6 +176,16 @@ function tell(message: FromProcess): void {
   // A message sent between the worker's end and `disconnect` fails; without a callback the error would end this process.
   if (process.connected) process.send?.(message, undefined, {}, () => {});
 }
+
+/** Metrics of a process of suspects: its worker counts them. */
+export const metricsOfWorker: RunMetrics = {
+  takenOver: () => tell({ count: { takenOver: [] } }),
+  settled: (...what) => tell({ count: { settled: what } }),
+  answered: (...what) => tell({ count: { answered: what } }),
+  bought: (...what) => tell({ count: { bought: what } }),
+  refused: (...what) => tell({ count: { refused: what } }),
+  toolCalled: (...what) => tell({ count: { toolCalled: what } }),
+};
 
 /** Slots of suspects; a run that is proved must yield. */
 const UNTIL_PROVED: RunSlots = {

@@ -3,6 +3,7 @@
  * If the channel closes because the worker is gone, the process hands its runs back.
  */
 import { z } from "zod";
+import { Usage } from "../shared/protocol/content.ts";
 import { ReplyStatus, StopReason } from "../shared/protocol/reply.ts";
 
 /** Message of a worker: carry out this run, or hand all runs back. */
@@ -37,8 +38,23 @@ const Held = z.object({ epoch: z.number() });
 /** Proof that a run is held; its worker needs it to release the run after a crash. The record has the rest. */
 export type Held = z.infer<typeof Held>;
 
-/** Message of a process of suspects: it takes runs, it holds a run, or its part in a run is over. */
+const amount = z.number().nonnegative();
+
+/** Calls of the methods of `RunMetrics`, by their arguments. */
+const Count = z.object({
+  takenOver: z.tuple([]).optional(),
+  settled: z.tuple([ReplyStatus, StopReason, amount]).optional(),
+  answered: z.tuple([z.string(), amount]).optional(),
+  bought: z.tuple([z.string(), Usage, amount]).optional(),
+  refused: z.tuple([z.string()]).optional(),
+  toolCalled: z.tuple([z.string(), z.boolean(), amount]).optional(),
+});
+/** See the schema. */
+export type Count = z.infer<typeof Count>;
+
+/** Message of a process of suspects: it takes runs, it holds a run, it counts something, or its part in a run is over. */
 export const FromProcess = z.union([
+  z.object({ count: Count }),
   z.object({ ready: z.literal(true) }),
   z.object({ uid: z.string(), held: Held }),
   z.object({ id: z.string(), end: End }),

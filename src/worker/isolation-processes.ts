@@ -16,7 +16,8 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
-import { FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
+import { type Count, FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
+import type { RunMetrics } from "./observe/metrics.ts";
 import type { SuspectIsolation, TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
 import { releaseAgent } from "./run/failure.ts";
@@ -62,7 +63,7 @@ export interface IsolationProcesses {
 }
 
 /** Dependencies of a process of suspects. */
-type ProcessContext = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "logger">;
+type ProcessContext = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "logger" | "observer">;
 
 /** Creates processes for suspects, none started. */
 export function createIsolationProcesses(
@@ -216,6 +217,7 @@ class SuspectsProcess {
     if (!told) this.#stopUnreadable();
     else if ("ready" in told) this.#started();
     else if ("end" in told) this.#endRun(told.id, told.end);
+    else if ("count" in told) countFor(this.#context.observer.metrics, told.count);
     else for (const run of this.#runs.values()) if (run.address.uid === told.uid) run.held = told.held;
   }
 
@@ -258,6 +260,17 @@ class SuspectsProcess {
       else afterCrash(this.#context, run).then(run.end, () => run.end({ status: "lost" }));
     }
   }
+}
+
+/** Counts in the worker's metrics what its process of suspects has counted. */
+function countFor(metrics: RunMetrics | undefined, count: Count): void {
+  const { takenOver, settled, answered, bought, refused, toolCalled } = count;
+  if (takenOver) metrics?.takenOver();
+  if (settled) metrics?.settled(...settled);
+  if (answered) metrics?.answered(...answered);
+  if (bought) metrics?.bought(...bought);
+  if (refused) metrics?.refused(...refused);
+  if (toolCalled) metrics?.toolCalled(...toolCalled);
 }
 
 /** Counts a crash and queues the agent again. A run that was not held yet has not crashed. */

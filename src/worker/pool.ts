@@ -24,6 +24,7 @@ import {
   type IsolationProcesses,
   type IsolationProgram,
 } from "./isolation-processes.ts";
+import type { Metrics } from "./observe/metrics.ts";
 import { returnWake, type TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
 import { run } from "./run/run.ts";
@@ -76,6 +77,7 @@ export interface Pool {
 export interface PoolOptions {
   redis: RedisClient;
   keys: Keys;
+  metrics: Metrics | undefined;
   concurrency: number;
   /** Time that steps may continue after `stop`, ms. */
   drainGraceMs: number;
@@ -110,7 +112,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
     const going = handleWake(context, job, processes);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
-    context.observer.metrics?.wake(end.status);
+    options.metrics?.wake(end.status);
     return end.status === "returned"
       ? returnJob(context, job, token, end.delayMs)
       : resultOf(job.data.uid, end);

@@ -33,7 +33,12 @@ import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/h
 import type { Readiness } from "./health/readiness.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
 import { createWorkerHints, limiterHint, type WorkerHints } from "./health/worker-hints.ts";
-import { createIsolatedRuns, createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
+import {
+  createIsolatedRuns,
+  createIsolatedWorker,
+  type IsolatedParts,
+  metricsOfWorker,
+} from "./isolated-worker.ts";
 import { Metrics, type Scrape } from "./observe/metrics.ts";
 import { Observer } from "./observe/observer.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
@@ -112,7 +117,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
     },
     active: () => opened?.pool.active() ?? [],
     readiness: async () => (await opened?.health.readiness()) ?? NOT_STARTED,
-    metrics: async () => opened?.observer.metrics?.scrape(),
+    metrics: async () => opened?.metrics?.scrape(),
   };
 }
 
@@ -120,7 +125,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
 const WITHDRAW_MS = 1_000;
 
 async function close(
-  { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer }: Opened,
+  { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, metrics }: Opened,
   mcp: McpTools,
   starting: Promise<void> | undefined,
   clock: Clock,
@@ -134,7 +139,7 @@ async function close(
   if (redis.status === "ready") await within(clock, WITHDRAW_MS, withdrawn);
   await mcp.stop();
   health.stop();
-  observer.metrics?.stop();
+  metrics?.stop();
   closeRedis(redis);
   hints.stop();
   await Promise.all([starting?.catch(() => {}), swept, withdrawn, wakes.stop()]);
@@ -158,13 +163,14 @@ interface Opened {
   health: Health;
   watchdog: Watchdog | undefined;
   observer: Observer;
+  metrics: Metrics | undefined;
   /** Calls the option `admit`, which may throw to refuse this worker beside the live ones. */
   admitBesideOthers(): Promise<void>;
 }
 
 /** Runs the start steps in order; throws `closed` if the worker is stopped meanwhile. */
 async function begin(
-  { redis, hints, pool, sweeper, announcer, health, watchdog, observer, admitBesideOthers }: Opened,
+  { redis, hints, pool, sweeper, announcer, health, watchdog, observer, metrics, admitBesideOthers }: Opened,
   prepare: () => Promise<unknown>,
   isStopping: () => boolean,
 ): Promise<void> {
@@ -175,7 +181,7 @@ async function begin(
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
   }
-  observer.metrics?.start();
+  metrics?.start();
   sweeper.start();
   health.enter("working");
 }
@@ -185,7 +191,7 @@ type OpenOptions = WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox 
 function open(options: OpenOptions): Opened {
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const lent = openContext(options);
-  const { context, redis, limiter, pause } = lent;
+  const { context, redis, limiter, pause, metrics } = lent;
   const { logger } = context;
   const hints = openHints(options, lent);
   const pool = createPool(context, { ...lent, concurrency, drainGraceMs, isolation: options.isolation });
@@ -196,7 +202,8 @@ function open(options: OpenOptions): Opened {
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
   const { wakes, workers, observer } = context;
   const admitBesideOthers = async () => options.admit?.(await workers.list());
-  return { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer, admitBesideOthers };
+  const shown = { health, watchdog, observer, metrics };
+  return { redis, hints, pool, sweeper, wakes, announcer, ...shown, admitBesideOthers };
 }
 
 function openHints(
@@ -247,6 +254,7 @@ function openContext(options: OpenOptions) {
   const { permissions, skills, ...settings } = settingsOf(options);
   const { replyTtlMs } = timing;
   const observed = { redis, keys, wakes, pause, replyTtlMs, activeRuns: () => leases.held.size, clock };
+  const metrics = options.metrics && !options.isolated ? new Metrics(observed) : undefined;
   const context: Omit<RunContext, "slots" | "suspects"> = {
     workerId: options.id,
     store,
@@ -268,7 +276,7 @@ function openContext(options: OpenOptions) {
     checkOutput,
     toolNames: namesForClaims(options),
     ...settings,
-    observer: new Observer(logger, options.metrics ? new Metrics(observed) : undefined),
+    observer: new Observer(logger, options.isolated ? metricsOfWorker : metrics),
     clock,
     random,
     logger,
@@ -278,7 +286,7 @@ function openContext(options: OpenOptions) {
     toolTimers: new CoarseTimers(clock),
     texts: new TextFeeds(clock),
   };
-  return { context, redis, keys, limiter, pause, draining, abandoned };
+  return { context, redis, keys, limiter, pause, metrics, draining, abandoned };
 }
 
 /** Watchdog options: an event loop that is blocked for the length of a lease has lost all its leases. */

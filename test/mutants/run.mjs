@@ -2024,6 +2024,15 @@ export default [
     tests: ["test/unit/worker/isolation-processes.test.ts"],
   },
   {
+    id: "isolation-counts-nowhere",
+    promise: "What a process of suspects buys is in the metrics of its worker.",
+    file: "src/worker/isolation-processes.ts",
+    find: '    else if ("count" in told) countFor(this.#context.observer.metrics, told.count);\n',
+    replace: '    else if ("count" in told) return;\n',
+    tests: ["test/integration/worker/quarantine.test.ts"],
+    title: "in the metrics of its worker",
+  },
+  {
     id: "isolation-unreadable-ignored",
     promise: "A process of suspects whose message cannot be read is killed.",
     file: "src/worker/isolation-processes.ts",

@@ -13,6 +13,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Clock } from "../../shared/clock.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { Keys } from "../../shared/protocol/keys.ts";
+import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
 import type { RedisClient } from "../../shared/redis/connection/connection.ts";
 import type { Pause } from "../../shared/redis/pause.ts";
 import { readOldestReplyMs, readSweeperLagMs } from "../../shared/redis/survey.ts";
@@ -47,6 +48,12 @@ export interface Scrape {
   text: string;
 }
 
+/** The counters of runs. A process of suspects has none of its own and tells its worker. */
+export type RunMetrics = Pick<
+  Metrics,
+  "takenOver" | "settled" | "answered" | "bought" | "refused" | "toolCalled"
+>;
+
 /** See the module's header. */
 export class Metrics {
   readonly #registry = new Registry();
@@ -54,6 +61,7 @@ export class Metrics {
   readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   readonly #models = new BoundedNames();
   readonly #tools = new BoundedNames();
+  readonly #kinds = new BoundedNames();
   readonly #asked: readonly Asked[];
   readonly #wakesTaken = this.#counter("subagent_wakes_taken_total", "Wakes taken, by outcome", ["outcome"]);
   readonly #takeovers = this.#counter(
@@ -117,7 +125,7 @@ export class Metrics {
   }
 
   /** Counts a run that this worker settled. */
-  settled(status: string, stopReason: string, durationMs: number): void {
+  settled(status: ReplyStatus, stopReason: StopReason, durationMs: number): void {
     this.#runs.inc({ status, stop_reason: stopReason });
     this.#runSeconds.observe({ status }, durationMs / 1_000);
   }
@@ -139,7 +147,7 @@ export class Metrics {
 
   /** Counts a model call without an answer; `kind` as in the model port. */
   refused(kind: string): void {
-    this.#refusals.inc({ kind });
+    this.#refusals.inc({ kind: this.#kinds.bounded(kind) });
   }
 
   /** Records a tool call that has ended. */

@@ -15,9 +15,9 @@ import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { promptTokens, totalTokens, type Usage } from "../../shared/protocol/content.ts";
 import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
+import type { ReplyBody, ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
 import { type TelemetryApi, unlessTelemetryFails } from "../../shared/telemetry.ts";
-import type { Metrics } from "./metrics.ts";
+import type { RunMetrics } from "./metrics.ts";
 
 /** Identity of a run in every line, metric and span. */
 export interface ObservedRun {
@@ -49,19 +49,19 @@ export function observedRun(
 
 /** A run's result as reported to the observer. */
 export interface Settled {
-  status: string;
+  status: ReplyStatus;
   stopReason: StopReason;
   body: ReplyBody;
 }
 
 /** See the module's header. */
 export class Observer {
-  readonly metrics: Metrics | undefined;
+  readonly metrics: RunMetrics | undefined;
   readonly #logger: Logger;
   /** Set when the worker starts. */
   #api: TelemetryApi | undefined;
 
-  constructor(logger: Logger, metrics?: Metrics) {
+  constructor(logger: Logger, metrics?: RunMetrics) {
     this.#logger = logger;
     this.metrics = metrics;
   }
@@ -90,7 +90,7 @@ export interface ObservedAnswer {
 /** Outputs of a run's telemetry. */
 interface Means {
   logger: Logger;
-  metrics: Metrics | undefined;
+  metrics: RunMetrics | undefined;
   api: TelemetryApi | undefined;
 }
 

@@ -12,6 +12,7 @@ import { RunProgress } from "../../../src/shared/protocol/reply.ts";
 import { createIsolationProcesses } from "../../../src/worker/isolation-processes.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
+import { Observer } from "../../../src/worker/observe/observer.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { heldModel } from "../../helpers/held-model.ts";
@@ -245,6 +246,32 @@ test("a process of suspects that speaks to a worker that has just been killed li
   expect([...worker.stdout, ...worker.stderr]).toEqual(["every run is handed back"]);
 });
 
+test("what a process of suspects buys and does is in the metrics of its worker", async () => {
+  const overloaded = { status: 529, type: "overloaded_error" };
+  const first = { ...list("a"), failures: [overloaded] };
+  const installation = await openStage({ scenario: { turns: [first, done] } });
+  const prices = { "offline-1": { input: 1, output: 5, cache_read: 0.1, cache_write: 1.25 } };
+  const worker = await installation.commandLineWorker({ env: { SUBAGENT_PRICES: JSON.stringify(prices) } });
+  const agent = await suspect(installation);
+  const { tokens, cost_usd: costUsd } = await installation.reply(agent);
+  const scrape = async () => (await fetch(`${worker.health}/metrics`)).text();
+  const text = await until(async () => {
+    const now = await scrape();
+    return now.includes('subagent_wakes_taken_total{outcome="settled"} 1') && now;
+  });
+  expect(worker.stderr.some((line) => line.includes("it runs in isolation"))).toBe(true);
+  const sum = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (.+)$`, "gm"))].reduce(
+      (all, [, n]) => all + Number(n),
+      0,
+    );
+  expect([sum("subagent_tokens_total"), sum("subagent_turn_duration_seconds_count")]).toEqual([tokens, 2]);
+  expect(sum("subagent_cost_usd_total")).toBeCloseTo(costUsd, 9);
+  expect(sum("subagent_model_refusals_total")).toBe(1);
+  expect(sum("subagent_tool_duration_seconds_count")).toBe(1);
+  expect(sum("subagent_runs_total")).toBe(1);
+});
+
 test("a suspect whose process cannot be started runs alone in its worker", async () => {
   const installation = await openStage({ timing, scenario: { turns: [done] } });
   await installation.startWorker({ isolation: { file: "/there/is/no/such/program.js" } });
@@ -283,7 +310,8 @@ test("a process of suspects that is told to end and does not is killed, and anot
   const installation = await openStage({ timing });
   const { store, deadlines, wakes } = installation;
   const clock = handClock();
-  const keeping = { store, deadlines, wakes, clock, logger: createLogger({ level: "silent" }) };
+  const logger = createLogger({ level: "silent" });
+  const keeping = { store, deadlines, wakes, clock, logger, observer: new Observer(logger) };
   const file = join(import.meta.dirname, "../../helpers/fixtures/deaf-suspects.mjs");
   const processes = createIsolationProcesses(keeping, { file }, PLACES);
   closeAtEnd(() => processes.stop());
@@ -306,7 +334,8 @@ test("a process of suspects that does not start in time is ended, and its suspec
   const installation = await openStage({ timing });
   const { store, deadlines, wakes, workspaceRoot } = installation;
   const clock = handClock();
-  const keeping = { store, deadlines, wakes, clock, logger: createLogger({ level: "silent" }) };
+  const logger = createLogger({ level: "silent" });
+  const keeping = { store, deadlines, wakes, clock, logger, observer: new Observer(logger) };
   const file = join(import.meta.dirname, "../../helpers/fixtures/held-program.mjs");
   const processes = createIsolationProcesses(keeping, { file, args: [join(workspaceRoot, "never")] }, PLACES);
   const address = await installation.spawn();

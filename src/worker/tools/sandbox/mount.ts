@@ -7,7 +7,7 @@ import { lchown, lstat } from "node:fs/promises";
 import type { Clock } from "../../../shared/clock.ts";
 import { codeOf, listDirectory, startOf } from "../files/list.ts";
 import type { Area, Workspace } from "../workspace.ts";
-import { coverOf, type LinkTarget } from "./withheld.ts";
+import { type CoveredEntry, coverOf } from "./withheld.ts";
 
 /** Path of the workspace inside the sandbox. */
 export const WORKSPACE_INSIDE = "/workspace";
@@ -72,7 +72,7 @@ export async function mountsOf(
     directories: [] as string[],
     withheld: [] as string[],
   };
-  const targets: LinkTarget[] = [];
+  const covered: CoveredEntry[] = [];
   // A root inside another one is mounted after it, otherwise it would be hidden.
   for (const area of roots.toSorted((a, b) => a.shownAs.length - b.shownAs.length)) {
     const cover = showsWorkspaces(area, hidden)
@@ -83,11 +83,9 @@ export async function mountsOf(
       continue;
     }
     mounts.areas.push(area);
-    mounts.files.push(...cover.files.map((path) => `${area.shownAs}/${path}`));
-    mounts.directories.push(...cover.directories.map((path) => `${area.shownAs}/${path}`));
-    targets.push(...cover.targets);
+    covered.push(...cover.entries);
   }
-  for (const { path, isDirectory } of targets)
+  for (const { path, isDirectory } of covered)
     (isDirectory ? mounts.directories : mounts.files).push(...shownPaths(path, mounts.areas));
   const { files, directories } = mounts;
   return { ...mounts, files: outside(directories, files), directories: outside(directories, directories) };

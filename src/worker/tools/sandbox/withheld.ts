@@ -18,17 +18,11 @@ import { codeOf } from "../files/list.ts";
 import { isSecret } from "../files/policy.ts";
 import type { Area } from "../workspace.ts";
 
-/** Paths below an area to be covered, and targets of its secret links; or why the area cannot be shown. */
-export type Cover =
-  | {
-      readonly files: readonly string[];
-      readonly directories: readonly string[];
-      readonly targets: readonly LinkTarget[];
-    }
-  | { readonly problem: string };
+/** What is to be covered: entries of the area, and targets of its links with secret names; or why the area cannot be shown. */
+export type Cover = { readonly entries: readonly CoveredEntry[] } | { readonly problem: string };
 
-/** Target of a link with a secret name, in its area or anywhere: a host path without links. */
-export interface LinkTarget {
+/** An entry that a command must not reach; `path`: a host path without links, below its area or, of a link's target, anywhere. */
+export interface CoveredEntry {
   readonly path: string;
   readonly isDirectory: boolean;
 }
@@ -44,39 +38,26 @@ const FRESH_MS = 10_000;
 
 const scans = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
 
-/** Returns the covered paths of an area that are still there, from a scan of the whole tree that is at most 10 s old. */
+/** Returns the cover of an area without entries that have gone, from a scan of the whole tree that is at most 10 s old. */
 export async function coverOf(area: Area, clock: Clock, signal: AbortSignal): Promise<Cover> {
   const cover = await lastScan(area, clock, signal);
   if ("problem" in cover) return cover;
-  const pathIn = (path: string) => join(area.path, path);
   try {
-    return {
-      files: await present(cover.files, pathIn, () => false),
-      directories: await present(cover.directories, pathIn, () => true),
-      targets: await present(
-        cover.targets,
-        ({ path }) => path,
-        ({ isDirectory }) => isDirectory,
-      ),
-    };
+    return { entries: await present(cover.entries) };
   } catch {
     return { problem: "it changes while it is read" };
   }
 }
 
 /** Returns the entries that are there. Rejects if one cannot be looked at, or is now a directory where it was none, or none. */
-async function present<Entry>(
-  entries: readonly Entry[],
-  pathOf: (entry: Entry) => string,
-  isDirectory: (entry: Entry) => boolean,
-): Promise<Entry[]> {
-  const found: Entry[] = [];
+async function present(entries: readonly CoveredEntry[]): Promise<CoveredEntry[]> {
+  const found: CoveredEntry[] = [];
   for (const entry of entries) {
-    const stat = await lstat(pathOf(entry)).catch((error: unknown) => {
+    const stat = await lstat(entry.path).catch((error: unknown) => {
       if (codeOf(error) !== "ENOENT") throw error;
     });
     if (stat === undefined) continue;
-    if (stat.isDirectory() !== isDirectory(entry)) throw new ToolFailure("another kind of entry");
+    if (stat.isDirectory() !== entry.isDirectory) throw new ToolFailure("another kind of entry");
     found.push(entry);
   }
   return found;
@@ -92,9 +73,7 @@ async function lastScan(area: Area, clock: Clock, signal: AbortSignal): Promise<
 }
 
 async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
-  const files: string[] = [];
-  const directories: string[] = [];
-  const targets: LinkTarget[] = [];
+  const entries: CoveredEntry[] = [];
   const open: string[][] = [[]];
   let left = MAX_ENTRIES;
   try {
@@ -103,30 +82,28 @@ async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
       if (signal.aborted) return { problem: "the command was stopped" };
       const here = join(area.path, ...segments);
       if ((await lstat(here)).dev !== dev) {
-        directories.push(segments.join("/"));
+        entries.push({ path: here, isDirectory: true });
         continue;
       }
       for await (const entry of await opendir(here, { bufferSize: 256 })) {
         if (left-- <= 0) return { problem: `it has more than ${MAX_ENTRIES} entries` };
         const below = [...segments, entry.name];
+        const path = join(here, entry.name);
         const isHidden = isSecret(below);
         // No mount reaches a name that is no text.
         if ((isHidden || isSpecial(entry)) && entry.name.includes(NO_TEXT))
           return { problem: "the name of a file to be hidden is no text" };
         if (entry.isSymbolicLink()) {
-          if (isHidden) targets.push(...(await targetOf(join(here, entry.name))));
-        } else if (isHidden) (entry.isDirectory() ? directories : files).push(below.join("/"));
+          if (isHidden) entries.push(...(await targetOf(path)));
+        } else if (isHidden) entries.push({ path, isDirectory: entry.isDirectory() });
         else if (entry.isDirectory()) open.push(below);
-        else if (isSpecial(entry)) files.push(below.join("/"));
+        else if (isSpecial(entry)) entries.push({ path, isDirectory: false });
       }
     }
   } catch {
     return { problem: "it cannot be read whole" };
   }
-  const covered = files.length + directories.length + targets.length;
-  return covered > MAX_COVERED
-    ? { problem: "too much of it may hold secrets" }
-    : { files, directories, targets };
+  return entries.length > MAX_COVERED ? { problem: "too much of it may hold secrets" } : { entries };
 }
 
 /** Checks whether an entry is a socket, a FIFO or a device. */
@@ -134,7 +111,7 @@ const isSpecial = (entry: Dirent): boolean =>
   !(entry.isFile() || entry.isDirectory() || entry.isSymbolicLink());
 
 /** Returns the target of a link; an empty list if it does not exist or is unreachable. */
-async function targetOf(link: string): Promise<LinkTarget[]> {
+async function targetOf(link: string): Promise<CoveredEntry[]> {
   try {
     const path = await realpath(link);
     return [{ path, isDirectory: (await lstat(path)).isDirectory() }];

@@ -8,7 +8,8 @@ import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { ScheduleId } from "../shared/protocol/schedule.ts";
 import { type Client, internalsOf } from "./client.ts";
 import type { ParentCall } from "./parent-context.ts";
-import { readSchedule, schedulerNameOf, singleJobId, syncQueue } from "./schedules.ts";
+import { readSchedule } from "./schedule-store.ts";
+import { schedulerNameOf, singleJobId, syncQueue } from "./schedules.ts";
 
 /** The result of the check of a due job. */
 export interface DueTask {

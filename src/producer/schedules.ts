@@ -15,14 +15,20 @@ import { inBatches } from "../shared/batch.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { INTAKE_MAX_BYTES } from "../shared/protocol/intake.ts";
-import { addressOfParent } from "../shared/protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS } from "../shared/protocol/limits.ts";
-import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
-import { clip, quoted } from "../shared/protocol/text.ts";
+import { CRON_FORM, MAX_SCHEDULES, Rhythm, type Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
+import { clip } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
+import {
+  findSchedule,
+  forgetSchedule,
+  storedSchedule,
+  storeSchedule,
+  unknownSchedule,
+} from "./schedule-store.ts";
 import { checkSpawn, type TaskInput, withJsonSchema } from "./spawn-input.ts";
 
 /** The input of `Parent.schedule`: the times, and the task. */
@@ -70,7 +76,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const put = () =>
     withCall(context, async (call) => {
-      const before = await storedSchedule(call, schedule_id);
+      const before = (await storedSchedule(call, schedule_id))?.schedule;
       const written_at = new Date(call.client.clock.now()).toISOString();
       // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
       if (at !== before?.at) refusePast(at, call.client.clock.now());
@@ -90,7 +96,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       await refuseUnreadable(call, made);
       // The previous form may have another scheduler or job in the queue.
       if (before) await dequeue(call, before);
-      if ((await store(call, made, false)) === "full") return undefined;
+      if ((await storeSchedule(call, made)) === "full") return undefined;
       await syncQueue(call, made);
       return view(call, made);
     });
@@ -105,7 +111,10 @@ export async function listSchedules(context: ParentContext): Promise<ScheduleVie
   const unfinished = await readUnfinished(context);
   return inBatches(unfinished, AT_ONCE, (each) =>
     withCall(context, async (call) => {
-      if (!each.paused && !(await isQueued(call, each))) await syncQueue(call, each);
+      if (!each.paused && !(await isQueued(call, each))) {
+        await dequeue(call, each);
+        await syncQueue(call, each);
+      }
       return view(call, each);
     }),
   );
@@ -114,8 +123,7 @@ export async function listSchedules(context: ParentContext): Promise<ScheduleVie
 /** Stops a schedule until {@link resumeSchedule}; agents that were begun go on. Idempotent. `unknown_schedule`. */
 export function pauseSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return withCall(context, async (call) => {
-    const paused = { ...(await find(call, scheduleId)), paused: true };
-    await change(call, paused);
+    const paused = await change(call, scheduleId, async (found) => ({ ...found, paused: true }));
     await syncQueue(call, paused);
     return view(call, paused);
   });
@@ -124,12 +132,11 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
 /** Resumes a paused schedule: it comes due again by its pattern from now on. Idempotent. `unknown_schedule`. */
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return withCall(context, async (call) => {
-    const found = await find(call, scheduleId);
-    const written_at = new Date(call.client.clock.now()).toISOString();
-    const resumed = { ...found, paused: false, written_at };
-    // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
-    if (found.paused) await dequeue(call, found);
-    await change(call, resumed);
+    const resumed = await change(call, scheduleId, async (found) => {
+      // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
+      if (found.paused) await dequeue(call, found);
+      return { ...found, paused: false, written_at: new Date(call.client.clock.now()).toISOString() };
+    });
     await syncQueue(call, resumed);
     return view(call, resumed);
   });
@@ -138,11 +145,28 @@ export function resumeSchedule(context: ParentContext, scheduleId: unknown): Pro
 /** Removes a schedule; agents that were begun go on. `unknown_schedule`. */
 export function unschedule(context: ParentContext, scheduleId: unknown): Promise<{ status: "removed" }> {
   return withCall(context, async (call) => {
-    const found = await find(call, scheduleId);
-    await forget(call, found);
+    const { schedule: found } = await findSchedule(call, scheduleId);
+    await forgetSchedule(call, found);
     await syncQueue(call, found);
     return { status: "removed" };
   });
+}
+
+/** Changes a schedule that has not run; `changed` may be asked again. Rejects with `unknown_schedule`. */
+async function change(
+  call: ParentCall,
+  scheduleId: unknown,
+  changed: (found: Schedule) => Promise<Schedule>,
+): Promise<Schedule> {
+  for (;;) {
+    const { text, schedule: found } = await findSchedule(call, scheduleId);
+    if (await hasRun(call, found)) {
+      if (await forgetSchedule(call, found, text)) throw unknownSchedule(scheduleId);
+      continue;
+    }
+    const made = await changed(found);
+    if ((await storeSchedule(call, made, text)) === "stored") return made;
+  }
 }
 
 /** Reads the caller's input. Refuses options that a schedule cannot have, because each due time reuses the same input. */
@@ -250,11 +274,11 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
  * queue has read the final hash, however calls interleave. `known`: the form of the schedule that the queue may hold.
  */
 export async function syncQueue(call: ParentCall, known: Named): Promise<void> {
-  const stored = await storedSchedule(call, known.schedule_id);
+  const stored = (await storedSchedule(call, known.schedule_id))?.schedule;
   const isDue = stored !== undefined && !stored.paused;
   if (!isDue || slotOf(stored) !== slotOf(known)) await dequeue(call, known);
   if (isDue) await enqueue(call, stored);
-  const after = await storedSchedule(call, known.schedule_id);
+  const after = (await storedSchedule(call, known.schedule_id))?.schedule;
   if (JSON.stringify(after) !== JSON.stringify(stored)) await syncQueue(call, stored ?? known);
 }
 
@@ -263,12 +287,12 @@ function slotOf(made: Named): string {
   return made.at === undefined ? schedulerNameOf(made) : singleJobId(made);
 }
 
-/** Returns whether the queue has the schedule's scheduler, or the job of a schedule with `at`. */
+/** Returns whether the queue has the schedule's scheduler, or a job of a schedule with `at` that has begun or may begin its task. */
 function isQueued({ read, client: { intakeQueue } }: ParentCall, made: Schedule): Promise<boolean> {
   return read(async () =>
     made.at === undefined
       ? (await intakeQueue.nextAt(schedulerNameOf(made))) !== undefined
-      : (await intakeQueue.stateOf(singleJobId(made))) !== "unknown",
+      : ["waiting", "over"].includes(await intakeQueue.stateOf(singleJobId(made))),
   );
 }
 
@@ -292,27 +316,6 @@ async function dequeue({ write, client: { intakeQueue } }: ParentCall, made: Nam
   );
 }
 
-/** Writes the schedule into the hash; returns the verb's status. `known`: change an existing schedule only. */
-async function store({ write, parent, client }: ParentCall, made: Schedule, known: boolean) {
-  const { schedule_id } = made;
-  const answer = await write({ what: "the schedule", key: { schedule_id } }, () =>
-    client.store.schedule(addressOfParent(parent), { schedule_id, known, json: JSON.stringify(made) }),
-  );
-  return answer.status;
-}
-
-/** Changes an existing schedule. Throws `unknown_schedule` if it was removed meanwhile. */
-async function change(call: ParentCall, made: Schedule): Promise<void> {
-  if ((await store(call, made, true)) === "gone") throw unknownSchedule(made.schedule_id);
-}
-
-async function forget({ write, parent, client }: ParentCall, { schedule_id }: Schedule): Promise<void> {
-  const { redis, keys } = client;
-  await write({ what: "the removal", key: { schedule_id } }, () =>
-    redis.hdel(keys.parent(parent).schedules, schedule_id),
-  );
-}
-
 /**
  * Reads the parent's schedules by name, and removes those with `at` that have run. They may have 77 MB together: each is read in
  * a call of its own, {@link AT_ONCE} at a time, so that no call runs out of its time and Redis serves others meanwhile.
@@ -323,49 +326,29 @@ async function readUnfinished(context: ParentContext): Promise<Schedule[]> {
   );
   const found = await inBatches(names, AT_ONCE, (name) =>
     withCall(context, async (call) => {
-      const stored = await storedSchedule(call, name);
-      if (!stored || !(await hasRun(call, stored))) return stored ?? [];
-      await forget(call, stored);
-      return [];
+      for (;;) {
+        const stored = await storedSchedule(call, name);
+        if (!stored) return [];
+        if (!(await hasRun(call, stored.schedule))) return stored.schedule;
+        if (await forgetSchedule(call, stored.schedule, stored.text)) return [];
+      }
     }),
   );
   return found.flat().sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
 }
 
 /**
- * Returns whether the schedule has `at` and its job is over. If the queue does not have the job, the call that wrote the schedule
+ * Returns whether the schedule has `at` and its job has ended, with its task begun or refused. If the queue does not have the job, the call that wrote the schedule
  * may be about to add it, or have died: then it counts as run only after {@link WAKE_DONE_KEPT_MS}.
  */
 async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
   const { clock, intakeQueue } = call.client;
   const since = (time: string) => clock.now() - Date.parse(time);
-  if (made.at === undefined || made.paused || since(made.at) < 0) return false;
+  if (made.at === undefined || since(made.at) < 0) return false;
   const state = await call.read(() => intakeQueue.stateOf(singleJobId(made)));
   if (state !== "unknown") return state === "over";
+  if (made.paused) return false;
   return Math.min(since(made.at), since(made.written_at ?? made.created_at)) > WAKE_DONE_KEPT_MS;
-}
-
-async function storedSchedule(
-  { read, parent, client: { redis, keys } }: ParentCall,
-  scheduleId: string,
-): Promise<Schedule | undefined> {
-  return readSchedule(await read(() => redis.hget(keys.parent(parent).schedules, scheduleId)));
-}
-
-async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
-  const id = ScheduleId.safeParse(scheduleId);
-  const found = id.success ? await storedSchedule(call, id.data) : undefined;
-  if (found) return found;
-  throw unknownSchedule(scheduleId);
-}
-
-/** Returns the error for a schedule that does not exist. */
-export function unknownSchedule(scheduleId: unknown): SubagentError {
-  const shown = quoted(String(scheduleId));
-  return new SubagentError(
-    "unknown_schedule",
-    `This parent has no schedule ${shown}: schedules(), or subagent-queue schedule without a name, lists them.`,
-  );
 }
 
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
@@ -384,15 +367,6 @@ async function view({ read, client }: ParentCall, made: Schedule): Promise<Sched
     prompt,
     options,
   };
-}
-
-/** Parses a stored schedule; undefined if there is none that this version can read. */
-export function readSchedule(text: string | null): Schedule | undefined {
-  try {
-    return Schedule.safeParse(JSON.parse(text ?? "")).data;
-  } catch {
-    return undefined;
-  }
 }
 
 function refused(why: string): SubagentError {

@@ -1,5 +1,6 @@
 /** `schedule`: creates, lists, pauses, resumes and removes scheduled tasks. */
-import { type ScheduleView, unknownSchedule } from "../../producer/schedules.ts";
+import { unknownSchedule } from "../../producer/schedule-store.ts";
+import type { ScheduleView } from "../../producer/schedules.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { CRON_FORM } from "../../shared/protocol/schedule.ts";
 import { clip } from "../../shared/protocol/text.ts";

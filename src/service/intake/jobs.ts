@@ -20,6 +20,7 @@ import type { Logger } from "../../shared/logger.ts";
 import { IntakeInput } from "../../shared/protocol/intake.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import type { IntakeJob, JobEnd, JobStep, RepliedJob } from "../../shared/redis/intake-jobs.ts";
+import { NOTHING_BEGUN } from "../../shared/redis/intake-queue.ts";
 import { inputOfJob, scheduleIdIn, senderOf } from "./input.ts";
 import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, tellRefusal } from "./spawn.ts";
@@ -33,8 +34,6 @@ const UNEXPLAINED_MS = 60_000;
 const MOST_WAITS = 1_000;
 /** Interval between attempts of a tenant's waiting jobs, ms: slots become free as replies arrive. */
 const WAITS_APART_MS = 5;
-/** The return value of a job that its schedule no longer wants. */
-const NOTHING_BEGUN = { begun: false };
 
 /** See the module's header. */
 export interface JobTaker {

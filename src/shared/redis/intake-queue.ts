@@ -10,6 +10,8 @@ import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { DELAYED_SCORE, EVENTS_KEPT, openBullQueue } from "./wake-queue.ts";
 
+/** The return value of a job that its schedule no longer wants. */
+export const NOTHING_BEGUN = { begun: false };
 /** Most finished jobs that stay visible. */
 export const INTAKE_DONE_KEPT = 10_000;
 
@@ -22,8 +24,11 @@ export interface IntakeQueue {
   add(id: string, data: object, delayMs?: number): Promise<void>;
   /** Removes a job that no process has taken. */
   remove(id: string): Promise<void>;
-  /** Reads the state of a job: `waiting` until it has ended; `unknown`: it was never added, or ended long ago. */
-  stateOf(id: string): Promise<"waiting" | "over" | "unknown">;
+  /**
+   * Reads the state of a job: `waiting` until it has ended; `unbegun`: it ended without beginning its task; `unknown`: it was
+   * never added, or ended long ago.
+   */
+  stateOf(id: string): Promise<"waiting" | "over" | "unbegun" | "unknown">;
   /** Rejects with the error of the cron parser, or `invalid_input` for a pattern that never comes due; `nowMs`: epoch ms. */
   check(rhythm: Recurrence, nowMs: number): Promise<void>;
   /**
@@ -59,9 +64,11 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       await (await opened()).remove(id);
     },
     async stateOf(id) {
-      const [name, finishedOn] = await redis.hmget(keys.intakeJob(id), "name", "finishedOn");
+      const job = await redis.hmget(keys.intakeJob(id), "name", "finishedOn", "returnvalue");
+      const [name, finishedOn, value] = job;
       if (name == null) return "unknown";
-      return finishedOn == null ? "waiting" : "over";
+      if (finishedOn == null) return "waiting";
+      return value === JSON.stringify(NOTHING_BEGUN) ? "unbegun" : "over";
     },
     async check(rhythm, nowMs) {
       if (!("pattern" in rhythm)) return;

@@ -54,12 +54,15 @@ export const PARENT_VERBS = {
       same: { profile_version: int, registered_at: int },
     },
   },
-  /** Stores a schedule. With `known` it must exist already, else `gone`. `full`: the parent has no room for a new one. */
+  /**
+   * Stores a schedule, or without `json` removes it. `seen`: only in place of this text, else `changed`: read it again.
+   * `full`: the parent has no room for a new one.
+   */
   schedule: {
     keys: ["schedules"],
     context: ["max_schedules"],
-    args: { schedule_id: text, known: flag, json: text },
-    answers: { stored: {}, full: {}, gone: {} },
+    args: { schedule_id: text, seen: optional(text), json: optional(text) },
+    answers: { stored: {}, removed: {}, full: {}, changed: {} },
   },
   /**
    * Notes the result of a round of pushes: a `problem`, or none. `other`: the webhook with this `secret` was removed or set

@@ -289,9 +289,9 @@ test("a parent has 100 schedules at most, also when many are made at once; singl
 test("a schedule that was removed is not brought back by a change of it", async () => {
   const stage = await openStage();
   const scripts = loadScripts(stage.redis, stage.keys, TIMING);
-  const change = { schedule_id: "gone", known: true, json: "{}" };
+  const change = { schedule_id: "gone", seen: "{}", json: '{"paused":true}' };
   const address = { tenant: stage.parent().tenant, parentId: stage.parent().parentId, uid: "" };
-  expect(await scripts.run("schedule", address, change)).toEqual({ status: "gone" });
+  expect(await scripts.run("schedule", address, change)).toEqual({ status: "changed" });
   expect(await stage.parent().schedules()).toEqual([]);
 });
 

@@ -1,7 +1,15 @@
--- schedule: stores one schedule of a parent: a new one if there is room, a change (`known`) if the schedule exists.
--- Closes: two callers that both find room for the last one; a change that restores a removed schedule.
-local exists = redis.call('HEXISTS', schedules, schedule_id) == 1
-if known and not exists then return answer('gone') end
-if not exists and redis.call('HLEN', schedules) >= max_schedules then return answer('full') end
+-- schedule: stores one schedule of a parent, a new one if there is room; without `json` it removes the schedule. `seen`: only if
+-- the stored text is this one.
+-- Closes: two callers that both find room for the last one; a change that restores a removed schedule or undoes a later change;
+-- the removal of a schedule that has replaced the one its caller has read.
+local stored = redis.call('HGET', schedules, schedule_id)
+if json and stored == json then return answer('stored') end
+if seen and stored and stored ~= seen then return answer('changed') end
+if not json then
+  redis.call('HDEL', schedules, schedule_id)
+  return answer('removed')
+end
+if seen and not stored then return answer('changed') end
+if not stored and redis.call('HLEN', schedules) >= max_schedules then return answer('full') end
 redis.call('HSET', schedules, schedule_id, json)
 return answer('stored')

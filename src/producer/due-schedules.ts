@@ -15,7 +15,7 @@ import { schedulerNameOf, singleJobId, syncQueue } from "./schedules.ts";
 export interface DueTask {
   /** The schedule of the job; undefined for a job of a schedule with `at` whose data does not name it. */
   scheduleId?: string;
-  /** False: its schedule was removed, is paused, or has other times now. */
+  /** False: its schedule was removed, is paused, has other times now, or was written after the job came due. */
   isWanted: boolean;
   /** The next time at which the schedule comes due, epoch ms; undefined for a schedule with `at`. */
   nextMs?: number;
@@ -33,36 +33,46 @@ export async function checkDueJob(
   jobId: string,
   said: string | undefined,
 ): Promise<DueTask | undefined> {
-  const scheduleId = repeatedOf(parent, jobId);
-  if (scheduleId === undefined && !SINGLE.test(jobId)) return undefined;
+  const repeated = repeatedOf(parent, jobId);
+  if (repeated === undefined && !SINGLE.test(jobId)) return undefined;
   const opened = await internalsOf(client).open();
-  const named = scheduleId ?? said;
+  const named = repeated?.scheduleId ?? said;
   return opened.call(async (redisCall) => {
     const call = { client: opened, parent, ...redisCall };
-    const due = await (scheduleId === undefined
+    const due = await (repeated === undefined
       ? checkSingle(call, jobId, said)
-      : checkRepeated(call, scheduleId));
+      : checkRepeated(call, repeated));
     return { ...due, ...(named !== undefined && { scheduleId: named }) };
   });
 }
 
-/** Returns the `schedule_id` in the job id of a BullMQ scheduler: `repeat:`, the scheduler's name, `:`, epoch ms. */
-function repeatedOf({ tenant, parentId }: ParentAddress, jobId: string): string | undefined {
-  const head = `repeat:${schedulerNameOf({ tenant, parent_id: parentId, schedule_id: "" })}`;
-  if (!jobId.startsWith(head)) return undefined;
-  return ScheduleId.safeParse(jobId.slice(head.length).replace(/:\d+$/, "")).data;
+/** A time at which a schedule with `cron` or `every_ms` came due, epoch ms. */
+interface RepeatedDue {
+  scheduleId: string;
+  dueMs: number;
 }
 
-async function checkRepeated(call: ParentCall, schedule_id: string): Promise<DueTask> {
+/** Reads the job id of a BullMQ scheduler: `repeat:`, the scheduler's name, `:`, epoch ms. */
+function repeatedOf({ tenant, parentId }: ParentAddress, jobId: string): RepeatedDue | undefined {
+  const head = `repeat:${schedulerNameOf({ tenant, parent_id: parentId, schedule_id: "" })}`;
+  if (!jobId.startsWith(head)) return undefined;
+  const [, id, dueMs] = /^(.*):(\d+)$/.exec(jobId.slice(head.length)) ?? [];
+  const scheduleId = ScheduleId.safeParse(id).data;
+  return scheduleId === undefined ? undefined : { scheduleId, dueMs: Number(dueMs) };
+}
+
+/** Checks a job of a schedule that repeats: one that came due before the schedule was written is not wanted any more. */
+async function checkRepeated(call: ParentCall, { scheduleId, dueMs }: RepeatedDue): Promise<DueTask> {
   const { read, parent, client } = call;
-  const text = await read(() => client.redis.hget(client.keys.parent(parent).schedules, schedule_id));
+  const text = await read(() => client.redis.hget(client.keys.parent(parent).schedules, scheduleId));
   const stored = readSchedule(text);
   // Another version wrote the schedule: this one cannot refuse its job.
   if (text !== null && !stored) return { isWanted: true };
-  const known = { tenant: parent.tenant, parent_id: parent.parentId, schedule_id };
-  const isWanted = stored !== undefined && !stored.paused && stored.at === undefined;
-  const nextMs = isWanted ? await read(() => client.intakeQueue.nextAt(schedulerNameOf(known))) : undefined;
+  const known = { tenant: parent.tenant, parent_id: parent.parentId, schedule_id: scheduleId };
+  const isInForce = stored !== undefined && !stored.paused && stored.at === undefined;
+  const nextMs = isInForce ? await read(() => client.intakeQueue.nextAt(schedulerNameOf(known))) : undefined;
   if (nextMs === undefined) await syncQueue(call, known);
+  const isWanted = isInForce && !(dueMs < Date.parse(stored.written_at ?? stored.created_at));
   return { isWanted, ...(nextMs !== undefined && { nextMs }) };
 }
 

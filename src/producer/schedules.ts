@@ -76,7 +76,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const put = () =>
     withCall(context, async (call) => {
-      const before = (await storedSchedule(call, schedule_id))?.schedule;
+      const earlier = await storedSchedule(call, schedule_id);
+      const before = earlier?.schedule;
       const written_at = new Date(call.client.clock.now()).toISOString();
       // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
       if (at !== before?.at) refusePast(at, call.client.clock.now());
@@ -93,6 +94,9 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
         written_at,
         task: { ...optionsFor(context, registered), ...task, prompt },
       };
+      // The same schedule again, as from a program that starts: a task that has come due stays due.
+      const again = { ...made, written_at: before?.written_at };
+      if (at === undefined && earlier?.text === JSON.stringify(again)) made.written_at = again.written_at;
       await refuseUnreadable(call, made);
       // The previous form may have another scheduler or job in the queue.
       if (before) await dequeue(call, before);
@@ -135,7 +139,10 @@ export function resumeSchedule(context: ParentContext, scheduleId: unknown): Pro
     const resumed = await change(call, scheduleId, async (found) => {
       // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
       if (found.paused) await dequeue(call, found);
-      return { ...found, paused: false, written_at: new Date(call.client.clock.now()).toISOString() };
+      // A schedule that repeats and was not paused keeps what has come due.
+      const isNew = found.paused || found.at !== undefined;
+      const written_at = isNew ? new Date(call.client.clock.now()).toISOString() : found.written_at;
+      return { ...found, paused: false, ...(written_at !== undefined && { written_at }) };
     });
     await syncQueue(call, resumed);
     return view(call, resumed);

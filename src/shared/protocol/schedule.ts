@@ -45,7 +45,10 @@ export const Schedule = z.object({
   ...Rhythm,
   paused: z.boolean(),
   created_at: z.string(),
-  /** When it was last written so that its job has to be added, ISO 8601; absent in those of earlier versions. */
+  /**
+   * When it was last written so that its job has to be added, ISO 8601; absent in those of earlier versions. What repeats begins
+   * nothing that came due before.
+   */
   written_at: z.string().optional(),
   task: z.looseObject({ prompt: z.string() }),
 });

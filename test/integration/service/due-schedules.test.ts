@@ -97,3 +97,83 @@ test("a job of another program names no schedule: it is refused", async () => {
   await until(async () => (await queue.getFailedCount()) === 1);
   expect((await queue.getJob("mine"))?.failedReason).toMatch(/has no field "schedule_id"/);
 });
+
+const SECONDLY = { schedule_id: "often", every_ms: 1_000, prompt: "the old work" };
+const HOURLY = { ...SECONDLY, every_ms: 3_600_000, prompt: "the new work" };
+
+/** A schedule that has come due while its parent has no room; then `change`, and then there is room. Returns what is begun. */
+async function begunAfter(change: (stage: Stage) => Promise<unknown>) {
+  const stage = await openStage();
+  const parent = stage.parent();
+  const idle: string[] = [];
+  for (let i = 0; i < 10; i += 1) idle.push((await parent.spawn({ name: "Idle" })).agent_id);
+  await startIntake(stage);
+  await parent.schedule(SECONDLY);
+  const queue = openQueue(stage);
+  const waits = async () =>
+    (await queue.getDelayed()).some((job) => job.attemptsStarted > 0 && job.data.prompt === SECONDLY.prompt);
+  await until(waits, { what: "a task that has come due to wait for room" });
+  await change(stage);
+  for (const agentId of idle) await parent.destroy(agentId);
+  // Each job that was due is over: the queue has none but the next one.
+  await until(async () => (await queue.getDelayed()).every((job) => job.attemptsStarted === 0));
+  await until(async () => (await queue.getActiveCount()) + (await queue.getWaitingCount()) === 0);
+  return (await parent.list()).map(({ agent_id }) => agent_id);
+}
+
+test.for([
+  ["replaced", (stage: Stage) => stage.parent().schedule(HOURLY)],
+  [
+    "removed and made anew",
+    async (stage: Stage) => {
+      await stage.parent().unschedule("often");
+      await stage.parent().schedule(HOURLY);
+    },
+  ],
+] as const)(
+  "what came due before its schedule was %s begins nothing, though it waited for room",
+  async ([, change]) => {
+    expect(await begunAfter(change)).toEqual([]);
+  },
+);
+
+test("what came due before its schedule was paused begins nothing after a resume", async () => {
+  const schedule = { ...SECONDLY, every_ms: 3_600_000 };
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.schedule(schedule);
+  const queue = openQueue(stage);
+  const [first] = await queue.getDelayed();
+  const dueMs = Date.now() - 1_000;
+  const id = `repeat:${parent.tenant}/${parent.parentId}/often:${dueMs}`;
+  await parent.pauseSchedule("often");
+  await parent.resumeSchedule("often");
+  // As it waited in the queue all the time, for room or for a worker.
+  await queue.add("task", first?.data, { jobId: id });
+  await startIntake(stage);
+  await until(async () => (await queue.getJob(id))?.finishedOn !== undefined);
+  expect(await parent.list()).toEqual([]);
+});
+
+test.for([
+  [
+    "made again without a change",
+    (stage: Stage, made: object) => Reflect.apply(stage.parent().schedule, null, [made]),
+  ],
+  ["resumed though it is not paused", (stage: Stage) => stage.parent().resumeSchedule("often")],
+] as const)("what came due before its schedule was %s stays due", async ([, again]) => {
+  const schedule = { ...SECONDLY, every_ms: 3_600_000 };
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.schedule(schedule);
+  const queue = openQueue(stage);
+  const [first] = await queue.getDelayed();
+  const dueMs = Date.now();
+  await until(() => Date.now() > dueMs);
+  await again(stage, schedule);
+  await queue.add("task", first?.data, {
+    jobId: `repeat:${parent.tenant}/${parent.parentId}/often:${dueMs}`,
+  });
+  await startIntake(stage);
+  await until(async () => (await parent.list()).length === 1);
+});

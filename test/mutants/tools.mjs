@@ -1796,6 +1796,16 @@ export default [
     title: "comes in chunks",
   },
   {
+    id: "egress-length-of-the-connection",
+    promise:
+      "A body reaches its site as one request, whatever the command says of the header that frames it.",
+    file: "src/worker/tools/sandbox/egress.ts",
+    find: 'length === undefined ? {} : { "content-length": length }',
+    replace: "{}",
+    tests: ["test/unit/worker/tools/sandbox/egress.test.ts"],
+    title: "whose length is called",
+  },
+  {
     id: "egress-other-codings",
     promise: "The proxy forwards no coding that it does not read.",
     file: "src/worker/tools/sandbox/egress.ts",

@@ -330,12 +330,14 @@ const HOP_BY_HOP = new Set(
 );
 
 /**
- * Returns the header that frames a body sent in chunks; node frames none by itself where the method rarely has one.
+ * Returns the header that frames the body, also if the command names it as one of this connection only: node frames no body by
+ * itself where the method rarely has one.
  *
- * @throws {SubagentError} if the body has another coding, which node's parser leaves in place.
+ * @throws {SubagentError} if the body has another coding than chunks, which node's parser leaves in place.
  */
-function framing({ "transfer-encoding": coding }: NodeJS.Dict<string | string[]>): NodeJS.Dict<string> {
-  if (coding === undefined) return {};
+function framing(headers: NodeJS.Dict<string | string[]>): NodeJS.Dict<string | string[]> {
+  const { "transfer-encoding": coding, "content-length": length } = headers;
+  if (coding === undefined) return length === undefined ? {} : { "content-length": length };
   if (String(coding).toLowerCase() !== "chunked")
     throw refusal(501, "This proxy knows no transfer coding but chunked.");
   return { "transfer-encoding": "chunked" };

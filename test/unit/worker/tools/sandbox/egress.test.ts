@@ -381,6 +381,19 @@ describe("the way out of the sandbox", () => {
     },
   );
 
+  it.each(["POST", "GET", "DELETE"])(
+    "a %s whose length is called one of the connection's headers reaches its site as one request",
+    async (method) => {
+      const { port } = await site();
+      const { raw } = await proxy(`site.test:${port}`, { "site.test": "127.0.0.1" });
+      const body = "POST /second HTTP/1.1\r\nhost: other\r\n\r\n";
+      const head = `${method} http://site.test:${port}/first HTTP/1.1\r\nhost: x\r\nconnection: close, content-length\r\n`;
+      const got = await raw(`${head}content-length: ${body.length}\r\n\r\n${body}`);
+      expect(got).toContain(JSON.stringify(body));
+      expect(got).toContain(`"content-length":"${body.length}"`);
+    },
+  );
+
   it("ends with its command: connections on both sides, the socket and its directory", async () => {
     const held: Socket[] = [];
     const server = createTcpServer((socket) => void held.push(socket.on("error", () => undefined)));

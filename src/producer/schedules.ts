@@ -67,7 +67,9 @@ const LATEST_MS = 60_000;
 const AT_ONCE = 8;
 
 const AtOf = z.looseObject({ at: z.date() });
-const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
+/** Refuses `H`: the parser makes another time of it at each look. A stored pattern may have it: earlier versions took it. */
+const CRON = Rhythm.cron.refine((pattern) => !/\bH\b/i.test(pattern ?? ""), "write a number in place of H");
+const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm, cron: CRON });
 
 /** Stores a schedule and adds it to the queue; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {

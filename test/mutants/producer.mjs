@@ -1954,10 +1954,19 @@ export default [
   {
     id: "schedule-of-no-fixed-time",
     promise: "A schedule that has no fixed time is refused.",
-    file: "src/shared/protocol/schedule.ts",
-    find: '.refine((pattern) => !/\\bH\\b/i.test(pattern), "write a number in place of H")',
-    replace: "",
+    file: "src/producer/schedules.ts",
+    find: 'Rhythm.cron.refine((pattern) => !/\\bH\\b/i.test(pattern ?? ""), "write a number in place of H")',
+    replace: "Rhythm.cron",
     tests: ["test/integration/service/schedules.test.ts"],
     title: "a time that the parser chooses",
+  },
+  {
+    id: "schedule-of-an-earlier-version",
+    promise: "A schedule whose pattern is refused now is still read where an earlier version took it.",
+    file: "src/shared/protocol/schedule.ts",
+    find: ".max(128).optional()",
+    replace: ".max(128).regex(/^[^H]*$/).optional()",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "which an earlier version took",
   },
 ];

@@ -20,14 +20,8 @@ export const ScheduleId = z
 
 /** Due times of a schedule: exactly one of `cron`, `every_ms` and `at` is set. `tz` goes with `cron`, default UTC. */
 export const Rhythm = {
-  /** Five or six fields, e.g. `0 7 * * 1-5`. Refuses `H`: the parser makes another time of it at each look. */
-  cron: z
-    .string()
-    .trim()
-    .min(9, `write ${CRON_FORM}`)
-    .max(128)
-    .refine((pattern) => !/\bH\b/i.test(pattern), "write a number in place of H")
-    .optional(),
+  /** Five or six fields, e.g. `0 7 * * 1-5`. */
+  cron: z.string().trim().min(9, `write ${CRON_FORM}`).max(128).optional(),
   /** An IANA time zone such as `Europe/Berlin`. */
   tz: z.string().min(1).max(64).optional(),
   /** 1 s to 366 days; the schedule is first due after one such interval. */

@@ -368,6 +368,20 @@ test("a schedule that a newer version wrote goes on to tick", async () => {
   expect(await queued(stage)).toMatchObject({ schedulers: 1 });
 });
 
+test("a pattern with H, which an earlier version took, is listed, paused and removed", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.schedule({ schedule_id: "day", cron: "5 7 * * *", prompt: "say hello" });
+  const { schedules } = stage.keys.parent(ADDRESS);
+  const stored = String(await stage.redis.hget(schedules, "day"));
+  await stage.redis.hset(schedules, "day", stored.replace("5 7 * * *", "H 7 * * *"));
+  expect(await parent.schedules()).toMatchObject([{ schedule_id: "day", cron: "H 7 * * *" }]);
+  expect(await parent.pauseSchedule("day")).toMatchObject({ paused: true });
+  await parent.resumeSchedule("day");
+  await parent.unschedule("day");
+  expect(await queued(stage)).toMatchObject({ schedulers: 0 });
+});
+
 test("a schedule that is paused while its parent has no room begins nothing of what had come due", async () => {
   const stage = await openStage();
   const destroyAll = await fillQuota(stage);

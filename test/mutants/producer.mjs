@@ -1969,4 +1969,13 @@ export default [
     tests: ["test/integration/service/schedules.test.ts"],
     title: "which an earlier version took",
   },
+  {
+    id: "schedule-in-the-zone-of-its-process",
+    promise: "Whether a pattern comes due does not depend on the zone of the process that is asked.",
+    file: "src/shared/redis/intake-queue.ts",
+    find: 'tz: "UTC", endDate',
+    replace: "endDate",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "whatever zone its process is",
+  },
 ];

@@ -110,7 +110,8 @@ async function comesDue(rhythm: Recurrence): Promise<boolean> {
   const [day = "*", month = "*", weekday] = rhythm.pattern.trim().split(/\s+/).slice(-3);
   if (weekday !== "*" && weekday !== "?") return true;
   const { getNextMillis } = await import("bullmq");
-  const days = { pattern: `0 0 ${day} ${month} *`, endDate: LEAP_YEAR_TO };
+  // In another zone a day may have no midnight.
+  const days = { pattern: `0 0 ${day} ${month} *`, tz: "UTC", endDate: LEAP_YEAR_TO };
   return getNextMillis(LEAP_YEAR_FROM - 1, days) !== undefined;
 }
 

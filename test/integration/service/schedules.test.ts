@@ -1,4 +1,6 @@
 /** Tasks that come due by themselves: by a pattern, in an interval, once; listed, paused, removed; missed ones run once. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { Queue } from "bullmq";
 import { expect, test, vi } from "vitest";
 import { z } from "zod";
@@ -16,6 +18,8 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal, testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
+
+const execute = promisify(execFile);
 
 /** A time that has just come. */
 const now = () => new Date().toISOString();
@@ -595,6 +599,21 @@ test("a pattern that is none leaves the schedule of that name as it is", async (
     refusal("invalid_input", /cron: write five fields, or six with seconds/),
   );
   expect(await parent.schedules()).toEqual([made]);
+});
+
+test("a pattern is accepted in whatever zone its process is, also in one where that day has no midnight", async () => {
+  const code = `
+    import { createIntakeQueue } from "${import.meta.dirname}/../../../src/shared/redis/intake-queue.ts";
+    await createIntakeQueue({}, {}).check({ pattern: "0 9 3 9 *", tz: "UTC" }, Date.now());
+    console.log(new Date(2028, 8, 3, 0).getHours(), "accepted");
+  `;
+  const env = { ...process.env, TZ: "America/Santiago" };
+  const { stdout } = await execute(
+    process.execPath,
+    ["--import", "tsx", "--input-type=module", "--eval", code],
+    { env },
+  );
+  expect(stdout).toBe("1 accepted\n");
 });
 
 test.for([

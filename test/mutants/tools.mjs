@@ -1796,6 +1796,15 @@ export default [
     title: "comes in chunks",
   },
   {
+    id: "owner-that-cannot-be-given",
+    promise: "A worker that is root writes into an opened directory also where it may change no owner.",
+    file: "src/worker/tools/files/open.ts",
+    find: 'if (area.kind === "workspace") throw error;',
+    replace: "throw error;",
+    tests: ["test/unit/worker/tools/files/file.test.ts"],
+    title: "where the system changes no owner",
+  },
+  {
     id: "egress-length-of-the-connection",
     promise:
       "A body reaches its site as one request, whatever the command says of the header that frames it.",

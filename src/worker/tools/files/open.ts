@@ -122,7 +122,8 @@ export function otherDevice(path: string): ToolFailure {
 /**
  * Gives a new entry to the owner of what it replaces in an opened directory, otherwise to the owner of its directory. If this
  * process is root, commands run as another user, who owns the workspace after the first command; and an opened directory is some
- * user's, who must be able to read it later.
+ * user's, who must be able to read it later. Where the system does not let it (root without that capability, a network disk), an
+ * entry of an opened directory stays as it is.
  */
 export async function giveToOwner(
   made: FileHandle,
@@ -132,7 +133,10 @@ export async function giveToOwner(
   if (process.getuid?.() !== 0) return;
   const kept = area.kind === "workspace" ? undefined : replaced;
   const { uid, gid } = kept ?? (await handle.stat());
-  if (uid !== 0 || gid !== 0) await made.chown(uid, gid);
+  if (uid === 0 && gid === 0) return;
+  await made.chown(uid, gid).catch((error: unknown) => {
+    if (area.kind === "workspace") throw error;
+  });
 }
 
 async function openArea(area: Area): Promise<Directory> {

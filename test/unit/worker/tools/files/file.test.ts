@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { chmod, chown, open, readFile, rename, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import {
   openFile,
   openNamed,
@@ -146,5 +146,18 @@ describe.runIf(process.getuid?.() === 0)("what a worker that is root writes into
     );
     expect(owners).toEqual([FILE_OWNER, DIRECTORY_OWNER, DIRECTORY_OWNER].map((id) => [id, id]));
     expect((await stat(path("config.txt"))).mode & 0o777).toBe(0o640);
+  });
+
+  it("is written also where the system changes no owner", async () => {
+    const own = await openScene();
+    await chown(own.writable, DIRECTORY_OWNER, DIRECTORY_OWNER);
+    const handle = await open(own.writable);
+    const refused = Object.assign(new Error("not permitted"), { code: "EPERM" });
+    const changing = vi.spyOn(Object.getPrototypeOf(handle), "chown").mockRejectedValue(refused);
+    await handle.close();
+    closeAtEnd(() => changing.mockRestore());
+    const note = { file_path: join(own.writable, "below/new.txt"), content: "x" };
+    expect(await own.call("write_file", note)).toMatchObject({ isError: false });
+    expect(changing).toHaveBeenCalled();
   });
 });

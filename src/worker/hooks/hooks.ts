@@ -13,6 +13,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
+import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { type PermissionRules, permissionFor } from "../../shared/protocol/permissions.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
@@ -231,7 +232,8 @@ export class AgentHooks {
     const { verdict, rule } = isDeepStrictEqual(now, input)
       ? { verdict: "allow", rule: "" }
       : permissionFor(this.#options.permissions, name, now);
-    if (verdict !== "allow")
+    // A question asks the parent by itself, as in `next.ts`.
+    if (verdict === "deny" || (verdict === "ask" && name !== ASK_TOOL))
       return { block: `Not permitted as a hook changed it (${rule}).`, input: now, context };
     return { input: now, context };
   }

@@ -6,6 +6,7 @@ import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import type { PermissionRules } from "../../../src/shared/protocol/permissions.ts";
 import { StopSignal } from "../../../src/shared/stop-signal.ts";
 import { type Hook, hooksOf } from "../../../src/worker/hooks/hooks.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
@@ -228,14 +229,15 @@ test("tools of one's own pass the same hooks", async () => {
 });
 
 /** Asks the parent `question` under `hook`; returns what the parent read, and what the agent was told. */
-async function askUnder(hook: Hook, question = "Which colour?") {
-  const call = { type: "tool_use" as const, name: "ask_parent", input: { question } };
+async function askUnder(hook: Hook, permissions: PermissionRules = {}) {
+  const call = { type: "tool_use" as const, name: "ask_parent", input: { question: "Which colour?" } };
   const told = { content: [{ type: "text" as const, text: "I was told: {{last_tool_result}}" }] };
   const stage = await openStage({ scenario: { turns: [{ content: [call] }, told] } });
   await stage.startWorker({ hooks: [hook] });
   const heard: string[] = [];
   const { summary } = await stage.parent().task({
     prompt: "work",
+    permissions,
     onQuestion({ text }) {
       heard.push(text);
       return "green";
@@ -263,6 +265,15 @@ test("a question that a hook changed reaches the parent as the hook made it, or 
   const emptied = await askUnder(changeTo({ question: " " }));
   expect(emptied.heard).toEqual([]);
   expect(emptied.summary).toContain("The question was not asked");
+});
+
+test("a question that a hook changed is asked also under a rule that asks the parent, but not under one that denies it", async () => {
+  const hook: Hook = { name: "edit", preToolUse: () => ({ input: { question: "Which shade?" } }) };
+  const asked = { heard: ["Which shade?"], summary: "I was told: green" };
+  expect(await askUnder(hook, { default: "ask" })).toEqual(asked);
+  const denied = await askUnder(hook, { deny: ["ask_parent(*shade*)"] });
+  expect(denied.heard).toEqual([]);
+  expect(denied.summary).toContain("Not permitted as a hook changed it (deny ask_parent(*shade*)).");
 });
 
 test("a hook at the beginning adds to what the model is told, or ends the run before anything is bought", async () => {

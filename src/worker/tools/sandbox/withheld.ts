@@ -4,7 +4,7 @@
  *
  * A directory that cannot be scanned completely is not shown at all. A scan is at most {@link FRESH_MS} old when a command
  * starts; the command itself cannot change the tree. What has gone since is not covered: without a file below it, a mount keeps the
- * sandbox from starting.
+ * sandbox from starting. If an entry has become another kind of entry since, the tree is scanned again.
  *
  * A link itself is not covered: a mount on it would land on its target, and without a visible target the sandbox does not
  * start. The target of a link with a secret name is covered, whatever its own name.
@@ -38,18 +38,22 @@ const FRESH_MS = 10_000;
 
 const scans = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
 
-/** Returns the cover of an area without entries that have gone, from a scan of the whole tree that is at most 10 s old. */
+/** Returns the cover of an area without entries that have gone, from a scan of the whole tree that is at most 10 s old and still holds. */
 export async function coverOf(area: Area, clock: Clock, signal: AbortSignal): Promise<Cover> {
   const cover = await lastScan(area, clock, signal);
   if ("problem" in cover) return cover;
   try {
     return { entries: await present(cover.entries) };
   } catch {
-    return { problem: "it changes while it is read" };
+    scans.delete(area);
+    return lastScan(area, clock, signal);
   }
 }
 
-/** Returns the entries that are there. Rejects if one cannot be looked at, or is now a directory where it was none, or none. */
+/**
+ * Returns the entries that are there. Rejects if one cannot be looked at, or is now a link, a directory where it was none, or
+ * none where it was one.
+ */
 async function present(entries: readonly CoveredEntry[]): Promise<CoveredEntry[]> {
   const found: CoveredEntry[] = [];
   for (const entry of entries) {
@@ -57,7 +61,8 @@ async function present(entries: readonly CoveredEntry[]): Promise<CoveredEntry[]
       if (codeOf(error) !== "ENOENT") throw error;
     });
     if (stat === undefined) continue;
-    if (stat.isDirectory() !== entry.isDirectory) throw new ToolFailure("another kind of entry");
+    if (stat.isSymbolicLink() || stat.isDirectory() !== entry.isDirectory)
+      throw new ToolFailure("another kind of entry");
     found.push(entry);
   }
   return found;

@@ -141,7 +141,20 @@ describe("bash", () => {
     expect(await bash(look, { of: own })).toMatchObject({ content: "looked" });
     await rm(kept, { recursive: true });
     await writeFile(kept, SECRET);
-    expect((await bash(`cat ${kept}; true`, { of: own })).content).toContain("(it changes while it is read)");
+    expect(await bash(look.replace("/config", ""), { of: own })).toMatchObject({ content: "looked" });
+  });
+
+  it.each(["gone", "directory"])("works beside a secret that has become a link to %s", async (target) => {
+    const own = await openScene();
+    const [secret, plain] = [join(own.writable, ".env"), join(own.writable, "plain")];
+    await mkdir(join(own.writable, "directory"));
+    await writeFile(plain, "data");
+    await writeFile(secret, SECRET);
+    const look = `cat ${secret} 2>/dev/null; cat ${plain}`;
+    expect(await bash(look, { of: own })).toMatchObject({ content: "data", isError: false });
+    await rm(secret);
+    await symlink(target, secret);
+    expect(await bash(look, { of: own })).toMatchObject({ content: "data", isError: false });
   });
 
   it.each([

@@ -1796,6 +1796,15 @@ export default [
     title: "comes in chunks",
   },
   {
+    id: "uncounted-command-to-try-again",
+    promise: "A command that has run is reported as it went, also where its workspace cannot be counted any more.",
+    file: "src/worker/tools/builtin/bash.ts",
+    find: "const now = await holdingsOf(workspace).catch(() => undefined);",
+    replace: "const now = await holdingsOf(workspace).catch(() => ({ bytes: 0, files: Number.POSITIVE_INFINITY }));",
+    tests: ["test/unit/worker/tools/builtin/bash.test.ts"],
+    title: "has run as it went",
+  },
+  {
     id: "owner-that-cannot-be-given",
     promise: "A worker that is root writes into an opened directory also where it may change no owner.",
     file: "src/worker/tools/files/open.ts",

@@ -74,7 +74,7 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
           .finally(watch.stop);
         if (outcome.network?.requests) log?.(outcome.network, ctx);
         if (outcome.cwd !== undefined) directories.set(workspace.home, outcome.cwd);
-        const whyFull = await watch.whyFull();
+        const whyFull = await watch.whyFull(outcome.killed === undefined);
         const text = textOf(outcome, timeout_seconds, { whyFull, wasFull: watch.wasFull });
         if (outcome.exitCode !== 0 || whyFull !== undefined) throw new ToolFailure(text);
         return text;
@@ -131,6 +131,7 @@ async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: C
     let [tookMs, pauseMs] = [0, FIRST_MEASURE_MS];
     while (!over.signal.aborted) {
       await clock.sleep(Math.max(pauseMs, tookMs), over.signal);
+      if (over.signal.aborted) return;
       const beganMs = clock.monotonicMs();
       if (await isFull()) full.abort(why);
       tookMs = clock.monotonicMs() - beganMs;
@@ -145,11 +146,12 @@ async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: C
   return {
     signal: AbortSignal.any([signal, full.signal]),
     wasFull: exceeds(before),
-    async whyFull(): Promise<string | undefined> {
-      if (full.signal.aborted) return String(full.signal.reason);
+    /** A command that `ran` to its end is none to try again, so what could not be measured is no problem of it. */
+    async whyFull(ran: boolean): Promise<string | undefined> {
+      const why = full.signal.aborted ? String(full.signal.reason) : undefined;
+      if (why !== undefined && !(ran && why === UNWATCHED)) return why;
       const now = await holdingsOf(workspace).catch(() => undefined);
-      if (now === undefined) return UNWATCHED;
-      if (overfills(before, now)) return exceeds(before) ? WAS_FULL : WORKSPACE_FULL;
+      if (now && overfills(before, now)) return exceeds(before) ? WAS_FULL : WORKSPACE_FULL;
       return undefined;
     },
     stop() {

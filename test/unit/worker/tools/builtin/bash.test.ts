@@ -10,6 +10,7 @@ import { bashTool } from "../../../../../src/worker/tools/builtin/bash.ts";
 import { runTool } from "../../../../../src/worker/tools/registry.ts";
 import { CUT_MARKER } from "../../../../../src/worker/tools/result-text.ts";
 import { chooseRunner } from "../../../../../src/worker/tools/sandbox/choose.ts";
+import type { Runner } from "../../../../../src/worker/tools/sandbox/runner.ts";
 import { createUnconfined } from "../../../../../src/worker/tools/sandbox/unconfined.ts";
 import type { Tool } from "../../../../../src/worker/tools/tool.ts";
 import { until } from "../../../../helpers/until.ts";
@@ -323,6 +324,27 @@ describe("bash", () => {
     await expect(blind.run({ command: "sleep 30" }, scene.context())).rejects.toThrow(
       "[killed: its use of the disk cannot be watched; try again]",
     );
+  });
+
+  it("reports a command that has run as it went where its workspace cannot be counted any more", async () => {
+    const context = scene.context();
+    let isShort = false;
+    const workspace = {
+      ...context.workspace,
+      get directory() {
+        if (isShort) throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
+        return scene.home;
+      },
+    };
+    const runner: Runner = {
+      ...createUnconfined(systemClock),
+      async run() {
+        isShort = true;
+        return { output: "pushed", exitCode: 0, withheld: [] };
+      },
+    };
+    const pushed = bashTool(runner).run({ command: "git push" }, { ...context, workspace });
+    expect(await pushed).toBe("pushed");
   });
 
   it("gives way to its worker, however many processes it starts", async () => {

@@ -16,7 +16,13 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { INTAKE_MAX_BYTES } from "../shared/protocol/intake.ts";
 import { WAKE_DONE_KEPT_MS } from "../shared/protocol/limits.ts";
-import { CRON_FORM, MAX_SCHEDULES, Rhythm, type Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
+import {
+  CRON_FORM,
+  MAX_SCHEDULES,
+  NewRhythm,
+  type Schedule,
+  ScheduleId,
+} from "../shared/protocol/schedule.ts";
 import { clip } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
@@ -67,9 +73,7 @@ const LATEST_MS = 60_000;
 const AT_ONCE = 8;
 
 const AtOf = z.looseObject({ at: z.date() });
-/** Refuses `H`: the parser makes another time of it at each look. A stored pattern may have it: earlier versions took it. */
-const CRON = Rhythm.cron.refine((pattern) => !/\bH\b/i.test(pattern ?? ""), "write a number in place of H");
-const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm, cron: CRON });
+const When = z.looseObject({ schedule_id: ScheduleId, ...NewRhythm });
 
 /** Stores a schedule and adds it to the queue; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {

@@ -1954,7 +1954,7 @@ export default [
   {
     id: "schedule-of-no-fixed-time",
     promise: "A schedule that has no fixed time is refused.",
-    file: "src/producer/schedules.ts",
+    file: "src/shared/protocol/schedule.ts",
     find: 'Rhythm.cron.refine((pattern) => !/\\bH\\b/i.test(pattern ?? ""), "write a number in place of H")',
     replace: "Rhythm.cron",
     tests: ["test/integration/service/schedules.test.ts"],

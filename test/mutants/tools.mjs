@@ -1797,10 +1797,12 @@ export default [
   },
   {
     id: "uncounted-command-to-try-again",
-    promise: "A command that has run is reported as it went, also where its workspace cannot be counted any more.",
+    promise:
+      "A command that has run is reported as it went, also where its workspace cannot be counted any more.",
     file: "src/worker/tools/builtin/bash.ts",
     find: "const now = await holdingsOf(workspace).catch(() => undefined);",
-    replace: "const now = await holdingsOf(workspace).catch(() => ({ bytes: 0, files: Number.POSITIVE_INFINITY }));",
+    replace:
+      "const now = await holdingsOf(workspace).catch(() => ({ bytes: 0, files: Number.POSITIVE_INFINITY }));",
     tests: ["test/unit/worker/tools/builtin/bash.test.ts"],
     title: "has run as it went",
   },
@@ -1863,7 +1865,7 @@ export default [
     id: "bash-short-command-unmeasured",
     promise: "A command that ends before its workspace was measured cannot overfill it unnoticed.",
     file: "src/worker/tools/builtin/bash.ts",
-    find: "if (overfills(before, now)) return exceeds(before) ? WAS_FULL : WORKSPACE_FULL;",
+    find: "if (now && overfills(before, now)) return exceeds(before) ? WAS_FULL : WORKSPACE_FULL;",
     replace: "",
     tests: ["test/unit/worker/tools/builtin/bash.test.ts"],
     title: "before its workspace was measured",

@@ -19,7 +19,7 @@ export const ScheduleId = z
   );
 
 /** Due times of a schedule: exactly one of `cron`, `every_ms` and `at` is set. `tz` goes with `cron`, default UTC. */
-export const Rhythm = {
+const Rhythm = {
   /** Five or six fields, e.g. `0 7 * * 1-5`. */
   cron: z.string().trim().min(9, `write ${CRON_FORM}`).max(128).optional(),
   /** An IANA time zone such as `Europe/Berlin`. */
@@ -28,6 +28,12 @@ export const Rhythm = {
   every_ms: z.int().min(SHORTEST_MS).max(LONGEST_MS).optional(),
   /** One due time, ISO 8601. */
   at: z.iso.datetime({ offset: true, error: "write a time such as 2030-01-01T08:00:00Z" }).optional(),
+};
+
+/** Due times of a new schedule. Refuses `H`, which earlier versions took: the parser makes another time of it at each look. */
+export const NewRhythm = {
+  ...Rhythm,
+  cron: Rhythm.cron.refine((pattern) => !/\bH\b/i.test(pattern ?? ""), "write a number in place of H"),
 };
 
 /** A schedule as stored. `task`: arguments of the task, checked when the schedule is created and each time it is due. */

@@ -271,6 +271,8 @@ export const AGENT_VERBS = {
       provider_wait: optional(text),
       /** The holder's process has crashed; its worker, which saw the crash, makes this call. */
       crashed: optional(flag),
+      /** The lost call that the claim reported and the holder could not charge: the next claim reports it again. */
+      lost_call: optional(text),
       events: optional(text),
     },
     answers: { released: { wake: int }, stale: {} },

@@ -200,7 +200,10 @@ export async function afterError(
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
   const broken = { lease, record: session?.record, attempts, breaks };
-  return releaseRun(context, broken, { reason: "broken_off", delayMs });
+  // The claim's answer is there until the session is open, and with it the charge of its lost call is made.
+  const { claimAnswer } = claimed;
+  const lostCall = claimAnswer?.status === "claimed" ? claimAnswer.lost_call : undefined;
+  return releaseRun(context, broken, { reason: "broken_off", delayMs, lostCall });
 }
 
 /** Sleeps through a short wait; a long one frees the worker's slot. */
@@ -244,19 +247,20 @@ export interface HeldRun {
   events?: readonly RunEvent[];
 }
 
-/** Reason and delay of a release. `providerWait`: the run waits for its provider. */
+/** Reason and delay of a release. `providerWait`: the run waits for its provider. `lostCall`: it could not be charged. */
 export interface ReleaseInput {
   reason: string;
   delayMs: number;
   runningMs?: number | undefined;
   providerWait?: ProviderWait | undefined;
+  lostCall?: string | undefined;
 }
 
 /** Releases the run, and notes that in its timeline. */
 export async function releaseRun(
   context: RunContext,
   { lease, record, attempts, breaks, events = [] }: HeldRun,
-  { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseInput,
+  { reason, delayMs, runningMs = lease.runningMs(), providerWait, lostCall }: ReleaseInput,
 ): Promise<RunOutcome> {
   const { address, epoch } = lease;
   return releaseAgent(context, address, reason, {
@@ -267,6 +271,7 @@ export async function releaseRun(
     delay_ms: Math.ceil(delayMs),
     running_ms: runningMs,
     provider_wait: providerWait && JSON.stringify(providerWait),
+    lost_call: lostCall,
     events: eventLine([
       ...events.filter(({ type }) => type === "model_retry"),
       { type: "released", turn: 0, reason },

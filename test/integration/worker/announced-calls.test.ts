@@ -7,6 +7,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import type { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { run } from "../../../src/worker/run/run.ts";
@@ -86,6 +87,27 @@ test.for<Scene>([
 ])("the call behind $what is known before it begins", async (scene) => {
   const { next, called } = await deathInSecondCall(scene);
   expect(next).toMatchObject({ status: "claimed", lost_call: called });
+});
+
+test("a lost call is charged by the worker that can read the log, once, however many could not before it", async () => {
+  const stage = await openStage({ scenario: { turns: [say("done")] }, timing: LONG_TIMING });
+  const { store, redis, keys, offline } = stage;
+  const agent = await stage.task("work");
+  const { record } = keys.agent(agent);
+  const lost = { status: "running", epoch: "1", lease_until: "0", begun: "1.1" };
+  await redis.hset(record, lost);
+  const unread: typeof store = { ...store, claimed: () => Promise.reject(new Error("LOADING Redis")) };
+  for (let wake = 1; wake <= 2; wake += 1) {
+    const end = await run(runContextOf(stage, { store: unread }), { address: agent, wake, timesTaken: 1 });
+    expect(end).toMatchObject({ status: "released", reason: "broken_off" });
+    await redis.hdel(record, "not_before");
+  }
+  expect((await stage.parent(agent.parentId).usage()).tokens).toBe(0);
+  const bought = { address: agent, wake: 3, timesTaken: 1 };
+  expect(await run(runContextOf(stage), bought)).toMatchObject({ status: "settled" });
+  const [{ usage } = { usage: null }] = offline.ledger;
+  const { tokens } = await stage.parent(agent.parentId).usage();
+  expect(tokens).toBeGreaterThan(usage === null ? 0 : totalTokens(usage));
 });
 
 test("a tool call that is made again announces the model call behind it, and the next holder has it to charge", async () => {

@@ -1,8 +1,9 @@
 -- release: the holder hands the agent back; no claim before `delay_ms` from now. The next check is never earlier than
 -- before. `crashed`: the worker reports that the holder's process has crashed; the holder's last values stay.
 -- Include holder, age, queue, events, crashes.
--- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back wiping out the
--- crashes that call for isolation; a crash taking back the running time and the progress that its holder had written.
+-- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back that forgets a lost
+-- call, or wipes out the crashes that call for isolation; a crash taking back the running time and the progress that its holder
+-- had written.
 local agent = read(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'deadline', 'uid', 'agent_id', 'name', 'run',
   'provider_wait_since')
@@ -29,7 +30,7 @@ local fields = { provider_wait = provider_wait, provider_wait_since = waits_sinc
 if crashed then
   fields.in_doubt = '1'
 else
-  fields.begun, fields.running_ms, fields.attempts, fields.breaks = '', running_ms, attempts, breaks
+  fields.begun, fields.running_ms, fields.attempts, fields.breaks = lost_call or '', running_ms, attempts, breaks
 end
 queue(record, deadline, fields)
 return answer('released', { wake = wake })

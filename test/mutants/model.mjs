@@ -17,6 +17,15 @@ export default [
     tests: ["test/unit/worker/worker-options.test.ts"],
   },
   {
+    id: "model-long-answer-cut-off",
+    promise:
+      "An answer has the time that its tokens may take: cut off before, it would be paid for and bought again.",
+    file: "src/worker/model/anthropic/model.ts",
+    find: "timeoutMs ?? Math.max(USUAL_TIMEOUT_MS, firstByteTimeoutMs + wholeAnswerMs)",
+    replace: "timeoutMs ?? USUAL_TIMEOUT_MS",
+    tests: ["test/unit/worker/model/anthropic/model.timeout.test.ts"],
+  },
+  {
     id: "idle-collection-drops-the-code",
     promise:
       "A worker that collects its memory while it is idle keeps the code that was optimized for its calls.",

@@ -32,7 +32,10 @@ export interface AnthropicModelOptions {
   apiKey: string;
   /** Any server that speaks the Messages API. Default `https://api.anthropic.com`. */
   baseUrl?: string;
-  /** Longest duration of one call, from its start to the last byte. Default 600,000. */
+  /**
+   * Longest duration of one call, from its start to the last byte. Default: 600,000, or `firstByteTimeoutMs` and the time that
+   * its `maxTokens` may take, whichever is longer.
+   */
   timeoutMs?: number;
   /** Longest silence within a response; keep-alive pings end a silence. Default 90,000. */
   idleTimeoutMs?: number;
@@ -59,6 +62,8 @@ const BILLED_TYPE = /^(?:application\/json|text\/event-stream)/i;
 /** The SDK's own estimate of the time per token; an answer expected to take over ten minutes must be streamed. */
 const MS_PER_TOKEN = 3_600_000 / 128_000;
 const LONGEST_UNSTREAMED_TOKENS = 600_000 / MS_PER_TOKEN;
+/** Least default of the longest duration of a call. */
+const USUAL_TIMEOUT_MS = 600_000;
 
 const DURATION = [
   (value: unknown) => Number.isFinite(value) && Number(value) > 0,
@@ -104,7 +109,7 @@ class AnthropicModel implements Model {
   constructor(options: AnthropicModelOptions & { baseUrl: string }) {
     const { apiKey, baseUrl, connections, idleTimeoutMs = 90_000, clock = systemClock } = options;
     this.#clock = clock;
-    const { timeoutMs = 600_000, firstByteTimeoutMs = 180_000 } = options;
+    const { timeoutMs, firstByteTimeoutMs = 180_000 } = options;
     this.#timeouts = { timeoutMs, firstByteTimeoutMs };
     keepSecret(apiKey);
     this.#provider = providerOf(apiKey, baseUrl);
@@ -176,7 +181,8 @@ class AnthropicModel implements Model {
 
 /** Time limits of the model, ms. */
 interface CallTimeouts {
-  timeoutMs: number;
+  /** Undefined: it depends on the tokens of the call. */
+  timeoutMs: number | undefined;
   firstByteTimeoutMs: number;
 }
 
@@ -192,11 +198,13 @@ class CallPlan implements ExchangePlan {
 
   constructor(request: ModelRequest, control: CallControl, draft: AnswerDraft, timeouts: CallTimeouts) {
     const isStreamed = request.stream || request.maxTokens > LONGEST_UNSTREAMED_TOKENS;
-    const wholeAnswerMs = isStreamed ? 0 : request.maxTokens * MS_PER_TOKEN;
+    const { timeoutMs, firstByteTimeoutMs } = timeouts;
+    const wholeAnswerMs = request.maxTokens * MS_PER_TOKEN;
     this.body = requestBody(request, isStreamed);
     this.headers = headersOf(request);
-    this.timeoutMs = timeouts.timeoutMs;
-    this.firstByteTimeoutMs = timeouts.firstByteTimeoutMs + wholeAnswerMs;
+    // Cut off before its tokens are written, a long answer would be paid for and bought again.
+    this.timeoutMs = timeoutMs ?? Math.max(USUAL_TIMEOUT_MS, firstByteTimeoutMs + wholeAnswerMs);
+    this.firstByteTimeoutMs = firstByteTimeoutMs + (isStreamed ? 0 : wholeAnswerMs);
     this.#control = control;
     this.#draft = draft;
     this.#isStreamed = isStreamed;

@@ -1,6 +1,22 @@
 /** Guards of the pure loop: what happens next, caps, repetition, the conversation, the tally, the summary. */
 export default [
   {
+    id: "clear-writes-each-time",
+    promise: "A claim of a conversation that was shortened a thousand times writes its text a few times.",
+    file: "src/worker/loop/conversation.ts",
+    find: "if (2 * this.#unsavedChars > this.#text.length) this.#writeStubs();",
+    replace: "this.#writeStubs();",
+    tests: ["test/unit/worker/loop/conversation.clear.test.ts"],
+  },
+  {
+    id: "clear-late-cache-mark",
+    promise: "The mark of the prompt cache moves with the stubs that are put into the text later.",
+    file: "src/worker/loop/conversation.ts",
+    find: "    for (const { at } of shiftedBehind([{ at: this.#cachedLength }], leftOut)) this.#cachedLength = at;\n",
+    replace: "",
+    tests: ["test/unit/worker/loop/conversation.clear.test.ts"],
+  },
+  {
     id: "next-run-told-to-go-on",
     promise: "The next run is not told to go on with an answer of the one before that was cut off.",
     file: "src/worker/loop/conversation.ts",

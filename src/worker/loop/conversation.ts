@@ -137,6 +137,9 @@ export class Conversation {
   #beginsRun = false;
   /** Results in the text that are not omitted, oldest first. */
   #results: SaidResult[] = [];
+  /** Omitted results whose stubs the text does not have yet, oldest first, and the characters that these will save. */
+  #leftOut: SaidResult[] = [];
+  #unsavedChars = 0;
   /** Answers before which the text may still be cut, oldest first. */
   #cuts: Cut[] = [];
   /** Approximate number of tokens that summaries have saved. */
@@ -146,6 +149,7 @@ export class Conversation {
 
   /** Returns the messages of the next call; `finalCall` makes it the final call. */
   request(finalCall?: CapReason): RequestMessages {
+    this.#writeStubs();
     const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, finalCall));
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
   }
@@ -194,23 +198,37 @@ export class Conversation {
 
   /** Omits the results that {@link clearable} named; `goesOn`: the model is told to continue its text. */
   clear(through: number, goesOn: boolean): void {
-    const isLeftOut = ({ message, length, stub }: SaidResult) => message <= through && isWorth(length, stub);
-    const leftOut = this.#results.filter(isLeftOut);
-    if (leftOut.length > 0) {
-      let [text, from] = ["", 0];
-      for (const { at, length, stub } of leftOut) {
-        text += this.#text.slice(from, at) + stub;
-        from = at + length;
-      }
-      this.#text = text + this.#text.slice(from);
-      const kept = this.#results.filter((said) => !isLeftOut(said));
-      this.#results = shiftedBehind(kept, leftOut);
-      this.#cuts = shiftedBehind(this.#cuts, leftOut);
-      this.#cachedLength = 0;
+    const kept: SaidResult[] = [];
+    for (const said of this.#results) {
+      const { message, length, stub } = said;
+      const isLeftOut = message <= through && isWorth(length, stub);
+      (isLeftOut ? this.#leftOut : kept).push(said);
+      if (isLeftOut) this.#unsavedChars += length - stub.length;
     }
+    if (kept.length < this.#results.length) this.#cachedLength = 0;
+    this.#results = kept;
+    // Each claim replays all omissions: a text that was written anew for each would cost it seconds.
+    if (2 * this.#unsavedChars > this.#text.length) this.#writeStubs();
     for (const call of this.#last && this.#last.message <= through ? this.#last.calls : [])
       if (call.result !== undefined && isWorth(call.result.length, call.stub)) call.result = call.stub;
     if (goesOn) this.#goOn = JSON.stringify(GO_ON);
+  }
+
+  /** Puts the stubs of the omitted results into the text. Call it before the text or a position in it is read. */
+  #writeStubs(): void {
+    const leftOut = this.#leftOut;
+    if (leftOut.length === 0) return;
+    let [text, from] = ["", 0];
+    for (const { at, length, stub } of leftOut) {
+      text += this.#text.slice(from, at) + stub;
+      from = at + length;
+    }
+    this.#text = text + this.#text.slice(from);
+    this.#results = shiftedBehind(this.#results, leftOut);
+    this.#cuts = shiftedBehind(this.#cuts, leftOut);
+    for (const { at } of shiftedBehind([{ at: this.#cachedLength }], leftOut)) this.#cachedLength = at;
+    this.#leftOut = [];
+    this.#unsavedChars = 0;
   }
 
   /**
@@ -229,6 +247,7 @@ export class Conversation {
 
   /** Returns the messages of the call that buys a summary of the messages before message `before`. */
   summaryRequest(before: number): RequestMessages {
+    this.#writeStubs();
     const at = this.#cuts.find(({ message }) => message === before)?.at ?? 0;
     const { text } = joined(this.#text.slice(0, at), "user", "user", textBlock(JSON.stringify(SUM_UP)));
     return { messages: `${text}]}`, cachedLength: 0 };
@@ -236,6 +255,7 @@ export class Conversation {
 
   /** Returns true if `summary` is shorter than the text that it would replace. */
   isShorter(before: number, summary: string): boolean {
+    this.#writeStubs();
     const cut = this.#cuts.find(({ message }) => message === before);
     return cut !== undefined && JSON.stringify(summaryText(summary)).length < this.#sparedBy(cut);
   }
@@ -243,6 +263,7 @@ export class Conversation {
   /** Replaces the messages before message `before` by `summary`, unless a later one already does; the run's first messages stay. */
   compact(before: number, summary: string, goesOn: boolean): void {
     if (goesOn) this.#goOn = JSON.stringify(GO_ON);
+    this.#writeStubs();
     const cut = this.#cuts.find(({ message }) => message === before);
     if (!cut) return;
     const opening = this.#opening.message < before ? [this.#opening.blocks] : [];

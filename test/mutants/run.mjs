@@ -220,7 +220,7 @@ export default [
     id: "run-broken-off-lost",
     promise: "A run that broke off is handed back.",
     file: "src/worker/run/failure.ts",
-    find: 'return releaseRun(context, broken, { reason: "broken_off", delayMs });',
+    find: 'return releaseRun(context, broken, { reason: "broken_off", delayMs, lostCall });',
     replace: 'return { status: "lost" };',
     tests: ["test/integration/worker/handing-back.test.ts"],
     title: "breaks off is handed back",
@@ -628,7 +628,7 @@ export default [
   {
     id: "image-counts-its-bytes",
     promise: "An image takes a fixed part of a budget.",
-    file: "src/worker/run/cost.ts",
+    file: "src/worker/loop/tokens.ts",
     find: "if (!json.startsWith(IMAGE_END, end)) continue;",
     replace: "if (end > 0) continue;",
     tests: ["test/integration/worker/budgets.test.ts"],
@@ -637,7 +637,7 @@ export default [
   {
     id: "image-is-free",
     promise: "An image takes a part of a budget.",
-    file: "src/worker/run/cost.ts",
+    file: "src/worker/loop/tokens.ts",
     find: "images += 1;",
     replace: "",
     tests: ["test/integration/worker/budgets.test.ts"],
@@ -646,7 +646,7 @@ export default [
   {
     id: "prompt-counts-characters",
     promise: "A prompt is estimated by its bytes.",
-    file: "src/worker/run/cost.ts",
+    file: "src/worker/loop/tokens.ts",
     find: "bytes += Buffer.byteLength(json.slice(from));",
     replace: "bytes += json.length - from;",
     tests: ["test/integration/worker/budgets.test.ts"],

@@ -3023,7 +3023,7 @@ export default [
     id: "release-call-under-way-for-ever",
     promise: "A hand-back leaves no call under way: the next holder charges none.",
     file: "src/shared/redis/lua/release.lua",
-    find: "fields.begun, fields.running_ms, fields.attempts, fields.breaks = '', running_ms, attempts, breaks",
+    find: "fields.begun, fields.running_ms, fields.attempts, fields.breaks = lost_call or '', running_ms, attempts, breaks",
     replace: "fields.running_ms, fields.attempts, fields.breaks = running_ms, attempts, breaks",
     tests: ["test/integration/verbs/run.test.ts"],
   },

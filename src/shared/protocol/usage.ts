@@ -141,6 +141,11 @@ export function costUsd(usage: Usage, price: Price): number {
   );
 }
 
+/** Returns the USD for one more token of a prompt, which the cache does not have: it may be written to it. 0 without a price. */
+export function promptTokenUsd(price: Price | undefined): number {
+  return price ? Math.max(price.input, price.cache_write) / MICRO : 0;
+}
+
 /** Rounds USD to nine decimals, so that sums do not end in the noise of binary fractions (0.0032887000000000003). */
 export function roundUsd(usd: number): number {
   return Math.round(usd * 1e9) / 1e9;

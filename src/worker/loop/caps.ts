@@ -2,7 +2,8 @@
  * Decides how much the caps, the log and the context window still allow a run.
  *
  * The caps say whether the next model call may be an ordinary one or must be the final call, which asks for the findings. Or
- * they allow no call. Time, tokens and money trigger early, so that a final call still fits. A cap takes effect at three
+ * they allow no call. Time, tokens and money trigger early, so that a final call still fits; and a request that would not fit into
+ * what is left omits tool results, as one that is too long for the model. A cap takes effect at three
  * places: `next` asks here before each call; a call under way ends at its `deadlineMs` (`call-model.ts`); and tools are
  * stopped when only the time of the final call is left (`run-tools.ts`).
  *
@@ -12,15 +13,19 @@
  * Requests omit old tool results when the context window fills; if that is not enough, a summary replaces earlier messages.
  * Only the provider knows the size of the window, so a summary is bought only after its refusal or a cut-off answer.
  */
-import { totalTokens } from "../../shared/protocol/content.ts";
+import { totalTokens, ZERO_USAGE } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
 import type { ClearedEntry } from "../../shared/protocol/log.ts";
 import type { CapReason } from "../../shared/protocol/reply.ts";
 import type { RunRules } from "./rules.ts";
 import type { RunState } from "./state.ts";
+import { tokensIn } from "./tokens.ts";
 
 /** Time kept for the final call, at most half of the run's duration. */
 export const FINAL_CALL_RESERVE_MS = 60_000;
+
+/** The rules on which the caps depend. */
+export type CapRules = Pick<RunRules, "limits" | "promptUsd">;
 
 /** The next model call that the caps allow. */
 export type AllowedCall =
@@ -29,13 +34,14 @@ export type AllowedCall =
   | { call: "none"; cause: CapReason };
 
 /** Returns the next model call of the run that the caps allow. */
-export function nextAllowedCall(state: RunState, limits: Limits): AllowedCall {
+export function nextAllowedCall(state: RunState, rules: CapRules): AllowedCall {
+  const { limits } = rules;
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
   // A run without findings has nothing to report: it buys nothing for a parent that wants an end, or from a spent budget.
   const stopped = state.finish ? "finished_by_parent" : state.overBudget?.cap;
   if (stopped && state.turns === 0) return { call: "none", cause: stopped };
-  const cause = finalCallCause(state, limits);
+  const cause = finalCallCause(state, rules);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }
 
@@ -53,22 +59,51 @@ function exceeded({ paidCalls, elapsedMs, tally }: RunState, limits: Limits): Ca
   return undefined;
 }
 
-/** Returns the cause of a final call. Expects the next ordinary call and the final call to cost what the previous one did. */
-function finalCallCause(state: RunState, limits: Limits): CapReason | undefined {
-  const { paidCalls, last, tally } = state;
-  const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
-  const costOfTwo = last ? 2 * last.costUsd : 0;
+/** Returns the cause of a final call. Expects the next ordinary call and the final call to cost the same. */
+function finalCallCause(state: RunState, rules: CapRules): CapReason | undefined {
+  const { paidCalls, last } = state;
+  const { limits } = rules;
   if (state.finish) return "finished_by_parent";
   if (state.isLogFull) return "context_window";
   if (state.overBudget) return state.overBudget.cap;
   if (state.repetition.isOver) return "loop_detected";
   if (paidCalls + 1 >= limits.max_turns) return "max_turns";
   if (state.elapsedMs >= ordinaryTimeMs(limits)) return "max_duration";
-  if (limits.max_total_tokens !== undefined && tally.tokens + tokensOfTwo > limits.max_total_tokens) {
-    return "max_total_tokens";
-  }
-  if (limits.max_cost_usd !== undefined && tally.costUsd + costOfTwo > limits.max_cost_usd) return "max_cost";
-  return undefined;
+  return last && capBeyond(state, rules, 2);
+}
+
+/** Returns the cap on tokens or money that leaves no room for so many calls like the next one. */
+function capBeyond(
+  state: RunState,
+  rules: CapRules,
+  calls: 1 | 2,
+): "max_total_tokens" | "max_cost" | undefined {
+  const { max_total_tokens: maxTokens, max_cost_usd: maxCostUsd } = rules.limits;
+  if (maxTokens === undefined && maxCostUsd === undefined) return undefined;
+  const { tokens, costUsd } = state.tally;
+  const next = nextCall(state, rules);
+  if (maxTokens !== undefined && tokens + calls * next.tokens > maxTokens) return "max_total_tokens";
+  return maxCostUsd !== undefined && costUsd + calls * next.costUsd > maxCostUsd ? "max_cost" : undefined;
+}
+
+/** Returns about what the next call will cost: what the last one did, and what the conversation has grown by since. */
+function nextCall({ last, conversation }: RunState, { promptUsd = 0 }: CapRules) {
+  const added = last ? conversation.addedTokens() : tokensIn(conversation.request().messages);
+  const { usage = ZERO_USAGE, costUsd = 0 } = last ?? {};
+  return {
+    tokens: Math.max(0, totalTokens(usage) + added),
+    costUsd: costUsd + Math.max(0, added) * promptUsd,
+  };
+}
+
+/**
+ * Returns the step that omits results if the next call does not fit into what the caps leave, or if a budget that is spent
+ * leaves only a final call and that has grown to more than twice the last call. Undefined if it fits, or nothing helps.
+ */
+export function fittingStep(state: RunState, rules: CapRules): ClearStep | undefined {
+  const { overBudget, last, conversation } = state;
+  const hasGrown = overBudget && last && conversation.addedTokens() > totalTokens(last.usage);
+  return hasGrown || capBeyond(state, rules, 1) ? clearStep(state, true) : undefined;
 }
 
 /** Default of `clearAtTokens`: three quarters of the smallest context window of the models in the price table. */
@@ -129,9 +164,9 @@ export function clearStep(state: RunState, needed: boolean): ClearStep | undefin
 }
 
 /** Returns the step that buys a summary; undefined if the caps leave no call for it and another one to go on with. */
-function summaryStep(state: RunState, { limits }: RunRules): SummaryStep | undefined {
+function summaryStep(state: RunState, rules: RunRules): SummaryStep | undefined {
   const { conversation, userMessageNumber, paidCalls, unsummedAtMessage } = state;
-  if (state.compactions >= MOST_COMPACTIONS || nextAllowedCall(state, limits).call !== "ordinary")
+  if (state.compactions >= MOST_COMPACTIONS || nextAllowedCall(state, rules).call !== "ordinary")
     return undefined;
   const compactBefore = conversation.compactable(unsummedAtMessage);
   return compactBefore === undefined

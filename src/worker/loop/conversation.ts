@@ -18,6 +18,7 @@ import {
 } from "./answer-echo.ts";
 import type { LoggedAnswer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
+import { tokensIn } from "./tokens.ts";
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
 const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row. Do something else, or write your final answer.`;
@@ -140,6 +141,8 @@ export class Conversation {
   /** Omitted results whose stubs the text does not have yet, oldest first, and the characters that these will save. */
   #leftOut: SaidResult[] = [];
   #unsavedChars = 0;
+  /** Characters that the text has lost since the last answer. */
+  #sparedChars = 0;
   /** Answers before which the text may still be cut, oldest first. */
   #cuts: Cut[] = [];
   /** Approximate number of tokens that summaries have saved. */
@@ -196,6 +199,12 @@ export class Conversation {
     return chars > 0 ? { through, chars } : undefined;
   }
 
+  /** Returns by how many tokens the next prompt is longer than the last one and its answer, about; negative if it is shorter. */
+  addedTokens(): number {
+    const said = [...(this.#last?.calls ?? []).map(({ result }) => result ?? ""), ...this.#deliveries];
+    return said.reduce((sum, json) => sum + tokensIn(json), 0) - this.#sparedChars / CHARS_PER_TOKEN;
+  }
+
   /** Omits the results that {@link clearable} named; `goesOn`: the model is told to continue its text. */
   clear(through: number, goesOn: boolean): void {
     const kept: SaidResult[] = [];
@@ -203,7 +212,9 @@ export class Conversation {
       const { message, length, stub } = said;
       const isLeftOut = message <= through && isWorth(length, stub);
       (isLeftOut ? this.#leftOut : kept).push(said);
-      if (isLeftOut) this.#unsavedChars += length - stub.length;
+      if (!isLeftOut) continue;
+      this.#unsavedChars += length - stub.length;
+      this.#sparedChars += length - stub.length;
     }
     if (kept.length < this.#results.length) this.#cachedLength = 0;
     this.#results = kept;
@@ -271,6 +282,7 @@ export class Conversation {
     const { text } = joined("", undefined, "user", blocks);
     const shift = text.length - cut.at;
     this.summedUpTokens += Math.round(Math.max(0, -shift) / CHARS_PER_TOKEN);
+    this.#sparedChars -= shift;
     const shifted = <T extends Cut>(each: T) => ({ ...each, at: each.at + shift });
     this.#text = text + this.#text.slice(cut.at);
     this.#results = this.#results.filter(({ message }) => message >= before).map(shifted);
@@ -322,6 +334,7 @@ export class Conversation {
     this.#goOn = "";
     this.#deliveries = [];
     this.#beginsRun = false;
+    this.#sparedChars = 0;
   }
 
   /** Adds the pending user message, which begins with the results, and keeps their positions. */

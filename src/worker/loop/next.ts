@@ -15,7 +15,7 @@ import {
 import type { Work } from "../../shared/protocol/pattern.ts";
 import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.ts";
 import type { CapReason, StopReason } from "../../shared/protocol/reply.ts";
-import { type ClearStep, clearStep, isFilling, makeRoom, nextAllowedCall } from "./caps.ts";
+import { type ClearStep, clearStep, fittingStep, isFilling, makeRoom, nextAllowedCall } from "./caps.ts";
 import type { RunRules } from "./rules.ts";
 import { type CallState, knownStop, type LastAnswer, type RunState } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
@@ -116,7 +116,7 @@ function endNaturally(state: RunState, rules: RunRules): Step {
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
   if (verdict.final || mismatches > MOST_MISMATCHES) return end("invalid_output");
   // A budget without room refuses every call but a final one: this call would be planned and refused again and again.
-  if (state.overBudget || nextAllowedCall(state, rules.limits).call === "none") return end("invalid_output");
+  if (state.overBudget || nextAllowedCall(state, rules).call === "none") return end("invalid_output");
   return {
     do: "call_model",
     message: state.userMessageNumber + 1,
@@ -127,7 +127,7 @@ function endNaturally(state: RunState, rules: RunRules): Step {
 
 /** Decides a natural end with an unread message: the run goes on if it may; otherwise the message waits for the next run. */
 function oneMore(state: RunState, rules: RunRules): Step {
-  return nextAllowedCall(state, rules.limits).call === "none" ? end("end_turn") : betweenCalls(state, rules);
+  return nextAllowedCall(state, rules).call === "none" ? end("end_turn") : betweenCalls(state, rules);
 }
 
 /**
@@ -137,11 +137,13 @@ function oneMore(state: RunState, rules: RunRules): Step {
 function betweenCalls(state: RunState, rules: RunRules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
-  const allowed = nextAllowedCall(state, rules.limits);
+  const allowed = nextAllowedCall(state, rules);
   if (allowed.call === "none") return end(allowed.cause);
   // A paused answer goes back unchanged, so the parent's messages wait until the model has finished it.
   const isPaused = state.last?.stopReason === "pause_turn" && allowed.call === "ordinary";
   if (unread && !isPaused) return deliver(state);
+  const fitting = fittingStep(state, rules);
+  if (fitting) return fitting;
   if (isFilling(state, rules)) {
     const clear = clearStep(state, false);
     if (clear) return clear;
@@ -177,7 +179,7 @@ function answerCalls(last: LastAnswer, state: RunState, rules: RunRules): Step |
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
   if (calls.length > 0) return { do: "run_tools", message, turn, calls };
-  if (questions.length === 0 || nextAllowedCall(state, rules.limits).call === "none") return undefined;
+  if (questions.length === 0 || nextAllowedCall(state, rules).call === "none") return undefined;
   return { do: "ask", turn, questions };
 }
 

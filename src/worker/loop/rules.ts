@@ -10,6 +10,8 @@ import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 export interface RunRules {
   /** Caps of the run, and the maximum output tokens of one call. */
   limits: Limits;
+  /** USD for one more token of a prompt, by the dearest model of the chain; default 0. */
+  promptUsd?: number;
   /** Thresholds of the alerts; a capped number without one has 80 % of its cap. */
   alerts?: AlertThresholds;
   /** Requested model; named in replies of runs without an answer. */

@@ -20,6 +20,7 @@ import { costUsd, priceOf, undatedId } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
 import { newNotice, paidIn } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
+import { tokensIn } from "../loop/tokens.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
 import { summedUpBy } from "./purchase.ts";
@@ -27,14 +28,6 @@ import type { Session } from "./session.ts";
 
 /** Parts of a run's context that booking a cost needs. */
 type Booking = Pick<RunContext, "store" | "logger">;
-
-/** Bytes of JSON per token, about. */
-const BYTES_PER_TOKEN = 4;
-/** Tokens per image: its bytes do not show them, and providers scale large images down. */
-const TOKENS_PER_IMAGE = 5_000;
-/** Beginning of an image in a request, up to its bytes. No JSON string contains it, because its quotes would be escaped there. */
-const IMAGE = /\{"type":"image","source":\{"type":"base64","media_type":"image\/[a-z]{1,8}","data":"/g;
-const IMAGE_END = '"}}';
 
 /** Returns the USD for the usage of the current or last call, by the price of the requested model; 0 if that is unknown. */
 export function costOf({ prices }: RunContext, { model }: Session, usage: Usage): number {
@@ -101,20 +94,6 @@ function promptOf(
     : tokensIn(head) + tokensIn(messages);
   const cache_read_input_tokens = last ? last.cache_read_input_tokens + last.cache_creation_input_tokens : 0;
   return { ...ZERO_USAGE, input_tokens: Math.ceil(tokens), cache_read_input_tokens };
-}
-
-function tokensIn(json: string): number {
-  let [bytes, images, from] = [0, 0, 0];
-  for (const { index, 0: begin } of json.matchAll(IMAGE)) {
-    // Base64 has no quote, so no image begins within another.
-    const end = json.indexOf('"', index + begin.length);
-    if (!json.startsWith(IMAGE_END, end)) continue;
-    bytes += Buffer.byteLength(json.slice(from, index));
-    images += 1;
-    from = end + IMAGE_END.length;
-  }
-  bytes += Buffer.byteLength(json.slice(from));
-  return bytes / BYTES_PER_TOKEN + images * TOKENS_PER_IMAGE;
 }
 
 /**

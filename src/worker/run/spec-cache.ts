@@ -14,7 +14,7 @@ import {
   toolsNamedByRules,
   USE_TOOL,
 } from "../../shared/protocol/permissions.ts";
-import { type PriceOverrides, priceOf } from "../../shared/protocol/usage.ts";
+import { type PriceOverrides, priceOf, promptTokenUsd } from "../../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../../shared/protocol/worker.ts";
 import type { RunRules } from "../loop/rules.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
@@ -106,6 +106,7 @@ function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
   return {
     rules: {
       limits: spec.limits,
+      promptUsd: Math.max(...models.map((model) => promptTokenUsd(priceOf(model, prices)))),
       ...(spec.alerts && { alerts: spec.alerts }),
       model: spec.model,
       unknownTools: toolbox.resolve(spec.tools).unknown,

@@ -142,3 +142,29 @@ test("the same call five times in a row ends the run as loop_detected", async ()
   });
   expect(ledger).toHaveLength(6);
 });
+
+test.each([
+  ["a cap of the run", { limits: { ...SPAWN_LIMITS, max_total_tokens: 50_000 } }],
+  ["a cap in USD", { limits: { ...SPAWN_LIMITS, max_cost_usd: 0.05 } }],
+  ["a budget of the agent", { budgets: { agent: { max_total_tokens: 50_000 } } }],
+] as const)("results that are ten times as long as %s allows are not sent", async (_cap, options) => {
+  const big = defineTool({
+    name: "big",
+    description: "Says much.",
+    input: z.object({ n: z.int() }),
+    run: async () => "r".repeat(50_000),
+  });
+  const asksForMuch = Array.from({ length: 40 }, (_, n) => ({
+    type: "tool_use" as const,
+    name: "big",
+    input: { n },
+  }));
+  const scenario = { turns: [{ content: asksForMuch }, say("done")], hand_back: say("What I could see.") };
+  const stage = await openStage({ scenario });
+  const prices = { "offline-1": { input: 1, output: 5, cache_read: 0.1, cache_write: 1.25 } };
+  await stage.startWorker({ tools: [big], prices });
+  const reply = await stage.reply(await stage.task("work", options));
+  expect(reply.turns).toBe(2);
+  expect(reply.tools_called).toEqual({ big: 40 });
+  expect(reply.tokens).toBeLessThan(50_000);
+});

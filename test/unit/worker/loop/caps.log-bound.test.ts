@@ -22,8 +22,8 @@ test("an entry counts its key, its JSON in bytes and 512 more", () => {
 
 describe("a run whose log is full", () => {
   test("makes its final call, and not one byte earlier", () => {
-    expect(nextAllowedCall(almostFull(asked().calls("a")), rules().limits)).toEqual({ call: "ordinary" });
-    expect(nextAllowedCall(full(asked().calls("a")), rules().limits)).toEqual({
+    expect(nextAllowedCall(almostFull(asked().calls("a")), rules())).toEqual({ call: "ordinary" });
+    expect(nextAllowedCall(full(asked().calls("a")), rules())).toEqual({
       call: "final",
       cause: "context_window",
     });

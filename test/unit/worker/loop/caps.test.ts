@@ -1,21 +1,35 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
-import { FINAL_CALL_RESERVE_MS, nextAllowedCall, ordinaryTimeMs } from "../../../../src/worker/loop/caps.ts";
-import { asked, type Now, rules, type Story, text } from "./story.ts";
+import {
+  FINAL_CALL_RESERVE_MS,
+  fittingStep,
+  nextAllowedCall,
+  ordinaryTimeMs,
+} from "../../../../src/worker/loop/caps.ts";
+import type { RunRules } from "../../../../src/worker/loop/rules.ts";
+import { asked, call, type Now, rules, type Story, text, used } from "./story.ts";
 
 const ordinary = { call: "ordinary" };
 const finalCall = (cause: string) => ({ call: "final", cause });
 const none = (cause: string) => ({ call: "none", cause });
 
 function verdict(story: Story, limits: Partial<Limits> = {}, now: Now = {}) {
-  return nextAllowedCall(story.log(now), rules(limits).limits);
+  return nextAllowedCall(story.log(now), rules(limits));
 }
 
-/** `count` turns of 10 tokens and 0.25 USD each. */
+/** `count` turns of 10 tokens and 0.25 USD each, with an empty result. */
 function turns(count: number): Story {
   const story = asked();
-  for (let i = 1; i <= count; i++) story.calls(`${i}`);
+  for (let i = 1; i <= count; i++) story.asks(call(`${i}`)).started(`${i}`);
   return story;
+}
+
+/** A turn of 1,000 tokens and 0.25 USD, with a result of so many tokens. */
+function grown(tokens: number): Story {
+  return asked()
+    .model("tool_use", [call("1")], { usage: used(1_000) })
+    .started("1")
+    .result("1", "r".repeat(4 * tokens));
 }
 
 describe("turns", () => {
@@ -36,6 +50,47 @@ describe("tokens and cost", () => {
     expect(verdict(turns(2), { max_total_tokens: 39 })).toEqual(finalCall("max_total_tokens"));
     expect(verdict(turns(2), { max_cost_usd: 1 })).toEqual(ordinary);
     expect(verdict(turns(2), { max_cost_usd: 0.99 })).toEqual(finalCall("max_cost"));
+  });
+
+  test("count what the results since have added to the next call, and to the final one", () => {
+    const promptUsd = 0.001;
+    expect(verdict(grown(2_000), { max_total_tokens: 7_200 })).toEqual(ordinary);
+    expect(verdict(grown(2_000), { max_total_tokens: 6_900 })).toEqual(finalCall("max_total_tokens"));
+    const priced = (max_cost_usd: number) =>
+      nextAllowedCall(grown(2_000).log(), rules({ max_cost_usd }, { promptUsd }));
+    // 0.25 are spent, and each of two calls costs 0.25 and 2 for the result.
+    expect(priced(4.9)).toEqual(ordinary);
+    expect(priced(4.7)).toEqual(finalCall("max_cost"));
+  });
+
+  test("do not count what is omitted from the next call", () => {
+    const second = () =>
+      grown(2_000)
+        .model("tool_use", [call("2")], { usage: used(3_000) })
+        .started("2");
+    expect(verdict(second(), { max_total_tokens: 6_500 })).toEqual(finalCall("max_total_tokens"));
+    expect(verdict(second().cleared(1), { max_total_tokens: 6_500 })).toEqual(ordinary);
+  });
+
+  test("omit results that do not fit into what is left: old ones, then all; without any the call is made", () => {
+    const fitting = (story: Story, limits: Partial<Limits>, more: Partial<RunRules> = {}, now: Now = {}) =>
+      fittingStep(story.log(now), rules(limits, more))?.cleared.through;
+    expect(fitting(grown(2_000), { max_total_tokens: 4_200 })).toBeUndefined();
+    expect(fitting(grown(2_000), { max_total_tokens: 3_900 })).toBe(1);
+    expect(fitting(grown(2_000), { max_cost_usd: 2.6 }, { promptUsd: 0.001 })).toBeUndefined();
+    expect(fitting(grown(2_000), { max_cost_usd: 2.4 }, { promptUsd: 0.001 })).toBe(1);
+    expect(fitting(grown(2_000).cleared(1), { max_total_tokens: 1_900 })).toBeUndefined();
+    // A spent budget leaves a final call that is no more than twice the last one.
+    const overBudget = { cap: "max_cost" } as const;
+    expect(fitting(grown(900), {}, {}, { overBudget })).toBeUndefined();
+    expect(fitting(grown(1_100), {}, {}, { overBudget })).toBe(1);
+    // The first call of the next run brings the whole conversation along.
+    const later = grown(2_000)
+      .model("end_turn", [text("done")])
+      .nextRun()
+      .user("next");
+    expect(fitting(later, { max_total_tokens: 2_500 })).toBeUndefined();
+    expect(fitting(later, { max_total_tokens: 1_900 })).toBe(1);
   });
 
   test("that are used up buy nothing more", () => {

@@ -21,6 +21,34 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "webhook-removed-while-set",
+    promise:
+      "A webhook that is set while the one before is removed or disabled is found by the walk through all webhooks.",
+    file: "src/shared/redis/webhooks.ts",
+    find: "  await redis.sadd(keys.webhooks, member);\n",
+    replace: "",
+    tests: ["test/integration/service/webhooks-set.test.ts"],
+    title: "gets what no process pushed",
+  },
+  {
+    id: "webhook-gone-forgets-the-next",
+    promise: "A receiver that is gone takes no webhook out of the walk that was set since.",
+    file: "src/shared/redis/webhook-slot.ts",
+    find: "await forgetWebhook(redis, keys, parent);",
+    replace: "await redis.srem(keys.webhooks, parentMember(parent));",
+    tests: ["test/integration/service/webhooks-set.test.ts"],
+    title: "gone, as its receiver says",
+  },
+  {
+    id: "webhook-removed-stays-listed",
+    promise: "A parent whose webhook was removed is not in the walk any more.",
+    file: "src/shared/redis/webhooks.ts",
+    find: 'if (url == null || disabled === "1") return;',
+    replace: "void [url, disabled];",
+    tests: ["test/integration/service/webhooks-set.test.ts"],
+    title: "no place in the set any more",
+  },
+  {
     id: "sentinel-taken-for-a-server",
     promise: "An address that leads to a Sentinel is refused with what to write.",
     file: "src/shared/redis/connection/connection.ts",

@@ -14,7 +14,7 @@ import {
 import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
-import type { StoredWebhook } from "./webhooks.ts";
+import { forgetWebhook, type StoredWebhook } from "./webhooks.ts";
 
 /**
  * Outcome of a round of pushes: `gone` if the receiver said that it is gone for good, `refused` if it answered, but accepted
@@ -77,7 +77,7 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
       const note = { problem: met?.problem, failures: met?.failures, after: met?.after, disabled: isGone };
       const { status } = await scripts.run("webhook-report", addressOfParent(parent), { secret, ...note });
       // Nothing is pushed until the webhook is set again.
-      if (isGone && status === "noted") await redis.srem(keys.webhooks, parentMember(parent));
+      if (isGone && status === "noted") await forgetWebhook(redis, keys, parent);
     },
     async begin(parent, lease) {
       const slot = { member: parentMember(parent), ...lease };

@@ -103,13 +103,26 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     async remove(parent) {
       const removed = await redis.del(keys.parent(parent).webhook);
       await endSlot(parentMember(parent));
-      await redis.srem(keys.webhooks, parentMember(parent));
+      await forgetWebhook(redis, keys, parent);
       return removed === 1;
     },
     async ring(parent) {
       await redis.publish(keys.webhookDoorbell, parentMember(parent));
     },
   };
+}
+
+/**
+ * Removes a parent from the set of parents with a webhook, after its webhook was removed or disabled. If another call has set one
+ * meanwhile, the parent stays, and its entries are pushed.
+ */
+export async function forgetWebhook(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<void> {
+  const member = parentMember(parent);
+  await redis.srem(keys.webhooks, member);
+  const [url, disabled] = await redis.hmget(keys.parent(parent).webhook, "url", "disabled");
+  if (url == null || disabled === "1") return;
+  await redis.sadd(keys.webhooks, member);
+  await redis.publish(keys.webhookDoorbell, member);
 }
 
 /** Returns a webhook without its secret. */

@@ -351,8 +351,8 @@ async function readUnfinished(context: ParentContext): Promise<Schedule[]> {
 }
 
 /**
- * Returns whether the schedule has `at` and its job has ended, with its task begun or refused. If the queue does not have the job, the call that wrote the schedule
- * may be about to add it, or have died: then it counts as run only after {@link WAKE_DONE_KEPT_MS}.
+ * Returns whether the schedule has `at` and its job has ended, with its task begun or refused. If the queue does not have the job,
+ * the call that wrote the schedule may be about to add it, or have died: then it counts as run only after {@link WAKE_DONE_KEPT_MS}.
  */
 async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
   const { clock, intakeQueue } = call.client;

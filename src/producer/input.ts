@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { type ErrorCode, SubagentError } from "../shared/errors.ts";
+import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { wordingOf } from "../shared/problem-text.ts";
 import { withoutNulls } from "../shared/protocol/content.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
@@ -42,23 +42,50 @@ const MOST_NAME_CHARS = 100;
  * undefined fields at every depth, because spreading them over a setting would unset it.
  */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
-  return withoutUndefined(readAsWritten(schema, value, what));
-}
-
-/** Like {@link readInput}, for a schema of the caller: leaves the parsed value unchanged. */
-export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   if (depthOf(value) > JSON_MAX_DEPTH) {
     const sentence = `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`;
     throw new SubagentError("invalid_input", sentence, { max_depth: JSON_MAX_DEPTH });
   }
   const parsed = schema.safeParse(value, { error: wordingOf });
-  if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.slice(0, MOST_ISSUES).map((issue) => ({
+  if (parsed.success) return withoutUndefined(parsed.data);
+  const issues = issuesOf(parsed.error);
+  throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${listOf(issues)}.`, {
+    issues,
+  });
+}
+
+/** A wrong field of an input, by its path, and what is wrong with it. */
+interface InputIssue {
+  field: string;
+  problem: string;
+}
+
+function issuesOf(error: z.ZodError): InputIssue[] {
+  return error.issues.slice(0, MOST_ISSUES).map((issue) => ({
     field: clip(issue.path.map(String).join("."), MOST_NAME_CHARS) || "input",
     problem: issue.message,
   }));
-  const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
-  throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${list}.`, { issues });
+}
+
+function listOf(issues: readonly InputIssue[]): string {
+  return issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
+}
+
+/**
+ * Parses the output of a run by the caller's schema, whose functions may be async or throw, and leaves the parsed value
+ * unchanged. Resolves to the problem if the schema does not accept the output. Must not reject.
+ */
+export async function parseOutput(
+  schema: z.ZodType,
+  output: unknown,
+): Promise<{ value: unknown } | { problem: string }> {
+  try {
+    const parsed = await z.safeParseAsync(schema, output, { error: wordingOf });
+    if (parsed.success) return { value: parsed.data };
+    return { problem: `The output does not fit output_schema: ${listOf(issuesOf(parsed.error))}.` };
+  } catch (error) {
+    return { problem: `A function of output_schema failed: ${messageOf(error)}` };
+  }
 }
 
 /** Like {@link readInput}, for the options of a call, which a refusal of no object calls `options`. */

@@ -39,8 +39,8 @@ import {
   MAX_WAIT_MS,
   nullsLeftOut,
   type OperatorDefaults,
+  parseOutput,
   type RegisteredProfile,
-  readAsWritten,
   readInput,
   readOptions,
   Signal,
@@ -281,7 +281,8 @@ export type TypedReply<T> =
 /** An input with its output schema as JSON Schema, and the function that parses a reply's output. */
 interface ReadableInput {
   input: unknown;
-  typed(reply: Reply): Reply;
+  /** Must not reject: the reply is bought, and its ack follows. */
+  typed(reply: Reply): Promise<Reply>;
 }
 
 /** Replaces a zod schema in a caller's input by its JSON Schema. Throws `invalid_input` if it has no JSON Schema form. */
@@ -296,7 +297,7 @@ export function withJsonSchema(input: unknown, what: string): ReadableInput {
 }
 
 function asItIs(input: unknown): ReadableInput {
-  return { input, typed: (reply) => reply };
+  return { input, typed: async (reply) => reply };
 }
 
 function isZod(schema: unknown): schema is z.ZodType {
@@ -316,16 +317,13 @@ function jsonSchemaOf(schema: z.ZodType, what: string): JsonObject {
   }
 }
 
-/** Returns the reply with its output parsed by the schema. If the schema rejects the output, the reply is `partial`. */
-function read(schema: z.ZodType, reply: Reply): Reply {
+/** Resolves to the reply with its output parsed by the schema; to a `partial` one if the schema rejects it, or throws. */
+async function read(schema: z.ZodType, reply: Reply): Promise<Reply> {
   if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;
-  try {
-    return { ...reply, output: readAsWritten(schema, reply.output, "output") };
-  } catch (error) {
-    if (!(error instanceof SubagentError)) throw error;
-    const { output: _, ...rest } = reply;
-    return { ...rest, status: "partial", stop_reason: "invalid_output", error: error.message };
-  }
+  const { output, ...rest } = reply;
+  const parsed = await parseOutput(schema, output);
+  if ("value" in parsed) return { ...rest, output: parsed.value };
+  return { ...rest, status: "partial", stop_reason: "invalid_output", error: parsed.problem };
 }
 
 const callback = <F>() =>

@@ -86,7 +86,7 @@ export async function task(
   const wanted = mergeTaskOptions(beside, options);
   const checked = checkSpawn(kind, taskInput, context, { answersTask: wanted.onQuestion !== undefined });
   const outcome = await runTask(context, checked, wanted, listener);
-  return { ...outcome, reply: typed(outcome.reply) };
+  return { ...outcome, reply: await typed(outcome.reply) };
 }
 
 /** Runs one task and returns its handle at once; see `Parent.task`. */
@@ -138,7 +138,7 @@ export async function taskAll(
     }
   }
   const replies = await runBatch(context, checked, wanted);
-  return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
+  return Promise.all(replies.map((reply, at) => read[at]?.typed(reply) ?? reply));
 }
 
 /** One running task. */

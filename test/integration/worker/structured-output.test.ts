@@ -121,6 +121,31 @@ test("refinements that JSON Schema cannot say hold as well: what they refuse is 
   expect(reply.summary).toContain("Ada");
 });
 
+test("functions of a zod schema may be async, and one that throws costs no reply", async () => {
+  const { parent } = await open({ turns: [say('{"name":"Ada","age":36}')], repeat: true });
+  const prompt = "Who is it?";
+  const asked = Person.refine(async ({ age }) => age > 30, "an age above 30");
+  const loud = Person.transform(async ({ name }) => name.toUpperCase());
+  const broken = Person.transform((): string => {
+    throw new TypeError("no such table");
+  });
+  const replies = await parent.taskAll([
+    { prompt, output_schema: asked },
+    { prompt, output_schema: Person.refine(async () => false, "never") },
+    { prompt, output_schema: broken },
+    { prompt },
+  ]);
+  expect(replies).toMatchObject([
+    { status: "succeeded", output: { name: "Ada", age: 36 } },
+    { status: "partial", stop_reason: "invalid_output", error: expect.stringMatching(/does not fit.*never/) },
+    { status: "partial", stop_reason: "invalid_output", error: expect.stringMatching(/no such table/) },
+    { status: "succeeded" },
+  ]);
+  expect(replies[2]?.summary).toContain("Ada");
+  const heard = await parent.task({ prompt, output_schema: loud });
+  expect(heard).toMatchObject({ status: "succeeded", output: "ADA" });
+});
+
 test.each([
   ["a reference out of it", { $ref: "https://example.org/person.json" }, /\$defs/],
   ["more than 32 KB", { type: "string", description: "x".repeat(33_000) }, /32 KB/],

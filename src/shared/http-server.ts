@@ -8,7 +8,8 @@
  *    refuses the new connection only if it owes every client an answer.
  * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection. So does a
  *    client that reads nothing of its answer for that time (at most twice as long).
- * 3. `stop` resolves when every connection is closed.
+ * 3. `stop` begins no further request, and resolves when every connection is closed: one at rest at once, any other when its
+ *    answer has left, or after the time of grace. An answer that waits for something hears of the stop ({@link stopOf}).
  * 4. Requests of one connection are answered one after another. A request whose turn never comes was never begun.
  * 5. An answer that fails, for example by a write after its end, ends its connection and nothing else.
  */
@@ -21,13 +22,27 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { Socket } from "node:net";
+import { systemClock } from "./clock.ts";
 import { messageOf, SubagentError } from "./errors.ts";
+import { StopSignal } from "./stop-signal.ts";
 
 const HEADERS_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 5_000;
 const CHECK_EVERY_MS = 1_000;
 /** Maximum number of requests that wait on one connection for earlier answers; the next one ends the connection. */
 const MOST_WAITING = 32;
+/** Default time for answers in progress at a stop. Docker kills 10 s after it has told a container to stop. */
+const STOP_GRACE_MS = 5_000;
+
+/** The stop of each connection's server. */
+const stops = new WeakMap<Socket, StopSignal>();
+
+/** Returns the stop of the server that a request came to. */
+export function stopOf({ socket }: Pick<IncomingMessage, "socket">): StopSignal {
+  return stops.get(socket) ?? NO_STOP;
+}
+
+const NO_STOP = new StopSignal();
 
 /** Options of a server. */
 export interface HttpServerOptions {
@@ -40,6 +55,8 @@ export interface HttpServerOptions {
   connections: number;
   /** Time limit from a request's first byte to its last, and for a client that reads nothing of its answer. */
   requestTimeoutMs: number;
+  /** Time for answers in progress at a stop; default 5 s. */
+  stopGraceMs?: number;
   answer: RequestListener;
 }
 
@@ -49,14 +66,16 @@ export interface HttpServer {
   readonly url: string;
   /** Listens. Rejects with `setup_failed` if the address cannot be used. */
   start(): Promise<void>;
-  /** Idempotent. */
+  /** Takes the time of grace at most. Idempotent. */
   stop(): Promise<void>;
 }
 
 /** Creates a server without starting it. A stopped server can be started again, on the same port. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { who, host, connections, requestTimeoutMs, answer } = options;
+  const { who, host, connections, requestTimeoutMs, stopGraceMs = STOP_GRACE_MS, answer } = options;
   let { port } = options;
+  let stop = new StopSignal();
+  let stopping = Promise.resolve();
   const server = createServer(
     {
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
@@ -66,12 +85,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     oneAfterAnother(answer),
   );
+  server.on("connection", (socket) => stops.set(socket, stop));
   boundConnections(server, connections, requestTimeoutMs);
   return {
     get url() {
       return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
     },
     async start() {
+      await stopping;
       if (server.listening) return;
       // Node would listen on every address of the machine.
       if (host === "")
@@ -79,6 +100,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
           "setup_failed",
           `${who} has no address to listen on: name one, e.g. 127.0.0.1.`,
         );
+      stop = new StopSignal();
       server.listen({ host, port });
       await once(server, "listening").catch((error: unknown) => {
         const sentence = `${who} cannot listen on ${host}:${port} (${messageOf(error)}): choose another address or port.`;
@@ -87,14 +109,20 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       const address = server.address();
       if (typeof address === "object" && address !== null) port = address.port;
     },
-    async stop() {
-      if (!server.listening) return;
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
+    stop() {
+      if (server.listening) stopping = stopServer(server, stop, stopGraceMs);
+      return stopping;
     },
   };
+}
+
+async function stopServer(server: Server, stop: StopSignal, graceMs: number): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  stop.stop();
+  const over = systemClock.timeout(graceMs, () => server.closeAllConnections());
+  await closed;
+  over.cancel();
 }
 
 /**
@@ -135,7 +163,7 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
         const next = waiting.shift();
         if (!next) queues.delete(socket);
         // Node has given the response its socket by now, unless the connection has ended.
-        else if (next[1].socket) begin(...next);
+        else if (next[1].socket && !stopOf(request).isStopped) begin(...next);
       });
       answer(request, response);
     };
@@ -159,12 +187,23 @@ function boundConnections(server: Server, most: number, silenceMs: number): void
     }
     requests.set(socket, undefined);
     socket.on("drain", () => heardOf(socket, requests.get(socket)));
-    socket.once("close", () => requests.delete(socket));
+    const forget = stopOf({ socket }).onStop(() => {
+      if (requests.get(socket) === undefined) socket.destroy();
+    });
+    socket.once("close", () => {
+      forget();
+      requests.delete(socket);
+    });
   });
   server.on("request", (request, response) => {
     const { socket } = request;
     heardOf(socket, request);
+    const forget = stopOf(request).onStop(() => {
+      response.shouldKeepAlive = false;
+    });
     response.once("close", () => {
+      forget();
+      if (stopOf(request).isStopped) socket.destroySoon();
       if (requests.get(socket) === request) heardOf(socket, undefined);
     });
   });

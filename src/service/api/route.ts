@@ -10,7 +10,7 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { whenSent } from "../../shared/http-server.ts";
+import { stopOf, whenSent } from "../../shared/http-server.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
@@ -50,6 +50,8 @@ export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
   traced(): Promise<{ traceparent?: string }>;
   /** Aborts when the client has left or the answer has been sent. */
   readonly signal: AbortSignal;
+  /** Aborts when the answer must wait no longer: as `signal` does, and when the server stops. */
+  readonly waiting: AbortSignal;
 }
 
 /** The answer of a route; `streamed`: the handler has written it itself. `sent` runs at its end; `isWhole`: all was sent. */
@@ -132,10 +134,16 @@ function pathInExpress(path: string): string {
 }
 
 async function answer(row: Route, parts: RouteParts, request: Request, response: Response): Promise<void> {
-  const gone = new AbortController();
-  response.once("close", () => gone.abort());
+  const [gone, over] = [new AbortController(), new AbortController()];
+  const forget = stopOf(request).onStop(() => over.abort());
+  response.once("close", () => {
+    forget();
+    gone.abort();
+    over.abort();
+  });
+  const signals = { signal: gone.signal, waiting: over.signal };
   try {
-    const answered = await row.handle(callOf(parts, request, response, gone.signal));
+    const answered = await row.handle({ ...callOf(parts, request, response), ...signals });
     if (answered === "streamed") return;
     const { status, body, location, sent } = answered;
     if (sent) whenSent(response, sent);
@@ -153,8 +161,7 @@ function callOf(
   { client, ...parts }: RouteParts,
   request: Request,
   response: Response,
-  signal: AbortSignal,
-): RouteCall {
+): Omit<RouteCall, "signal" | "waiting"> {
   const principal = principalOf(request);
   const param = (name: string): string => {
     const value: string | string[] | undefined = request.params[name];
@@ -171,7 +178,6 @@ function callOf(
     query: request.query,
     body: request.body ?? {},
     param,
-    signal,
     parent,
     open: () => internalsOf(client).open(),
     address() {

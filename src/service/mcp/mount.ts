@@ -5,7 +5,7 @@ import { type NextFunction, type Request, type RequestHandler, type Response, Ro
 import { z } from "zod";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { whenSent } from "../../shared/http-server.ts";
+import { stopOf, whenSent } from "../../shared/http-server.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
@@ -79,6 +79,7 @@ async function serve(
   const build = () =>
     createMcpServer({
       ...{ parent, clock, onceAnswered, requireStillValid: () => auth.requireStillValid(request) },
+      onStop: (tell) => stopOf(request).onStop(tell),
       ...(logger && { logger }),
       ...(answerWithinMs !== undefined && { answerWithinMs }),
     });

@@ -52,6 +52,11 @@ export interface McpServerOptions {
   onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
   /** Rejects with `unauthorized` if the client may no longer get the answer that it waited for. Default: it may. */
   requireStillValid?: () => Promise<void>;
+  /**
+   * Calls `tell` when what serves it stops, and returns a function that forgets `tell`. A plain call that waits for its reply is
+   * then answered without it. Default: never.
+   */
+  onStop?: (tell: () => void) => () => void;
   /** Gets internal errors; the client learns only that there was one. */
   logger?: Logger;
 }
@@ -65,6 +70,7 @@ export function createMcpServer({
   answerWithinMs = ANSWER_WITHIN_MS,
   onceAnswered = (_requestId, ack) => void ack(),
   requireStillValid = async () => {},
+  onStop = () => () => {},
   ...more
 }: McpServerOptions): Server {
   const logger = more.logger && guardedLogger(more.logger);
@@ -93,7 +99,7 @@ export function createMcpServer({
       const { signal, id } = context.mcpReq;
       const ackLater = (ack: Ack) => ackWhenAnswered(context, ack);
       if (name === "task" || name === "agent") {
-        const options = { parent, clock, answerWithinMs, requireStillValid };
+        const options = { parent, clock, answerWithinMs, requireStillValid, onStop };
         const call = { name, input, signal, ackLater, ...options } as const;
         return asResult(logger, () => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
@@ -150,6 +156,7 @@ interface TaskCall {
   answerWithinMs: number;
   ackLater: (ack: Ack) => void;
   requireStillValid: () => Promise<void>;
+  onStop: NonNullable<McpServerOptions["onStop"]>;
 }
 
 function begin({ parent, name, input }: TaskCall) {
@@ -162,14 +169,14 @@ async function startTask(call: TaskCall) {
   return createdTask(await begin(call));
 }
 
-/** Waits for the reply up to `answerWithinMs`, or until the client leaves. Later `check_sub_agent` returns the reply. */
+/** Waits for the reply up to `answerWithinMs`, or until the client leaves or the server stops. Later `check_sub_agent` returns the reply. */
 async function answerPlainly(call: TaskCall) {
   const begun = await begin(call);
   const { agent_id, unknown_tools } = begun.receipt;
   const enough = new AbortController();
-  const stop = () => enough.abort();
-  const timer = call.clock.timeout(call.answerWithinMs, stop);
-  const forget = onAbort(call.signal, stop);
+  const end = () => enough.abort();
+  const timer = call.clock.timeout(call.answerWithinMs, end);
+  const forgets = [onAbort(call.signal, end), call.onStop(end)];
   try {
     const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
     await call.requireStillValid();
@@ -181,7 +188,7 @@ async function answerPlainly(call: TaskCall) {
     return { ...said(sentence), structuredContent: { agent_id, status: "working" } };
   } finally {
     timer.cancel();
-    forget();
+    for (const forget of forgets) forget();
   }
 }
 

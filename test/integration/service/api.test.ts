@@ -1,6 +1,7 @@
 /** The API over a real installation: every call of a parent, over HTTP, through the same channel as every other door. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
+import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage, type StageOptions } from "../../stage/stage.ts";
@@ -32,6 +33,38 @@ test("no answer is for a cache: a cache in between would show one program what a
   ];
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 404]);
   for (const { headers } of answers) expect(headers.get("cache-control")).toBe("no-store");
+});
+
+test("a stopping API answers what waits: the agent's address, no entries, the end of a stream", async () => {
+  const quiet = await openStage();
+  const stopping = await startApi({ client: quiet.client(), mounts: [mcpMount()] });
+  const task = stopping.ask("POST", "/v1/parents/p/tasks?wait=300", { body: { prompt: "Say hello" } });
+  const page = stopping.ask("GET", "/v1/parents/p/replies?wait=300");
+  const streams = ["replies", "events"].map((name) =>
+    stopping.ask("GET", `/v1/parents/p/${name}`, { headers: { accept: "text/event-stream" } }),
+  );
+  const call = stopping.ask("POST", "/mcp?parent=m", {
+    body: {
+      jsonrpc: "2.0",
+      id: 1,
+      method: "tools/call",
+      params: { name: "task", arguments: { prompt: "Hi" } },
+    },
+    headers: { accept: "application/json, text/event-stream" },
+  });
+  const parents = ["p", "m"].map((parentId) => quiet.parent(parentId));
+  await until(async () =>
+    (await Promise.all(parents.map((each) => each.list()))).every((list) => list.length === 1),
+  );
+  // The five and itself.
+  await until(async () => /open_requests 6$/m.test((await stopping.ask("GET", "/metrics")).body));
+  const began = performance.now();
+  await stopping.stop();
+  expect(performance.now() - began).toBeLessThan(4_000);
+  expect(await task).toMatchObject({ status: 202, body: { agent_id: "task" } });
+  expect(await page).toMatchObject({ status: 200, body: { replies: [] } });
+  for (const stream of await Promise.all(streams)) expect(stream).toMatchObject({ status: 200 });
+  expect(JSON.stringify((await call).body)).toContain("goes on");
 });
 
 test("an agent belongs to the trace of the request that spawned it: of the field, else of the header", async () => {

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { Worker } from "node:worker_threads";
 import { beforeAll, expect, test } from "vitest";
-import { createHttpServer, type HttpServer, whenSent } from "../../../src/shared/http-server.ts";
+import { createHttpServer, type HttpServer, stopOf, whenSent } from "../../../src/shared/http-server.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
 import { slowClient } from "../../helpers/slow-client.ts";
@@ -19,6 +19,7 @@ async function serve(more: Partial<Parameters<typeof createHttpServer>[0]> = {})
     port: 0,
     connections: MOST,
     requestTimeoutMs: 60_000,
+    stopGraceMs: 20,
     answer: (request, response) => {
       if (request.url === "/held") response.write("held");
       else response.end("ok");
@@ -287,12 +288,75 @@ test("an answer whose last write meets a broken connection has not left", async 
   expect(await sent.opened).toBe(false);
 });
 
-test("a stop waits for no request that is not answered", async () => {
+test("a stop waits no longer than its grace for a request that is not answered", async () => {
   const asked = latch();
   const server = await serve({ answer: () => asked.open() });
   await slow(server, get("/"));
   await asked.opened;
   await server.stop();
+});
+
+/** A server that answers each request once `answer` is open, and told its stop. */
+async function serveHeld() {
+  const [answer, told] = [latch(), latch()];
+  const asked: string[] = [];
+  const server = await serve({
+    stopGraceMs: 60_000,
+    answer: (request, response) => {
+      asked.push(request.url ?? "");
+      stopOf(request).onStop(told.open);
+      void answer.opened.then(() => response.end("ok"));
+    },
+  });
+  return { server, answer, told, asked };
+}
+
+test("an answer in progress at a stop leaves whole, and ends its connection; no other request begins", async () => {
+  const { server, answer, told, asked } = await serveHeld();
+  const socket = await slow(server, get("/first") + get("/second"));
+  await until(() => asked.length === 1);
+  const stopped = server.stop();
+  await told.opened;
+  await expect(fetch(server.url), "a stopping server takes no connection").rejects.toThrow();
+  answer.open();
+  const said = await text(socket);
+  expect(said).toMatch(/^HTTP\/1\.1 200.*connection: close.*ok/is);
+  await stopped;
+  expect(asked).toEqual(["/first"]);
+});
+
+test("an answer whose head has left before a stop ends its connection at once; no other request begins", async () => {
+  const [asked, told] = [latch(), latch()];
+  const begun: string[] = [];
+  const server = await serve({
+    stopGraceMs: 60_000,
+    answer: (request, response) => {
+      begun.push(request.url ?? "");
+      response.write("first, ");
+      asked.open();
+      stopOf(request).onStop(() => response.end("last", told.open));
+    },
+  });
+  const socket = await slow(server, get("/first") + get("/second"));
+  await asked.opened;
+  const stoppedAt = performance.now();
+  const [said] = await Promise.all([text(socket), server.stop()]);
+  expect(said).toMatch(/first, .*last/s);
+  expect(begun).toEqual(["/first"]);
+  // Earlier than a connection at rest is closed.
+  expect(performance.now() - stoppedAt).toBeLessThan(4_000);
+});
+
+test.each([
+  ["says nothing", ""],
+  ["has not ended its head", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "],
+  ["is at rest", get("/")],
+])("a stop closes a connection that %s at once", async (_what, said) => {
+  const server = await serve({ stopGraceMs: 60_000 });
+  const socket = await slow(server, said);
+  if (said.endsWith("\r\n\r\n")) await once(socket, "data");
+  socket.resume();
+  await Promise.all([closed(socket), server.stop()]);
 });
 
 test("a connection at rest is closed", () => givenUp.atRest.opened);

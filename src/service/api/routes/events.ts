@@ -26,7 +26,7 @@ export const eventRoutes: readonly Route[] = [
     answers: { 200: { says: "The events.", media: "text/event-stream" } },
     async handle(call) {
       const after = lastEventIdOf(call.request) ?? call.query.after;
-      const { signal } = call;
+      const { waiting: signal } = call;
       const events = call.parent().events({ signal, ...(after !== undefined && { after }) });
       await streamEvents(call, inAgUi(events));
       return "streamed";

@@ -50,14 +50,14 @@ type ReplyCall = RouteCall<z.output<typeof ReplyQuery>>;
 
 async function readOnce(call: ReplyCall) {
   const { wait, limit: count, after } = call.query;
-  const waiting = { count, waitMs: wait * 1_000, signal: call.signal };
+  const waiting = { count, waitMs: wait * 1_000, signal: call.waiting };
   const { entries, cursor } = await waitForPage(await call.open(), call.address(), after, waiting);
   return { status: 200, body: { replies: entries.map(({ entry }) => entry), cursor } };
 }
 
 async function follow(call: ReplyCall) {
   const after = lastEventIdOf(call.request) ?? call.query.after;
-  const entries = followReplies(await call.open(), call.address(), after, call.signal);
+  const entries = followReplies(await call.open(), call.address(), after, call.waiting);
   await streamEvents(call, eventsOf(entries));
   return "streamed" as const;
 }

@@ -58,14 +58,17 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
   return { status: 202, body: { ...spawned.receipt, request_key }, location };
 }
 
-/** Returns the reply and its `sent` callback; undefined if the reply is late. Rejects if the client has left. */
+/** Returns the reply and its `sent` callback; undefined if it is late or the server stops. Rejects if the client has left. */
 async function waitForReply(call: TaskCall, context: ParentContext, { address }: Spawned) {
   const client = await context.open();
   const reservation = client.channels.reserve(address, address.uid);
   const late = new SubagentError("timed_out", "The reply did not come in time.");
   const gone = new SubagentError("closed", "The client has gone; the reply stays in the channel.");
   const timer = call.clock.timeout(call.query.wait * 1_000, () => reservation.cancel(late));
-  const forget = onAbort(call.signal, () => reservation.cancel(gone));
+  const forgets = [
+    onAbort(call.signal, () => reservation.cancel(gone)),
+    onAbort(call.waiting, () => reservation.cancel(late)),
+  ];
   try {
     const entry = await reservation.wait(FIRST_RUN, "even_if_acked");
     return { entry, sent: (isWhole: boolean) => ackOrKeep(context, reservation, entry, isWhole) };
@@ -75,7 +78,7 @@ async function waitForReply(call: TaskCall, context: ParentContext, { address }:
     throw error;
   } finally {
     timer.cancel();
-    forget();
+    for (const forget of forgets) forget();
   }
 }
 

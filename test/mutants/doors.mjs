@@ -803,6 +803,15 @@ export default [
     title: "a stopping API",
   },
   {
+    id: "cli-refusal-of-a-cluster-unnamed",
+    promise: "A worker that is refused by a Redis that is no cluster says so.",
+    file: "src/cli/local/redis.ts",
+    find: "error.details.problem ?? error.cause",
+    replace: "error.cause",
+    tests: ["test/unit/cli/local/redis.test.ts"],
+    title: "gives the reason",
+  },
+  {
     id: "door-headers-take-all-day",
     promise: "Headers have less time than their request.",
     file: "src/shared/http-server.ts",

@@ -101,9 +101,9 @@ export function redisError(redisUrl: string, reason: unknown): SubagentError {
 /** Returns the error with the address in its sentence if Redis sent it; this program's own errors are returned unchanged. */
 export function namingRedis(redisUrl: string, error: unknown): unknown {
   if (!(error instanceof SubagentError)) return redisError(redisUrl, error);
-  return error.cause instanceof Error && error.code === "invalid_config"
-    ? redisError(redisUrl, error.cause)
-    : error;
+  if (error.code !== "invalid_config" || !(error.cause instanceof Error)) return error;
+  // A cause has only the message of what Redis sent: of a cluster's errors that is not the reason.
+  return redisError(redisUrl, error.details.problem ?? error.cause);
 }
 
 /** Messages of Node about a certificate that it does not accept. */

@@ -179,12 +179,15 @@ export async function whenTried(redis: RedisClient, clock: Clock): Promise<void>
   }
 }
 
-/** Returns `invalid_config` for an error by which Redis refuses a password or database, or that it is no cluster; else undefined. */
+/**
+ * Returns `invalid_config`, with the problem in its details, for an error by which Redis refuses a password or database, or
+ * says that it is no cluster; else undefined.
+ */
 export function refusalOf(error: Error): SubagentError | undefined {
   const problem = connectionProblem(error);
   if (!REFUSAL.test(problem)) return undefined;
   const sentence = `Redis refuses this connection (${problem}): correct its address.`;
-  return new SubagentError("invalid_config", sentence, {}, error);
+  return new SubagentError("invalid_config", sentence, { problem }, error);
 }
 
 /**

@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, test } from "vitest";
-import { askRedis, openRedisSource, withRedis } from "../../../../src/cli/local/redis.ts";
+import { askRedis, namingRedis, openRedisSource, withRedis } from "../../../../src/cli/local/redis.ts";
 import { systemClock } from "../../../../src/shared/clock.ts";
+import { closeRedis, openRedis, whenAccepted } from "../../../../src/shared/redis/connection/connection.ts";
 import { withoutPassword } from "../../../../src/shared/redis-url.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { latch } from "../../../helpers/latch.ts";
@@ -55,6 +56,23 @@ test("a Redis that answers and refuses is not said to be absent", async () => {
   await expect(openRedisSource(at(`redis+cluster://${host}`), "", systemClock)).rejects.toThrow(
     `Redis at redis+cluster://${host} cannot be used (that Redis is no cluster: write redis://host:port)`,
   );
+});
+
+test("a worker or board that a Redis refuses gives the reason, and does not say that there is none", async () => {
+  const { host } = new URL(redisUrl());
+  const refused: [url: string, reason: string][] = [
+    [`redis+cluster://${host}`, "that Redis is no cluster: write redis://host:port"],
+    [`redis://nobody:canary@${host}`, "WRONGPASS"],
+  ];
+  for (const [url, reason] of refused) {
+    const redis = openRedis(url, "worker");
+    closeAtEnd(() => closeRedis(redis));
+    const error = await whenAccepted(redis).catch((reason: unknown) => namingRedis(url, reason));
+    expect(error).toMatchObject({
+      code: "redis_unavailable",
+      message: expect.stringContaining(`Redis at ${withoutPassword(url)} cannot be used (${reason}`),
+    });
+  }
 });
 
 test("one node of a cluster is refused with the address to write instead", async () => {

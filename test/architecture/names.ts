@@ -27,7 +27,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   result resume retries retry review revoke root roots route router routes row rows rpc rule rulebook rules run sample sandbox
   scenario scheduler schema script scripts search secrets send server service session settings settle shape shared shell signal signals idle
   slot slots resources snapshot socket source spawn spec sse start startup state status step steps stop store stream string subscriber
-  supervisor survey system table tally task tasks terminal text thread threads tier time timeline timer timers token
+  supervisor survey system table tally task tasks terminal text thread threads tier time timeline timer timers token tokens
   transcript replay completion telemetry observe observer spans tool tools topic trace transport turn type types update url usage validation value verbs version view wait walk watch
   watchdog window web webhook webhooks wheel wire workers workspaces write`
     .split(/\s+/)

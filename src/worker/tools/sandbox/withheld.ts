@@ -18,7 +18,7 @@ import { codeOf } from "../files/list.ts";
 import { isSecret } from "../files/policy.ts";
 import type { Area } from "../workspace.ts";
 
-/** What is to be covered: entries of the area, and targets of its links with secret names; or why the area cannot be shown. */
+/** Entries of an area that are to be covered, and targets of its links with secret names; or why the area cannot be shown. */
 export type Cover = { readonly entries: readonly CoveredEntry[] } | { readonly problem: string };
 
 /** An entry that a command must not reach; `path`: a host path without links, below its area or, of a link's target, anywhere. */

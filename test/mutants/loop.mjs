@@ -770,8 +770,16 @@ export default [
     id: "tally-alert-share",
     promise: "The default alert lies at four fifths of the cap.",
     file: "src/worker/loop/reply-body.ts",
-    find: "cap * DEFAULT_ALERT_SHARE",
+    find: "(cap * DEFAULT_ALERT_PERCENT) / 100",
     replace: "cap",
+    tests: ["test/unit/worker/loop/reply-body.test.ts"],
+  },
+  {
+    id: "tally-alert-noise",
+    promise: "An alert says its numbers without the noise of binary fractions.",
+    file: "src/worker/loop/reply-body.ts",
+    find: "      return roundUsd(costUsd);\n",
+    replace: "      return costUsd;\n",
     tests: ["test/unit/worker/loop/reply-body.test.ts"],
   },
   {

@@ -14,8 +14,8 @@ import type { RunRules } from "./rules.ts";
 import { knownStop, PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
-/** Share of a cap at which the default alert lies. */
-const DEFAULT_ALERT_SHARE = 0.8;
+/** Percentage of a cap at which the default alert lies; whole, so that 80 % of 3 turns are 2.4. */
+const DEFAULT_ALERT_PERCENT = 80;
 
 /** Returns the body of the reply if the run ended now. */
 export function replyBody(state: RunState, rules: RunRules): ReplyBody {
@@ -168,7 +168,7 @@ function alertsOf({ paidCalls, tally }: RunState, { limits, alerts = {} }: RunRu
 
 function defaultThreshold(kind: Alert["kind"], limits: Limits): number | undefined {
   const cap = capOf(kind, limits);
-  return cap === undefined ? undefined : cap * DEFAULT_ALERT_SHARE;
+  return cap === undefined ? undefined : (cap * DEFAULT_ALERT_PERCENT) / 100;
 }
 
 function capOf(kind: Alert["kind"], limits: Limits): number | undefined {
@@ -193,6 +193,6 @@ function countOf(kind: Alert["kind"], paidCalls: number, { tokens, toolCalls, co
     case "tool_calls":
       return toolCalls;
     case "cost_usd":
-      return costUsd;
+      return roundUsd(costUsd);
   }
 }

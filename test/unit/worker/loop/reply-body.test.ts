@@ -188,6 +188,15 @@ describe("alerts", () => {
     ]);
   });
 
+  test("say their numbers without the noise of binary fractions", () => {
+    const story = asked();
+    for (let i = 1; i <= 3; i++) story.model("tool_use", [call(`${i}`)], { cost_usd: 0.1 });
+    expect(bodyOf(story, rules({ max_turns: 3 }, { alerts: { cost_usd: 0.3 } })).alerts).toEqual([
+      { kind: "turns", threshold: 2.4, value: 3 },
+      { kind: "cost_usd", threshold: 0.3, value: 0.3 },
+    ]);
+  });
+
   test("without a cap there is no default", () => {
     expect(bodyOf(asked().purchase(1e9, 1e6), rules()).alerts).toEqual([]);
   });

@@ -17,9 +17,10 @@ import { totalTokens, ZERO_USAGE } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
 import type { ClearedEntry } from "../../shared/protocol/log.ts";
 import type { CapReason } from "../../shared/protocol/reply.ts";
+import type { Clearable } from "./conversation.ts";
 import type { RunRules } from "./rules.ts";
 import type { RunState } from "./state.ts";
-import { tokensIn } from "./tokens.ts";
+import { BYTES_PER_TOKEN, tokensIn } from "./tokens.ts";
 
 /** Time kept for the final call, at most half of the run's duration. */
 export const FINAL_CALL_RESERVE_MS = 60_000;
@@ -72,17 +73,22 @@ function finalCallCause(state: RunState, rules: CapRules): CapReason | undefined
   return last && capBeyond(state, rules, 2);
 }
 
-/** Returns the cap on tokens or money that leaves no room for so many calls like the next one. */
+/**
+ * Returns the cap on tokens or money that leaves no room for so many calls like the next one; `sparedTokens`: results that it
+ * omits. Only tokens are spared: the prompt cache is lost with what is omitted.
+ */
 function capBeyond(
   state: RunState,
   rules: CapRules,
   calls: 1 | 2,
+  sparedTokens = 0,
 ): "max_total_tokens" | "max_cost" | undefined {
   const { max_total_tokens: maxTokens, max_cost_usd: maxCostUsd } = rules.limits;
   if (maxTokens === undefined && maxCostUsd === undefined) return undefined;
   const { tokens, costUsd } = state.tally;
   const next = nextCall(state, rules);
-  if (maxTokens !== undefined && tokens + calls * next.tokens > maxTokens) return "max_total_tokens";
+  if (maxTokens !== undefined && tokens + calls * (next.tokens - sparedTokens) > maxTokens)
+    return "max_total_tokens";
   return maxCostUsd !== undefined && costUsd + calls * next.costUsd > maxCostUsd ? "max_cost" : undefined;
 }
 
@@ -97,13 +103,21 @@ function nextCall({ last, conversation }: RunState, { promptUsd = 0 }: CapRules)
 }
 
 /**
- * Returns the step that omits results if the next call does not fit into what the caps leave, or if a budget that is spent
- * leaves only a final call and that has grown to more than twice the last call. Undefined if it fits, or nothing helps.
+ * Returns the step that omits results because the next call does not fit into what a cap leaves: old ones, if it fits without
+ * them. The last ones only if they more than double the last call, or are of an earlier run: also where a spent budget leaves
+ * only a final call. Undefined otherwise: a report without what was found last is worth less than what it saves.
  */
 export function fittingStep(state: RunState, rules: CapRules): ClearStep | undefined {
   const { overBudget, last, conversation } = state;
-  const hasGrown = overBudget && last && conversation.addedTokens() > totalTokens(last.usage);
-  return hasGrown || capBeyond(state, rules, 1) ? clearStep(state, true) : undefined;
+  const isBeyond = capBeyond(state, rules, 1) !== undefined;
+  for (const keep of isBeyond ? [KEPT_TURNS, 1] : []) {
+    const old = conversation.clearable(keep);
+    if (old && !capBeyond(state, rules, 1, old.chars / BYTES_PER_TOKEN)) return omitting(state, old);
+  }
+  if (!isBeyond && !overBudget) return undefined;
+  const hasGrown = !last || conversation.addedTokens() > totalTokens(last.usage);
+  const all = hasGrown ? conversation.clearable(0) : undefined;
+  return all && omitting(state, all);
 }
 
 /** Default of `clearAtTokens`: three quarters of the smallest context window of the models in the price table. */
@@ -155,12 +169,15 @@ export function makeRoom(state: RunState, rules: RunRules): ClearStep | SummaryS
  * makes no room.
  */
 export function clearStep(state: RunState, needed: boolean): ClearStep | undefined {
-  const { conversation, userMessageNumber: message, last } = state;
+  const { conversation, last } = state;
   const old = conversation.clearable(KEPT_TURNS);
   const least = needed || !last ? 1 : WORTH_SHARE * CHARS_PER_TOKEN * totalTokens(last.usage);
   const found = old && old.chars >= least ? old : needed ? conversation.clearable(0) : undefined;
-  if (!found) return undefined;
-  return { do: "clear", message, cleared: { v: 1, through: found.through, ...goOn(state) } };
+  return found && omitting(state, found);
+}
+
+function omitting(state: RunState, { through }: Clearable): ClearStep {
+  return { do: "clear", message: state.userMessageNumber, cleared: { v: 1, through, ...goOn(state) } };
 }
 
 /** Returns the step that buys a summary; undefined if the caps leave no call for it and another one to go on with. */

@@ -18,7 +18,7 @@ import {
 } from "./answer-echo.ts";
 import type { LoggedAnswer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
-import { tokensIn } from "./tokens.ts";
+import { BYTES_PER_TOKEN, tokensIn } from "./tokens.ts";
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
 const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row. Do something else, or write your final answer.`;
@@ -202,7 +202,7 @@ export class Conversation {
   /** Returns by how many tokens the next prompt is longer than the last one and its answer, about; negative if it is shorter. */
   addedTokens(): number {
     const said = [...(this.#last?.calls ?? []).map(({ result }) => result ?? ""), ...this.#deliveries];
-    return said.reduce((sum, json) => sum + tokensIn(json), 0) - this.#sparedChars / CHARS_PER_TOKEN;
+    return said.reduce((sum, json) => sum + tokensIn(json), 0) - this.#sparedChars / BYTES_PER_TOKEN;
   }
 
   /** Omits the results that {@link clearable} named; `goesOn`: the model is told to continue its text. */
@@ -281,7 +281,7 @@ export class Conversation {
     const blocks = [...opening, textBlock(JSON.stringify(summaryText(summary)))].filter(Boolean).join(",");
     const { text } = joined("", undefined, "user", blocks);
     const shift = text.length - cut.at;
-    this.summedUpTokens += Math.round(Math.max(0, -shift) / CHARS_PER_TOKEN);
+    this.summedUpTokens += Math.round(Math.max(0, -shift) / BYTES_PER_TOKEN);
     this.#sparedChars -= shift;
     const shifted = <T extends Cut>(each: T) => ({ ...each, at: each.at + shift });
     this.#text = text + this.#text.slice(cut.at);
@@ -373,8 +373,6 @@ export class Conversation {
 }
 
 const CLOSING_CHARS = 2;
-/** Approximate number of characters of JSON per token. */
-const CHARS_PER_TOKEN = 4;
 
 /** A JSON string of white space alone, or no text. */
 const BLANK_JSON = /^(?:"(?:\s|\\[fnrt]|\\u000b)*")?$/;

@@ -1,7 +1,7 @@
 /** Estimates the tokens of a text: only the provider knows them. Pure. */
 
 /** Bytes of JSON per token, about. */
-const BYTES_PER_TOKEN = 4;
+export const BYTES_PER_TOKEN = 4;
 /** Tokens per image: its bytes do not show them, and providers scale large images down. */
 const TOKENS_PER_IMAGE = 5_000;
 const IMAGE_END = '"}}';

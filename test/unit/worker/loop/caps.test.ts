@@ -72,7 +72,21 @@ describe("tokens and cost", () => {
     expect(verdict(second().cleared(1), { max_total_tokens: 6_500 })).toEqual(ordinary);
   });
 
-  test("omit results that do not fit into what is left: old ones, then all; without any the call is made", () => {
+  test("keep the results for a report that would pass the cap by less than the last call, or with them omitted as well", () => {
+    const through = (story: Story, max_total_tokens: number) =>
+      fittingStep(story.log(), rules({ max_total_tokens }))?.cleared.through;
+    expect(through(grown(900), 2_500)).toBeUndefined();
+    const old = grown(2_000);
+    for (const id of ["2", "3", "4"]) {
+      old.model("tool_use", [call(id)], { usage: used(4_000) });
+      old.started(id);
+    }
+    expect(through(old, 17_500)).toBeUndefined();
+    expect(through(old, 16_000)).toBe(3);
+    expect(through(old, 14_500)).toBeUndefined();
+  });
+
+  test("omit the last results where they more than double a call that does not fit", () => {
     const fitting = (story: Story, limits: Partial<Limits>, more: Partial<RunRules> = {}, now: Now = {}) =>
       fittingStep(story.log(now), rules(limits, more))?.cleared.through;
     expect(fitting(grown(2_000), { max_total_tokens: 4_200 })).toBeUndefined();

@@ -83,10 +83,9 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const put = () =>
     withCall(context, async (call) => {
       const earlier = await storedSchedule(call, schedule_id);
+      const isOver = earlier !== undefined && (await hasRun(call, earlier.schedule));
       const before = earlier?.schedule;
       const written_at = new Date(call.client.clock.now()).toISOString();
-      // An existing schedule may be written again when its time is past: the caller repeats a call with an unknown outcome.
-      if (at !== before?.at) refusePast(at, call.client.clock.now());
       const made: Schedule = {
         v: PAYLOAD_VERSION,
         schedule_id,
@@ -100,9 +99,14 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
         written_at,
         task: { ...optionsFor(context, registered), ...task, prompt },
       };
-      // The same schedule again, as from a program that starts: a task that has come due stays due.
-      const again = { ...made, written_at: before?.written_at };
-      if (at === undefined && earlier?.text === JSON.stringify(again)) made.written_at = again.written_at;
+      const isSame = earlier?.text === JSON.stringify({ ...made, written_at: before?.written_at });
+      // The same single one that has run, as from a program that starts again: its task is not bought twice.
+      if (before && isOver && isSame) return view(call, before);
+      // A schedule that stands may be written again when its time is past: the caller repeats a call with an unknown outcome.
+      if (isOver || at !== before?.at) refusePast(at, call.client.clock.now());
+      if (isOver) made.created_at = written_at;
+      // The same schedule again: a task that has come due stays due.
+      if (isSame && at === undefined) made.written_at = before?.written_at;
       await refuseUnreadable(call, made);
       // The previous form may have another scheduler or job in the queue.
       if (before) await dequeue(call, before);

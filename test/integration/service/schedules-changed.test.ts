@@ -44,11 +44,12 @@ async function untilJobEnded({ redis, keys }: Stage): Promise<void> {
 }
 
 /** A single schedule whose task has begun and ended, acked so long ago that no request key is left of it. */
-async function runOnce(stage: Stage): Promise<void> {
+async function runOnce(stage: Stage) {
   const parent = stage.parent();
   await stage.startWorker();
   await startIntake(stage);
-  await parent.schedule({ schedule_id: "once", at: now(), prompt: "say hello" });
+  const wish = { schedule_id: "once", at: now(), prompt: "say hello" };
+  await parent.schedule(wish);
   for await (const entry of parent.replies()) {
     await entry.ack();
     break;
@@ -56,6 +57,7 @@ async function runOnce(stage: Stage): Promise<void> {
   await untilJobEnded(stage);
   const requests = stage.keys.parent(ADDRESS).request("");
   await until(async () => (await stage.redis.keys(`${requests}*`)).length === 0);
+  return wish;
 }
 
 const begun = async (stage: Stage) =>
@@ -100,6 +102,23 @@ test.for(["pauseSchedule", "resumeSchedule"] as const)(
     expect(await stage.parent().schedules()).toEqual([]);
   },
 );
+
+test("a single schedule that has run, and is made again as it was, does not run again; made in another way it is past", async () => {
+  const stage = await openStage({ timing: { ...TIMING, keptAfterAckMs: 1 } });
+  const wish = await runOnce(stage);
+  const client = stage.client();
+  const { clock, redis } = await internalsOf(client).open();
+  const late = vi.spyOn(clock, "now").mockReturnValue(Date.now() + 120_000);
+  closeAtEnd(() => void late.mockRestore());
+  const parent = testParent(client);
+  expect(await parent.schedule(wish)).toMatchObject(wish);
+  await expect(parent.schedule({ ...wish, prompt: "say more" })).rejects.toMatchObject(
+    refusal("invalid_input", /is past/),
+  );
+  const queue = stage.keys.intakeJob("");
+  const queued = [redis.llen(`${queue}wait`), redis.llen(`${queue}active`), redis.zcard(`${queue}delayed`)];
+  expect([...(await Promise.all(queued)), await begun(stage)]).toEqual([0, 0, 0, 1]);
+});
 
 test("a single schedule that was paused while its task began does not run again when it is resumed", async () => {
   const stage = await openStage({ timing: { ...TIMING, keptAfterAckMs: 1 } });

@@ -812,6 +812,15 @@ export default [
     title: "gives the reason",
   },
   {
+    id: "door-thread-long-report",
+    promise: "A thread takes a message after a report of any length.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "if (Buffer.byteLength(report) <= room) return",
+    replace: "return",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "after any report",
+  },
+  {
     id: "door-headers-take-all-day",
     promise: "Headers have less time than their request.",
     file: "src/shared/http-server.ts",

@@ -19,6 +19,7 @@ import { type ErrorCode, SubagentError } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
+import { MESSAGE_MAX_BYTES } from "../../shared/protocol/message.ts";
 import { NO_SUMMARY, type Reply, type ReplyStatus } from "../../shared/protocol/reply.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { createCallbacks } from "../../shared/redis/callbacks.ts";
@@ -68,6 +69,8 @@ export interface ThreadMessage {
 /** Maximum agents of a thread: two hex digits count them. */
 const MOST_AGENTS = 256;
 const PAGE = 16;
+/** Mark at the end of a report that was cut for the prompt of the next agent. */
+const REPORT_CUT = "\n[the rest of this report is left out: the prompt would be too long]";
 /** Maximum attempts of one message while other requests begin runs of the same thread. */
 const MOST_TRIES = 8;
 /** The callback note of an agent comes due after this time if its spawn does not complete before. */
@@ -300,8 +303,22 @@ function unless(code: ErrorCode): (error: unknown) => undefined {
   };
 }
 
+/** Returns the prompt of the next agent; a report that would make it too long for a message is cut, or left out. */
 function followUp(report: string, text: string): string {
-  return `Your earlier report in this conversation:\n\n${report}\n\nThe follow-up:\n\n${text}`;
+  const withReport = (shown: string) =>
+    `Your earlier report in this conversation:\n\n${shown}\n\nThe follow-up:\n\n${text}`;
+  const room = MESSAGE_MAX_BYTES - Buffer.byteLength(withReport(""));
+  if (Buffer.byteLength(report) <= room) return withReport(report);
+  const kept = room - Buffer.byteLength(REPORT_CUT);
+  return kept > 0 ? withReport(firstBytes(report, kept) + REPORT_CUT) : text;
+}
+
+/** Returns the beginning of `text` in at most `most` bytes of UTF-8, never cut within a character. */
+function firstBytes(text: string, most: number): string {
+  // A decoder of a stream holds back a character whose last bytes are missing.
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.from(text).subarray(0, most), {
+    stream: true,
+  });
 }
 
 async function textOf(context: ParentContext, { uid, run, progress }: AgentRecord): Promise<string> {

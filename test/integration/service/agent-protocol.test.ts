@@ -67,6 +67,23 @@ const uidIn = (threadId: string, n: number) => threadId.slice(0, -2) + n.toStrin
 
 const input = (content: string) => ({ messages: [{ role: "user", content }] });
 
+test("a thread goes on after any report: a prompt that it would make too long has a part of it, or none", async () => {
+  const quiet = await openStage();
+  const thread = openThread(quiet.client(), "default", "planner-7", newThreadId());
+  const worker = quiet.scriptedWorker();
+  const begin = (text: string, assistantId: string) => thread.begin({ assistantId, text });
+  await begin("first", "a");
+  await worker.run("a", { summary: "cut", fullText: "語".repeat(90_000) });
+  await begin("and now?", "b");
+  const [second = ""] = await worker.run("b", { summary: "short" });
+  expect(second).toMatch(/語\n\[the rest of this report is left out.*\n\nThe follow-up:\n\nand now\?$/s);
+  expect(second).not.toContain("\ufffd");
+  expect(Buffer.byteLength(second)).toBeGreaterThan(262_100);
+  const longest = "x".repeat(262_144);
+  await begin(longest, "c");
+  expect(await worker.run("c")).toEqual([longest]);
+});
+
 describe("the LangGraph SDK", () => {
   test("begins a run in a thread, joins it and reads its state; then the reply is acked", async () => {
     const client = new Client({ apiUrl, apiKey: null, defaultHeaders: { "x-parent-id": "sdk" } });

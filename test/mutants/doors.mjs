@@ -812,6 +812,15 @@ export default [
     title: "gives the reason",
   },
   {
+    id: "door-stop-untold-threads",
+    promise: "A wait of the Agent Protocol at the stop of the API is told that its run goes on.",
+    file: "src/service/agent-protocol/router.ts",
+    find: "stopOf(request).onStop(() => over.abort())",
+    replace: "stopOf(request).onStop(() => {})",
+    tests: ["test/integration/service/api.test.ts"],
+    title: "a stopping API tells",
+  },
+  {
     id: "door-thread-long-report",
     promise: "A thread takes a message after a report of any length.",
     file: "src/service/agent-protocol/thread.ts",

@@ -6,7 +6,7 @@ import { type Request, type RequestHandler, type Response, Router } from "expres
 import { z } from "zod";
 import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { whenSent } from "../../shared/http-server.ts";
+import { stopOf, whenSent } from "../../shared/http-server.ts";
 import { AgentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
@@ -44,7 +44,10 @@ type Handler = (call: {
   parts: MountParts;
   request: Request;
   response: Response;
+  /** Aborts when the client has left. */
   signal: AbortSignal;
+  /** Aborts when the answer must wait no longer: as `signal` does, and when the server stops. */
+  waiting: AbortSignal;
   callsBack: boolean;
 }) => Promise<unknown>;
 
@@ -96,9 +99,15 @@ const ROWS: readonly (readonly ["get" | "post" | "delete", string, Handler])[] =
 
 function answering(parts: MountParts, callsBack: boolean, handle: Handler): RequestHandler {
   return (request, response) => {
-    const gone = new AbortController();
-    response.once("close", () => gone.abort());
-    void answer({ parts, request, response, signal: gone.signal, callsBack }, handle);
+    const [gone, over] = [new AbortController(), new AbortController()];
+    const forget = stopOf(request).onStop(() => over.abort());
+    response.once("close", () => {
+      forget();
+      gone.abort();
+      over.abort();
+    });
+    const signals = { signal: gone.signal, waiting: over.signal };
+    void answer({ parts, request, response, ...signals, callsBack }, handle);
   };
 }
 
@@ -197,7 +206,7 @@ async function join(call: Call): Promise<unknown> {
 }
 
 async function valuesAfter(call: Call, thread: Thread, runId: string): Promise<unknown> {
-  const { status, problem } = await thread.wait(runId, call.signal);
+  const { status, problem } = await thread.wait(runId, call.waiting);
   const { values, ack } = await thread.state();
   ackWhenSent(call, ack);
   return problem === undefined ? values : { ...values, __error__: { error: status, message: problem } };
@@ -233,7 +242,7 @@ async function* eventsOf(
 ): AsyncGenerator<ServerSentEvent> {
   yield { event: "metadata", data: { run_id, thread_id } };
   try {
-    const { status, problem } = await thread.wait(run_id, call.signal);
+    const { status, problem } = await thread.wait(run_id, call.waiting);
     if (problem === undefined) {
       const { values, ack } = await thread.state();
       yield { event: "values", data: values };

@@ -101,7 +101,7 @@ export interface Thread {
   run(runId: string): Promise<ProtocolRun>;
   /** Begins a run, or sends the message to the current run. Rejects as spawn and send do. */
   begin(message: ThreadMessage): Promise<ProtocolRun>;
-  /** Resolves when the run is over. Rejects with `not_found`, or with `closed` if `signal` aborts. */
+  /** Resolves when the run is over. Rejects with `not_found`, or with `timed_out` if `signal` aborts before. */
   wait(runId: string, signal: AbortSignal): Promise<RunEnd>;
   state(): Promise<ThreadState>;
   /** Destroys the live agents of the thread; with `runId` only that run's agent, if it is live. */
@@ -332,8 +332,12 @@ async function textOf(context: ParentContext, { uid, run, progress }: AgentRecor
 async function waitForEnd(context: ParentContext, runId: string, signal: AbortSignal): Promise<void> {
   const { channels } = await context.open();
   const reservation = channels.reserve(context.profile.parent, runId.split(".")[0] ?? "");
-  const gone = new SubagentError("closed", "The client has gone.");
-  const forget = onAbort(signal, () => reservation.cancel(gone));
+  const late = new SubagentError(
+    "timed_out",
+    "The server stops before the run is over; the run goes on: join it again, at another process or later.",
+    { run_id: runId },
+  );
+  const forget = onAbort(signal, () => reservation.cancel(late));
   try {
     await reservation.wait(FIRST_RUN, "even_if_acked");
   } finally {

@@ -67,6 +67,25 @@ test("a stopping API answers what waits: the agent's address, no entries, the en
   expect(JSON.stringify((await call).body)).toContain("goes on");
 });
 
+test("a stopping API tells what waits over the Agent Protocol that its run goes on", async () => {
+  const quiet = await openStage();
+  const stopping = await startApi({ client: quiet.client(), mounts: [agentProtocol()] });
+  const body = { assistant_id: "researcher", input: { messages: [{ role: "user", content: "Say hello" }] } };
+  const [wait, stream] = ["wait", "stream"].map((how) =>
+    stopping.ask("POST", `/agent-protocol/runs/${how}`, { body, headers: { "x-parent-id": "p" } }),
+  );
+  await until(async () => (await quiet.parent("p").list()).length === 2);
+  // The two and itself.
+  await until(async () => /open_requests 3$/m.test((await stopping.ask("GET", "/metrics")).body));
+  const began = performance.now();
+  await stopping.stop();
+  expect(performance.now() - began).toBeLessThan(4_000);
+  expect(await wait).toMatchObject({ status: 503, body: { code: "timed_out", retryable: true } });
+  expect(await stream).toMatchObject({ status: 200, body: expect.stringContaining("the run goes on") });
+  expect(await quiet.parent("p").newReplies()).toMatchObject({ entries: [] });
+  expect(await quiet.parent("p").list()).toHaveLength(2);
+});
+
 test("an agent belongs to the trace of the request that spawned it: of the field, else of the header", async () => {
   const { parentId, path } = newParent();
   const open = await startApi({ client: stage.client(), mounts: [agentProtocol()] });

@@ -958,7 +958,7 @@ export default [
     id: "summed-up-tokens-uncounted",
     promise: "What summaries have taken the place of counts for the task budget.",
     file: "src/worker/loop/conversation.ts",
-    find: "    this.summedUpTokens += Math.round(Math.max(0, -shift) / CHARS_PER_TOKEN);",
+    find: "    this.summedUpTokens += Math.round(Math.max(0, -shift) / BYTES_PER_TOKEN);",
     replace: "",
     tests: ["test/unit/worker/loop/caps.context-window.test.ts"],
   },

@@ -37,6 +37,24 @@ export default [
     tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
   },
   {
+    id: "command-end-beyond-result",
+    promise: "A tool's result holds the end of a command's long output, and how the command ended.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: "const HEAD_BYTES = 20 * 1024;",
+    replace: "const HEAD_BYTES = 60 * 1024;",
+    tests: ["test/unit/worker/tools/builtin/bash.test.ts"],
+    title: "with a long output ended",
+  },
+  {
+    id: "command-output-cut-in-character",
+    promise: "What is left out of a command's output takes whole characters.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: "return taken < needed ? at : bytes.length;",
+    replace: "return bytes.length;",
+    tests: ["test/unit/worker/tools/builtin/bash.test.ts"],
+    title: "with a long output ended",
+  },
+  {
     id: "server-without-descriptor-watched",
     promise:
       "An MCP server for which no file descriptor is free fails its call alone, and is started by a later one.",

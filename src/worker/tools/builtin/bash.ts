@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError, ToolFailure } from "../../../shared/errors.ts";
+import { clip } from "../../../shared/protocol/text.ts";
 import {
   countHoldings,
   exceeds,
@@ -20,6 +21,8 @@ const LONGEST_TIMEOUT_S = 600;
 /** The tool's limit is above the command's, so that a command that times out still shows its output. */
 const TOOL_LIMIT_MS = (LONGEST_TIMEOUT_S + 30) * 1_000;
 const MAX_COMMAND_CHARS = 100_000;
+/** Longest notes about withheld directories: a result must have room for the notes behind them. */
+const MAX_WITHHELD_CHARS = 1_500;
 
 function descriptionOf({ hosts }: Runner): string {
   const network =
@@ -88,7 +91,8 @@ function textOf(
   timeoutS: number,
   { whyFull, wasFull }: { readonly whyFull: string | undefined; readonly wasFull: boolean },
 ): string {
-  const notes = withheld.map((directory) => `[not shown to commands: ${directory}]`);
+  const hidden = withheld.map((directory) => `[not shown to commands: ${directory}]`);
+  const notes = hidden.length > 0 ? [clip(hidden.join("\n"), MAX_WITHHELD_CHARS)] : [];
   if (network?.refused.length) notes.push(`[not reached: ${network.refused.join(", ")}]`);
   if (killed === "timeout") notes.push(`[killed with all its processes after ${timeoutS} s]`);
   else if (killed === "stopped" && whyFull !== undefined) notes.push(`[killed: ${whyFull}]`);

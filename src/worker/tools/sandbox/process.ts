@@ -49,8 +49,9 @@ export interface ProcessOutcome {
   readonly killed?: Killed;
 }
 
-const HEAD_BYTES = 60 * 1024;
-const TAIL_BYTES = 40 * 1024;
+/** Head and tail have fewer bytes than a tool's result has characters: it shows both, and the notes behind them. */
+const HEAD_BYTES = 20 * 1024;
+const TAIL_BYTES = 26 * 1024;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 /** Twice as long as any path. */
 const MAX_REPORT_BYTES = 8 * 1024;
@@ -263,9 +264,34 @@ function createKeeper(headBytes: number, tailBytes: number): Keeper {
     text() {
       const kept = Buffer.concat(tail);
       const end = kept.subarray(Math.max(0, kept.length - tailBytes));
-      const left = seen - inHead - end.length;
-      const gap = left > 0 ? `\n[${left} bytes left out here]\n` : "";
-      return Buffer.concat(head).toString("utf8") + gap + end.toString("utf8");
+      const begin = Buffer.concat(head);
+      if (seen === begin.length + end.length) return Buffer.concat([begin, end]).toString("utf8");
+      const [first, last] = [begin.subarray(0, wholeLength(begin)), end.subarray(wholeStart(end))];
+      const left = seen - first.length - last.length;
+      return `${first.toString("utf8")}\n[${left} bytes left out here]\n${last.toString("utf8")}`;
     },
   };
+}
+
+const MAX_CHARACTER_BYTES = 4;
+
+/** Returns true for a byte inside a character of UTF-8. */
+function continues(byte = 0): boolean {
+  return (byte & 0xc0) === 0x80;
+}
+
+/** Returns the length of `bytes` without a character that is cut off at their end. */
+function wholeLength(bytes: Buffer): number {
+  let at = bytes.length - 1;
+  while (at > bytes.length - MAX_CHARACTER_BYTES && continues(bytes[at])) at--;
+  const [lead = 0, taken] = [bytes[at], bytes.length - at];
+  const needed = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+  return taken < needed ? at : bytes.length;
+}
+
+/** Returns the offset of the first whole character in `bytes`, which may begin inside one. */
+function wholeStart(bytes: Buffer): number {
+  let at = 0;
+  while (at < MAX_CHARACTER_BYTES - 1 && continues(bytes[at])) at++;
+  return at;
 }

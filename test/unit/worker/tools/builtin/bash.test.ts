@@ -355,9 +355,21 @@ describe("bash", () => {
     const before = process.memoryUsage().rss;
     const { content } = await bash("echo first; seq 1 3000000; echo last");
     expect(content.startsWith("first\n1\n2\n")).toBe(true);
-    expect(content).toContain(CUT_MARKER);
+    expect(content).toMatch(/\n\[\d+ bytes left out here\]\n/);
+    expect(content.endsWith("\n3000000\nlast")).toBe(true);
+    expect(content).not.toContain(CUT_MARKER);
     expect(await bash("yes", { timeout_seconds: 20 })).toMatchObject({ isError: true });
     expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it("says how a command with a long output ended, and cuts none of its characters", async () => {
+    const failed = await bash("printf a; yes é | head -c 200000; printf '\\nError: no space\\n'; exit 3");
+    expect(failed.content.endsWith("\nError: no space\n[exit code 3]")).toBe(true);
+    expect(failed.content).not.toContain("\uFFFD");
+    const slow = await bash("seq 1 20000; sleep 9", { timeout_seconds: 2 });
+    expect(slow.content.endsWith("\n20000\n[killed with all its processes after 2 s]")).toBe(true);
+    const whole = await bash("printf a; yes é | head -c 45000");
+    expect(whole.content).toBe(`a${"é\n".repeat(15_000)}`.trimEnd());
   });
 
   it("ends with a command that floods the descriptor on which its shell says where it stands", async () => {

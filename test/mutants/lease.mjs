@@ -569,4 +569,28 @@ export default [
     replace: "  }\n}",
     tests: ["test/unit/shared/redis/connection/connection.test.ts"],
   },
+  {
+    id: "scrapes-pile-up",
+    promise: "Scrapes during an outage of Redis leave one query of each kind.",
+    file: "src/worker/observe/metrics.ts",
+    find: "!isUnderWay && ",
+    replace: "",
+    tests: ["test/unit/worker/observe/metrics.test.ts"],
+  },
+  {
+    id: "scrape-without-descriptor-fails",
+    promise: "A scrape without a file descriptor has all metrics but the resident memory.",
+    file: "src/worker/observe/metrics.ts",
+    find: "        gauge.remove();\n",
+    replace: '        throw new Error("no descriptor");\n',
+    tests: ["test/unit/worker/observe/metrics.test.ts"],
+  },
+  {
+    id: "failed-health-answer-ends-worker",
+    promise: "An answer of the health port that fails ends its connection, and not the worker.",
+    file: "src/worker/health/server.ts",
+    find: ".catch(() => response.destroy())",
+    replace: "",
+    tests: ["test/unit/worker/health/server.test.ts"],
+  },
 ];

@@ -26,7 +26,8 @@ export function createHealthServer({ worker, host, port }: HealthServerOptions):
     port,
     connections: MOST_CONNECTIONS,
     requestTimeoutMs: REQUEST_TIMEOUT_MS,
-    answer: (request, response) => void answer(request, response, worker),
+    // An answer that fails ends its connection: as an unhandled rejection it would end the worker.
+    answer: (request, response) => void answer(request, response, worker).catch(() => response.destroy()),
   });
 }
 

@@ -6,7 +6,9 @@
  *
  * 1. A label's values are bounded: names that models and producers choose become `other` after the first
  *    {@link MOST_VALUES}.
- * 2. A scrape answers within about a second, whatever Redis does: a metric that is not ready in time is left out.
+ * 2. A scrape answers within about a second, whatever Redis does: a metric that is not ready in time is left out, and so is
+ *    one that the machine cannot give now.
+ * 3. While a query waits for its answer, no scrape sends it again: an outage of Redis leaves one of each to be answered.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -186,9 +188,14 @@ export class Metrics {
     const { redis, keys, wakes, pause, replyTtlMs, activeRuns } = this.#worker;
     const oldestReplyMs = () => readOldestReplyMs(redis, keys, { most: PARENTS_ASKED, replyTtlMs });
     this.#gauge("subagent_runs_active", "Runs going on in this process", (gauge) => gauge.set(activeRuns()));
-    this.#gauge("process_resident_memory_bytes", "Resident memory", (gauge) =>
-      gauge.set(process.memoryUsage.rss()),
-    );
+    this.#gauge("process_resident_memory_bytes", "Resident memory", (gauge) => {
+      try {
+        gauge.set(process.memoryUsage.rss());
+      } catch {
+        // Reading it takes a file descriptor.
+        gauge.remove();
+      }
+    });
     this.#loopGauges();
     const waiting = new Gauge({
       name: "subagent_wakes",
@@ -211,7 +218,7 @@ export class Metrics {
       { ask: async () => setStates(waiting, await wakes.counts()), forget: () => waiting.reset() },
       { ask: async () => age.set((await oldestReplyMs()) / 1_000), forget: () => age.remove() },
       { ask: async () => lag.set((await readSweeperLagMs(redis, keys)) / 1_000), forget: () => lag.remove() },
-    ].map((each) => ({ ...each, askedMs: Number.NEGATIVE_INFINITY }));
+    ].map((each) => ({ ...each, askedMs: Number.NEGATIVE_INFINITY, isUnderWay: false }));
   }
 
   /** Creates the gauges of the event-loop lag since the last scrape, without the sampling interval. */
@@ -240,24 +247,29 @@ export class Metrics {
     const nowMs = clock.monotonicMs();
     const late = new AbortController();
     const timeUp = clock.sleep(ASK_MS, late.signal);
-    const due = this.#asked.filter(({ askedMs }) => nowMs - askedMs >= ASK_EVERY_MS);
+    const due = this.#asked.filter(
+      ({ askedMs, isUnderWay }) => !isUnderWay && nowMs - askedMs >= ASK_EVERY_MS,
+    );
     const asking = due.map(async (each) => {
       each.askedMs = nowMs;
+      each.isUnderWay = true;
       each.forget();
       await each.ask().catch(() => {
         each.askedMs = Number.NEGATIVE_INFINITY;
       });
+      each.isUnderWay = false;
     });
     await Promise.race([Promise.all(asking), timeUp]);
     late.abort();
   }
 }
 
-/** A gauge whose value comes from Redis, and the time of its last query (monotonic ms). */
+/** A gauge whose value comes from Redis, the time of its last query (monotonic ms), and whether that waits for its answer. */
 interface Asked {
   ask(): Promise<void>;
   forget(): void;
   askedMs: number;
+  isUnderWay: boolean;
 }
 
 function setStates(gauge: Gauge<string>, counts: Readonly<Record<string, number>>): void {

@@ -574,12 +574,21 @@ export default [
     tests: LOGS,
   },
   {
+    id: "logs-pass-over-given-up-read",
+    promise: "logs --follow prints the lines of a read that Redis did not live to finish.",
+    file: "src/cli/verbs/logs.ts",
+    find: "if (page.last !== undefined) read.set(parent.parentId, page.last);",
+    replace:
+      "if (page.last !== undefined) {\n        read.set(parent.parentId, page.last);\n        this.#after.set(parent.parentId, page.last);\n      }",
+    tests: LOGS,
+  },
+  {
     id: "logs-stop-at-dead-numbers",
     promise: "logs goes on behind numbers whose lines are gone.",
     file: "src/cli/verbs/logs.ts",
-    find: "if (page.last !== undefined) this.#after.set(parent.parentId, page.last);\n      if (!page.isFull) return found;",
+    find: "if (page.last !== undefined) read.set(parent.parentId, page.last);\n      if (!page.isFull) return found;",
     replace:
-      "const last = page.lines.at(-1)?.number;\n      if (last !== undefined) this.#after.set(parent.parentId, last);\n      if (page.lines.length < PAGE_LINES) return found;",
+      "const last = page.lines.at(-1)?.number;\n      if (last !== undefined) read.set(parent.parentId, last);\n      if (page.lines.length < PAGE_LINES) return found;",
     tests: LOGS,
   },
   {

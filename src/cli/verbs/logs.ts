@@ -65,8 +65,10 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
   const own = named ?? context.config.parentId;
   return withReading(context, "logs", async (read) => {
     const follower = new Follower(context, named);
-    const printNew = async () =>
-      print(output, await read((reading) => follower.newLines(reading)), { agentId, own, json: flags.json });
+    const printNew = async () => {
+      const found = await read((reading) => follower.newLines(reading));
+      return print(output, follower.take(found), { agentId, own, json: flags.json });
+    };
     if ((await printNew()) === 0) {
       // With --follow the agent may be spawned later.
       if (agentId !== undefined && !flags.follow) await requireKnown(context, read, named, agentId);
@@ -130,11 +132,20 @@ function print(
   return shown.length;
 }
 
-/** Reads the new events of all parents of the command. */
+/** New lines, oldest first, and the last event number that was read for each parent. */
+interface NewLines {
+  lines: ParentLine[];
+  read: Map<string, string>;
+}
+
+/**
+ * Reads the new events of all parents of the command. A read that fails half-way, or is given up and goes on, moves no parent's
+ * number: the next one has all its lines.
+ */
 class Follower {
   readonly #context: CommandContext;
   readonly #named: string | undefined;
-  /** Last read event number of each parent. */
+  /** Last event number of each parent whose lines were taken. */
   readonly #after = new Map<string, string>();
   readonly #offsets: TimelineOffsets = new Map();
   /** The followed parents; cached, because the search reads all parents of the installation. */
@@ -146,11 +157,18 @@ class Follower {
     this.#named = named;
   }
 
-  /** Returns the new lines since the last call, oldest first. */
-  async newLines(reading: Reading): Promise<ParentLine[]> {
+  /** Reads the lines since those that were taken last. */
+  async newLines(reading: Reading): Promise<NewLines> {
     const parents = await this.#parents(reading);
-    const lines = await inBatches(parents, BATCH, (parent) => this.#newLinesOf(reading, parent));
-    return lines.flat().sort((a, b) => a.at.localeCompare(b.at));
+    const read = new Map<string, string>();
+    const lines = await inBatches(parents, BATCH, (parent) => this.#newLinesOf(reading, parent, read));
+    return { lines: lines.flat().sort((a, b) => a.at.localeCompare(b.at)), read };
+  }
+
+  /** Returns the lines; the next read begins after them. */
+  take({ lines, read }: NewLines): ParentLine[] {
+    for (const [parentId, number] of read) this.#after.set(parentId, number);
+    return lines;
   }
 
   async #parents(reading: Reading): Promise<ParentAddress[]> {
@@ -169,14 +187,18 @@ class Follower {
     return this.#family.parents;
   }
 
-  async #newLinesOf({ redis, keys }: Reading, parent: ParentAddress): Promise<ParentLine[]> {
+  async #newLinesOf(
+    { redis, keys }: Reading,
+    parent: ParentAddress,
+    read: Map<string, string>,
+  ): Promise<ParentLine[]> {
     const offsets = this.#offsets;
     const found: ParentLine[] = [];
     for (;;) {
-      const after = this.#after.get(parent.parentId) ?? "0";
+      const after = read.get(parent.parentId) ?? this.#after.get(parent.parentId) ?? "0";
       const page = await readEvents(redis, keys, parent, { after, count: PAGE_LINES, offsets });
       found.push(...page.lines.map((line) => ({ ...line, parentId: parent.parentId })));
-      if (page.last !== undefined) this.#after.set(parent.parentId, page.last);
+      if (page.last !== undefined) read.set(parent.parentId, page.last);
       if (!page.isFull) return found;
     }
   }

@@ -80,6 +80,44 @@ test("--follow reads over one connection, and asks which parents there are every
   await logs.kill("SIGTERM");
 });
 
+test("--follow prints all lines of a read that Redis did not live to finish", async () => {
+  const { keys, redis, place } = scene();
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  const clock = handClock();
+  let checks = 0;
+  const counted = {
+    ...clock,
+    sleep(ms: number, signal?: AbortSignal) {
+      checks += 1;
+      return clock.sleep(ms, signal);
+    },
+  };
+  let reads = 0;
+  const monitor = await openMonitor(redisUrl(), (_at, [command = "", key]) => {
+    if (command.toLowerCase() !== "xrange" || key !== keys.parent(parentNamed("cli")).history) return;
+    reads += 1;
+    // The second of three pages is under way.
+    if (reads === 3) proxy.refuse();
+  });
+  closeAtEnd(() => monitor.stop());
+  const env = { ...place.env, REDIS_URL: `redis://127.0.0.1:${proxy.port}` };
+  const logs = startHere(["logs", "--follow", "--json"], { ...place, env, clock: counted });
+  await until(() => checks === 1);
+  proxy.setLatency(20);
+  await writeLines(redis, keys, parentNamed("cli"), { uids: [newUid()], each: 1_200 });
+  clock.advance(CHECK_EVERY_MS);
+  await logs.waitForLine(/Trying again until it is back/);
+  proxy.heal();
+  await until(() => {
+    clock.advance(CHECK_EVERY_MS);
+    return logs.stdout.length >= 1_200;
+  });
+  expect(logs.stdout.map((line) => JSON.parse(line).turn)).toEqual(
+    Array.from({ length: 1_200 }, (_, i) => i + 1),
+  );
+  await logs.kill("SIGTERM");
+});
+
 function linesOf(stdout: readonly string[], uid: string): number {
   return stdout.filter((line) => JSON.parse(line).agent_id === uid).length;
 }

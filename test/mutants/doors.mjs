@@ -2296,6 +2296,7 @@ export default [
     file: "src/shared/redis/webhook-slot.ts",
     find: 'if (isGone && status === "noted") await',
     replace: "if (isGone) await",
+    reason: "What is taken off the walk is looked for again, and put back: the guard saves these commands.",
     tests: ["test/integration/verbs/webhook-slot.test.ts"],
     title: "older round",
   },

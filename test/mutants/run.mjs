@@ -2042,6 +2042,15 @@ export default [
     tests: ["test/unit/worker/isolation-processes.test.ts"],
   },
   {
+    id: "answer-secret-in-two-texts",
+    promise: "A secret that stands over two texts of an answer is masked.",
+    file: "src/worker/run/call-model.ts",
+    find: "const answer = withoutSplitSecrets(received);",
+    replace: "const answer = received;",
+    tests: ["test/unit/worker/run/call-model.redacted-answer.test.ts"],
+    title: "in two texts",
+  },
+  {
     id: "isolation-counts-nowhere",
     promise: "What a process of suspects buys is in the metrics of its worker.",
     file: "src/worker/isolation-processes.ts",

@@ -1,5 +1,12 @@
 /** Performs `call_model`: buys one message of the conversation and adds it to the next commit. */
-import { ContentBlock, isToolUse, textOf, totalTokens, type Usage } from "../../shared/protocol/content.ts";
+import {
+  ContentBlock,
+  isText,
+  isToolUse,
+  textOf,
+  totalTokens,
+  type Usage,
+} from "../../shared/protocol/content.ts";
 import { paceFor } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
@@ -276,7 +283,8 @@ const BLOCK_DEPTH = 128;
  * and the tools never get them. Thinking is signed and must go back whole or not at all: if a block of it has a secret, all
  * of it is left out.
  */
-export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
+export function redactedAnswer(received: ModelAnswer): ModelAnswer {
+  const answer = withoutSplitSecrets(received);
   const { stopReason, model, refusal } = answer;
   const named = {
     stopReason: withoutSecrets(stopReason),
@@ -308,6 +316,19 @@ export function redactedAnswer(answer: ModelAnswer): ModelAnswer {
   const refused = [...answer.refusedCalls].map(([id, why]) => [ids.get(id) ?? id, why] as const);
   const json = wellFormedJson(JSON.stringify(content));
   return { ...answer, ...named, content, contentJson: json, refusedCalls: new Map(refused) };
+}
+
+/** Returns an answer in whose joined texts a secret stands over several blocks with one text block, which hides it. */
+function withoutSplitSecrets(answer: ModelAnswer): ModelAnswer {
+  const texts = answer.content.filter(isText);
+  if (texts.length < 2) return answer;
+  const joined = texts.map(({ text }) => withoutSecrets(text)).join("");
+  const text = withoutSecrets(joined);
+  if (text === joined) return answer;
+  const content = answer.content.flatMap((block): ContentBlock[] =>
+    block === texts[0] ? [{ type: "text", text }] : isText(block) ? [] : [block],
+  );
+  return { ...answer, content, contentJson: wellFormedJson(JSON.stringify(content)) };
 }
 
 function isSigned(block: ContentBlock): boolean {

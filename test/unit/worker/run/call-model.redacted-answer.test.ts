@@ -38,6 +38,15 @@ test.each([
   expect(JSON.parse(shown.contentJson)).toEqual(shown.content);
 });
 
+test("a secret in two texts of an answer is masked where they are joined; other texts stay as they were sent", () => {
+  const call = { type: "tool_use", id: "toolu_1", name: "look", input: {} };
+  const shown = redactedAnswer(answer(text(`key: ${KEY.slice(0, 9)}`), call, text(`${KEY.slice(9)} end`)));
+  expect(shown.content).toEqual([text("key: [redacted] end"), call]);
+  expect(JSON.parse(shown.contentJson)).toEqual(shown.content);
+  const harmless = answer(text("one"), call, text("two"));
+  expect(redactedAnswer(harmless)).toBe(harmless);
+});
+
 test("where a block of thinking holds a secret all thinking of the answer is left out: what is signed comes back whole", () => {
   const hidden = { type: "redacted_thinking", data: "EmwKAhgBEgy3va3pzix" };
   const said = answer(thinking("First."), hidden, thinking(`It is ${KEY}.`), text("Done."));

@@ -11,6 +11,7 @@ import { BaseSequencer } from "vitest/node";
  * sources are loaded once. The leak check ensures that they leave nothing open.
  */
 export const SOLITARY: Readonly<Record<string, string>> = {
+  "test/unit/worker/observe/metrics.test.ts": "replaces the monitor of the event loop",
   "test/unit/worker/tools/search/matcher.test.ts": "counts the threads of its process",
 };
 

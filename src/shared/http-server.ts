@@ -44,6 +44,26 @@ export function stopOf({ socket }: Pick<IncomingMessage, "socket">): StopSignal 
 
 const NO_STOP = new StopSignal();
 
+/** Signals of one answer. */
+export interface AnswerSignals {
+  /** Aborts when the client has left or the answer has been sent. */
+  readonly signal: AbortSignal;
+  /** Aborts when the answer must wait no longer: as `signal` does, and when the server stops. */
+  readonly waiting: AbortSignal;
+}
+
+/** Returns the signals of the answer to `request`. */
+export function answerSignals(request: IncomingMessage, response: ServerResponse): AnswerSignals {
+  const [gone, over] = [new AbortController(), new AbortController()];
+  const forget = stopOf(request).onStop(() => over.abort());
+  response.once("close", () => {
+    forget();
+    gone.abort();
+    over.abort();
+  });
+  return { signal: gone.signal, waiting: over.signal };
+}
+
 /** Options of a server. */
 export interface HttpServerOptions {
   /** Name of the listener in the error sentence: `The board`. */

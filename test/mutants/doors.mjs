@@ -787,7 +787,7 @@ export default [
   {
     id: "door-stop-untold-routes",
     promise: "A stopping API answers what waits.",
-    file: "src/service/api/route.ts",
+    file: "src/shared/http-server.ts",
     find: "stopOf(request).onStop(() => over.abort())",
     replace: "stopOf(request).onStop(() => {})",
     tests: ["test/integration/service/api.test.ts"],
@@ -823,7 +823,7 @@ export default [
   {
     id: "door-stop-untold-threads",
     promise: "A wait of the Agent Protocol at the stop of the API is told that its run goes on.",
-    file: "src/service/agent-protocol/router.ts",
+    file: "src/shared/http-server.ts",
     find: "stopOf(request).onStop(() => over.abort())",
     replace: "stopOf(request).onStop(() => {})",
     tests: ["test/integration/service/api.test.ts"],

@@ -6,7 +6,7 @@ import { type Request, type RequestHandler, type Response, Router } from "expres
 import { z } from "zod";
 import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { stopOf, whenSent } from "../../shared/http-server.ts";
+import { type AnswerSignals, answerSignals, whenSent } from "../../shared/http-server.ts";
 import { AgentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
@@ -40,16 +40,15 @@ const RunInput = z.looseObject({
 });
 const ThreadInput = z.looseObject({ thread_id: z.undefined("ids of threads are made here").optional() });
 
-type Handler = (call: {
+/** One request on its route. */
+interface Call extends AnswerSignals {
   parts: MountParts;
   request: Request;
   response: Response;
-  /** Aborts when the client has left. */
-  signal: AbortSignal;
-  /** Aborts when the answer must wait no longer: as `signal` does, and when the server stops. */
-  waiting: AbortSignal;
   callsBack: boolean;
-}) => Promise<unknown>;
+}
+
+type Handler = (call: Call) => Promise<unknown>;
 
 /**
  * Creates the mount for an API. `callsBack`: whether the `callbackThreadId` of a run is stored for a `CallbackSender`
@@ -99,15 +98,7 @@ const ROWS: readonly (readonly ["get" | "post" | "delete", string, Handler])[] =
 
 function answering(parts: MountParts, callsBack: boolean, handle: Handler): RequestHandler {
   return (request, response) => {
-    const [gone, over] = [new AbortController(), new AbortController()];
-    const forget = stopOf(request).onStop(() => over.abort());
-    response.once("close", () => {
-      forget();
-      gone.abort();
-      over.abort();
-    });
-    const signals = { signal: gone.signal, waiting: over.signal };
-    void answer({ parts, request, response, ...signals, callsBack }, handle);
+    void answer({ parts, request, response, ...answerSignals(request, response), callsBack }, handle);
   };
 }
 
@@ -124,8 +115,6 @@ async function answer(call: Call, handle: Handler): Promise<void> {
     if (!response.closed) sendProblem(response, error);
   }
 }
-
-type Call = Parameters<Handler>[0];
 
 function threadOf({ parts, request }: Call, threadId: string = param(request, "thread")): Thread {
   const parentId = request.get("X-Parent-Id") ?? DEFAULT_PARENT;

@@ -10,7 +10,7 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { stopOf, whenSent } from "../../shared/http-server.ts";
+import { type AnswerSignals, answerSignals, whenSent } from "../../shared/http-server.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
@@ -30,7 +30,7 @@ export interface RouteParts {
 }
 
 /** One request on its route; `query` and `body` are checked. */
-export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
+export interface RouteCall<Q = unknown, B = unknown> extends RouteParts, AnswerSignals {
   readonly request: Request;
   readonly response: Response;
   readonly principal: Principal;
@@ -48,10 +48,6 @@ export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
   readonly idempotencyKey: string | undefined;
   /** The span that the request comes from; empty without one. */
   traced(): Promise<{ traceparent?: string }>;
-  /** Aborts when the client has left or the answer has been sent. */
-  readonly signal: AbortSignal;
-  /** Aborts when the answer must wait no longer: as `signal` does, and when the server stops. */
-  readonly waiting: AbortSignal;
 }
 
 /** The answer of a route; `streamed`: the handler has written it itself. `sent` runs at its end; `isWhole`: all was sent. */
@@ -134,14 +130,7 @@ function pathInExpress(path: string): string {
 }
 
 async function answer(row: Route, parts: RouteParts, request: Request, response: Response): Promise<void> {
-  const [gone, over] = [new AbortController(), new AbortController()];
-  const forget = stopOf(request).onStop(() => over.abort());
-  response.once("close", () => {
-    forget();
-    gone.abort();
-    over.abort();
-  });
-  const signals = { signal: gone.signal, waiting: over.signal };
+  const signals = answerSignals(request, response);
   try {
     const answered = await row.handle({ ...callOf(parts, request, response), ...signals });
     if (answered === "streamed") return;
@@ -161,7 +150,7 @@ function callOf(
   { client, ...parts }: RouteParts,
   request: Request,
   response: Response,
-): Omit<RouteCall, "signal" | "waiting"> {
+): Omit<RouteCall, keyof AnswerSignals> {
   const principal = principalOf(request);
   const param = (name: string): string => {
     const value: string | string[] | undefined = request.params[name];

@@ -196,7 +196,7 @@ function open(options: OpenOptions): Opened {
   const hints = openHints(options, lent);
   const pool = createPool(context, { ...lent, concurrency, drainGraceMs, isolation: options.isolation });
   const announcer = createAnnouncer(context.workers, announced(options, concurrency), context);
-  const probes = [pauseProbe(pause), credentialProbe(limiter, options.model)];
+  const probes = [pauseProbe(pause, context.wakes), credentialProbe(limiter, options.model)];
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
   const sweeper = createSweeper(context);
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;

@@ -2630,4 +2630,13 @@ export default [
     tests: ["test/integration/worker/provider-failures.test.ts"],
     title: "a call that took too long",
   },
+  {
+    id: "readiness-queue-paused-unsaid",
+    promise: "A worker is not ready while the wake queue itself is paused.",
+    file: "src/worker/health/health.ts",
+    find: 'isQueuePaused ? "the wake queue itself was paused" : undefined',
+    replace: "undefined",
+    tests: ["test/integration/worker/readiness.test.ts"],
+    title: "a tool of BullMQ has paused",
+  },
 ];

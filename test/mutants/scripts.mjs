@@ -2285,8 +2285,8 @@ export default [
     id: "ack-unreadable-loses-entry",
     promise: "A record that cannot be read keeps no entry from being acked once.",
     file: "src/shared/redis/lua/ack.lua",
-    find: "local is_readable, list = pcall(kept_json, agent)",
-    replace: "local is_readable, list = true, kept_json(agent)",
+    find: "local is_readable, list, kind = pcall(kept_json, agent)",
+    replace: "local is_readable, list, kind = true, kept_json(agent)",
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {
@@ -3342,5 +3342,34 @@ export default [
     replace: " then",
     tests: ["test/integration/verbs/send.test.ts"],
     title: "an empty inbox takes one message",
+  },
+  {
+    id: "pause-resume-overtakes-a-pause",
+    promise: "Key and queue agree when a pause comes between the two steps of a resume.",
+    file: "src/shared/redis/pause.ts",
+    find: `      await matchQueue();
+      return ended;`,
+    replace: `      await queue("resume");
+      return ended;`,
+    tests: ["test/integration/worker/pausing.test.ts"],
+    title: "right after the del of a resume",
+  },
+  {
+    id: "ack-forgets-what-a-holder-asks",
+    promise:
+      "A turn of a destroyed run is counted once, also if its end is acked before its worker has booked.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "if end_kind == 'ended' then redis.call('PEXPIRE', transcript, HOLDER_MS) else redis.call('DEL', transcript) end",
+    replace: "redis.call('DEL', transcript)",
+    tests: ["test/integration/verbs/fast-path.test.ts"],
+    title: "whose commit was not answered",
+  },
+  {
+    id: "ack-keeps-every-transcript",
+    promise: "The transcript of a run that ended by itself is gone with the ack.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "if end_kind == 'ended' then redis.call('PEXPIRE', transcript, HOLDER_MS) else redis.call('DEL', transcript) end",
+    replace: "redis.call('PEXPIRE', transcript, HOLDER_MS)",
+    tests: ["test/integration/verbs/ack.test.ts"],
   },
 ];

@@ -6,7 +6,8 @@
  * 1. A failure half-way leaves the key set, or the installation running: never a queue that stands still for a reason that
  *    no process can read. The same call again finishes it. While Redis has no memory left, only the key is set: no run is
  *    claimed then, and no call begins afterwards either.
- * 2. Spawns, messages and destroys continue; nothing is lost by waiting, but a message's `max_age` is not extended.
+ * 2. Key and queue agree as soon as every call has resolved, however many operators pause and resume at once.
+ * 3. Spawns, messages and destroys continue; nothing is lost by waiting, but a message's `max_age` is not extended.
  */
 import { z } from "zod";
 import { type Clock, systemClock } from "../clock.ts";
@@ -66,17 +67,23 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
     const wakes = createWakeQueue(redis, keys);
     await wakes[work]().finally(() => wakes.stop());
   };
+  /**
+   * Pauses or resumes the queue until it agrees with the key, and resolves to the pause in force. Only another operator's
+   * call in between makes it repeat: whichever call touches the queue last has read the key after that.
+   */
+  const matchQueue = async (): Promise<PauseState | undefined> => {
+    for (let known = await state(); ; ) {
+      await (known ? queue("pause").catch(ignoreFullMemory) : queue("resume"));
+      const inForce = await state();
+      if ((inForce === undefined) === (known === undefined)) return inForce;
+      known = inForce;
+    }
+  };
   const begin = async (reason?: string): Promise<PauseState> => {
     const at = isoTime(await redisNowMs(redis));
     const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
     await scripts.run("pause", undefined, { note: JSON.stringify(note) });
-    await queue("pause").catch((error: unknown) => {
-      if (!isOutOfMemory(error)) throw error;
-    });
-    const inForce = await state();
-    // Another operator resumed meanwhile, before the queue was paused.
-    if (!inForce) await queue("resume");
-    return inForce ?? { at };
+    return (await matchQueue()) ?? { at };
   };
   const known = () => clock.sleep(PAUSE_KNOWN_MS);
   return {
@@ -92,11 +99,15 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
       const ended = await state();
       await queue("resume");
       await redis.del(keys.paused);
-      // If a pause came in between, its key is deleted now: its queue must not stay paused.
-      await queue("resume");
+      await matchQueue();
       return ended;
     },
   };
+}
+
+/** Accepts that Redis has no memory left for pausing the queue: the key alone stops all calls. */
+function ignoreFullMemory(error: unknown): void {
+  if (!isOutOfMemory(error)) throw error;
 }
 
 /** Parses a note; one that this version cannot read also pauses. */

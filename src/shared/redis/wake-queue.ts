@@ -51,6 +51,8 @@ export interface WakeQueue {
   pause(): Promise<void>;
   /** Resumes the queue: workers take wakes at once. Idempotent. */
   resume(): Promise<void>;
+  /** Returns true if the queue is paused: no worker takes a wake. */
+  isPaused(): Promise<boolean>;
   /** Closes the queue, but not the connection. */
   stop(): Promise<void>;
 }
@@ -91,6 +93,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     counts: () => using(countsOf),
     pause: () => using((opened) => opened.pause()),
     resume: () => using((opened) => opened.resume()),
+    isPaused: () => using((opened) => opened.isPaused()),
     async stop() {
       await (await queue)?.close();
       queue = undefined;

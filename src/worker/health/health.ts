@@ -8,6 +8,7 @@ import type { RedisClient } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import type { Pause } from "../../shared/redis/pause.ts";
 import type { ProviderLimiter } from "../../shared/redis/provider-limiter.ts";
+import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { Model } from "../model/model.ts";
 import { limiterNameOf } from "../run/provider-limit.ts";
 import type { Announcer } from "./announcer.ts";
@@ -77,11 +78,11 @@ export function openHealth(options: HealthOptions): Health {
 
 // Probes for conditions that stop a worker although its Redis is well: an operator's pause, a refused credential.
 
-/** Reports not ready while the installation is paused. */
-export function pauseProbe(pause: Pick<Pause, "state">): ReadinessProbe {
+/** Reports not ready while the installation is paused, or only its wake queue, by a tool of BullMQ. */
+export function pauseProbe(pause: Pick<Pause, "state">, wakes: Pick<WakeQueue, "isPaused">): ReadinessProbe {
   return async () => {
-    const paused = await pause.state();
-    if (!paused) return undefined;
+    const [paused, isQueuePaused] = await Promise.all([pause.state(), wakes.isPaused()]);
+    if (!paused) return isQueuePaused ? "the wake queue itself was paused" : undefined;
     return `the installation is paused since ${paused.at}${paused.reason ? `: ${paused.reason}` : ""}`;
   };
 }

@@ -106,6 +106,17 @@ test("after the ack of its end what is kept still answers for an agent: its repl
   expect(spawned).toEqual({ status: "conflict", agent_id: record.agent_id });
 });
 
+test("the conversation of a run that ended by itself is gone with the ack of its end", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  await rig.store.settle(agent, { ...handedBack(epoch), known: 1 });
+  const { transcript } = rig.keys.agent(agent);
+  expect(await rig.redis.exists(transcript)).toBe(1);
+  await rig.replies.ack(rig.parent, await only(rig), "reader-1");
+  expect(await rig.redis.exists(transcript)).toBe(0);
+});
+
 test.each([
   ["in pieces that Redis packs, no character cut in two", "€".repeat(700), true],
   ["in one where they would be too many", "€".repeat(3_000), false],

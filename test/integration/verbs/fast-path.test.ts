@@ -388,6 +388,23 @@ test("an answer that was committed by a commit whose answer was lost is not char
   expect(await charge("p-3", "")).toEqual({ status: "charged" });
 });
 
+test("an answer whose commit was not answered is not charged after the ack of its destroyed run; the transcript goes a minute later", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  const json = '{"v":1,"said":"hello"}';
+  await rig.store.append(agent, { epoch, known: 1, running_ms: 1, entries: [["1", json]] });
+  await rig.store.settle(agent, DESTROY);
+  for (const entry of await rig.replies.read(rig.parent, "0", 1))
+    expect(await rig.replies.ack(rig.parent, entry, "reader")).toBe(true);
+  const { usage } = partsOf(bodyOf("")).progress;
+  const charge = { purchase_id: "p-1", bought: { usage, cost_usd: 0.5 }, entry_key: "1", entry: json };
+  expect(await rig.store.charge(agent, charge)).toEqual({ status: "committed" });
+  const leftMs = await rig.redis.pttl(rig.keys.agent(agent).transcript);
+  expect(leftMs).toBeGreaterThan(0);
+  expect(leftMs).toBeLessThanOrEqual(60_000);
+});
+
 test("an answer that Redis has forgotten is charged, also once the agent has ended; not where its transcript was given up", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
@@ -410,7 +427,10 @@ test("an answer that Redis has forgotten is charged, also once the agent has end
   expect(await all("ended")).toEqual(["committed", "charged", "charged"]);
   for (const entry of await rig.replies.read(rig.parent, "0", 1))
     await rig.replies.ack(rig.parent, entry, "reader");
-  expect(await all("acked")).toEqual(["unknown", "unknown", "unknown"]);
+  expect(await all("acked")).toEqual(["committed", "charged", "charged"]);
+  // As if the minute were over that Redis keeps it.
+  await rig.redis.del(rig.keys.agent(agent).transcript);
+  expect(await all("gone")).toEqual(["unknown", "unknown", "unknown"]);
 });
 
 test("the purchase that has begun is known before its answer, and forgotten with it", async () => {

@@ -7,6 +7,7 @@ import type { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
+import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -279,3 +280,18 @@ test.for([
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
   },
 );
+
+test("a pause right after the del of a resume leaves no queue going on beside it", async () => {
+  const { redis, keys, pause } = await opened({ latencyMs: 0 });
+  const operator = openRedis(redisUrl(), "worker");
+  const wakes = createWakeQueue(operator, keys);
+  closeAtEnd(async () => {
+    await wakes.stop();
+    closeRedis(operator);
+  });
+  await pause.pause("the first");
+  interrupt(redis, "after", "del", () => createPause(operator, keys).pause("the second"));
+  await pause.resume();
+  expect(await pause.state()).toMatchObject({ reason: "the second" });
+  expect(await wakes.isPaused()).toBe(true);
+});

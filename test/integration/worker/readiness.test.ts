@@ -31,6 +31,20 @@ test("before its start, while it works, paused by an operator, and after its sto
   });
 });
 
+test("a wake queue that a tool of BullMQ has paused is a reason", async () => {
+  const installation = await openStage({ scenario });
+  const worker = await installation.startWorker();
+  await until(async () => (await worker.readiness()).ready);
+  await installation.wakes.pause();
+  expect(await worker.readiness()).toMatchObject({
+    ready: false,
+    redis: "ready",
+    reasons: ["the wake queue itself was paused"],
+  });
+  await installation.wakes.resume();
+  expect(await worker.readiness()).toMatchObject({ ready: true, reasons: [] });
+});
+
 test("a credential that the provider refuses is a reason", async () => {
   const refused = { error: { status: 401, type: "authentication_error", message: "invalid x-api-key" } };
   const installation = await openStage({ scenario: { turns: [refused] } });

@@ -1,16 +1,18 @@
 -- ack: removes a reply from the channel; its full text lives `kept_ms` from now. If the reply ends the agent, the record
 -- shrinks to the fields that its parent and a repeated request key still need, for `kept_ms`. With a kept transcript the
 -- whole record stays. The request key is deleted; one that the caller named stays at most as long as the record. The
--- timelines of a parent's newest `kept_timelines` ended agents stay; older ones are deleted, and of their numbers in the history at most
+-- transcript of a run that another process has ended stays for a minute: the run's holder may still ask whether what it
+-- bought was committed. The timelines of a parent's newest `kept_timelines` ended agents stay; older ones are deleted, and of their numbers in the history at most
 -- 200 with one ack: Redis looks for each of them. The history is bounded without that.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
--- record cannot be made smaller.
+-- record cannot be made smaller; a turn of a destroyed run that is counted once more because its commit cannot be seen.
 -- A hash takes half the memory if all its values are this short; with many of them it does not.
 local PIECE_BYTES, PIECES_MAX = 64, 100
 local NUMBERS_MAX = 200
+local HOLDER_MS = 60000
 
--- Returns the values of `kept_fields` as a JSON list: null for a missing value, no nulls at the end. Raises if Lua cannot
--- read the record.
+-- Returns the values of `kept_fields` as a JSON list: null for a missing value, no nulls at the end; and the kind of the last
+-- reply. Raises if Lua cannot read the record.
 local function kept_json(agent)
   local spec, reply = cjson.decode(agent.spec), agent.reply and cjson.decode(agent.reply) or {}
   if agent.progress then cjson.decode(agent.progress) end
@@ -25,7 +27,7 @@ local function kept_json(agent)
     list[#list + 1] = as_json[name] or (values[name] and cjson.encode(values[name])) or 'null'
   end
   while list[#list] == 'null' do list[#list] = nil end
-  return '[' .. table.concat(list, ',') .. ']'
+  return '[' .. table.concat(list, ',') .. ']', reply.kind
 end
 
 -- Puts `text` into the fields `kept1`, `kept2` … of `fields`; no character is cut in two.
@@ -46,11 +48,11 @@ end
 local agent = read(record, 'v', 'end_entry', 'agent_id', 'name', 'ended_reason', 'run', 'wake', 'created_at', 'ended_at', 'spec',
   'progress', 'summary', 'reply', 'transcript_ms', 'promised', 'acked_by')
 local is_end = agent.end_entry == entry_id
-local transcript_ms, json = num(agent.transcript_ms), nil
+local transcript_ms, json, end_kind = num(agent.transcript_ms), nil, nil
 if is_end and transcript_ms == 0 then
-  local is_readable, list = pcall(kept_json, agent)
+  local is_readable, list, kind = pcall(kept_json, agent)
   -- A record that cannot be read stays whole.
-  json = is_readable and list
+  json, end_kind = is_readable and list, kind
 end
 local asked_by = is_end and redis.call('GET', request)
 if is_end then redis.call('LLEN', timelines) end
@@ -66,7 +68,8 @@ end
 
 local record_ms = json and kept_ms or math.max(kept_ms, transcript_ms)
 if json then
-  redis.call('DEL', record, transcript)
+  redis.call('DEL', record)
+  if end_kind == 'ended' then redis.call('PEXPIRE', transcript, HOLDER_MS) else redis.call('DEL', transcript) end
   local stays = { status = 'ended', acked_by = token, v = agent.v, agent_id = agent.agent_id, name = agent.name, run = agent.run,
     wake = agent.wake, ended_reason = agent.ended_reason, created_at = agent.created_at, ended_at = agent.ended_at }
   keep(stays, json)

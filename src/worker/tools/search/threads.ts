@@ -4,6 +4,7 @@
  * 1. Every request is answered within seconds: a thread that is over its time limit is ended. That takes no file descriptor
  *    and no help of the thread, and V8 interrupts a regular expression for it.
  * 2. Requests are served in order of arrival.
+ * 3. No request fails for the memory that earlier ones left in its thread: a new thread takes it.
  *
  * On Linux only the thread's CPU time counts, up to a limit of waiting: a pattern is not slow because a busy machine lets it wait.
  * A thread has no environment variables and no loader of this process.
@@ -30,6 +31,8 @@ interface Job {
 interface Thread {
   readonly worker: Worker;
   job: Job | undefined;
+  /** True once it has answered a job, whose compiled patterns it keeps. */
+  hasAnswered: boolean;
   /** Cancels the time limit of the job. */
   unlimit: () => void;
 }
@@ -99,14 +102,20 @@ export class ThreadPool {
   }
 
   #start(): Thread {
-    const thread: Thread = { worker: startWorker(), job: undefined, unlimit: () => undefined };
+    const thread: Thread = {
+      worker: startWorker(),
+      job: undefined,
+      hasAnswered: false,
+      unlimit: () => undefined,
+    };
     this.#threads.add(thread);
     thread.worker.on("message", (message: ThreadMessage) => {
       if ("begun" in message) return this.#limit(thread, message.begun);
       thread.worker.unref();
+      thread.hasAnswered = true;
       this.#finish(thread, (job) => job.resolve(message.answer));
     });
-    thread.worker.on("error", (error) => this.#end(thread, (job) => job.reject(lostThread(error))));
+    thread.worker.on("error", (error) => this.#end(thread, (job) => this.#settleLost(thread, job, error)));
     thread.worker.on("exit", () => this.#end(thread, (job) => job.reject(stopped())));
     return thread;
   }
@@ -127,6 +136,13 @@ export class ThreadPool {
       else this.#end(thread, ({ resolve }) => resolve({ problem: "too_slow" }));
     };
     lookAfter(job.limitMs);
+  }
+
+  /** Settles the job of a thread that ended by itself, or lets another thread take it. */
+  #settleLost({ hasAnswered }: Thread, job: Job, error: unknown): void {
+    if (!isOutOfMemory(error)) job.reject(unavailable());
+    else if (hasAnswered) this.#waiting.unshift(job);
+    else job.reject(tooMuchMemory());
   }
 
   #finish(thread: Thread, settleJob: (job: Job) => void): void {
@@ -180,10 +196,11 @@ function unavailable(): ToolFailure {
   );
 }
 
-/** Returns the failure of the job whose thread has ended by itself, or did not start. */
-function lostThread(error: unknown): ToolFailure {
-  if (!(error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY"))
-    return unavailable();
+function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY";
+}
+
+function tooMuchMemory(): ToolFailure {
   return new ToolFailure("The search needs too much memory; use a simpler pattern or a narrower path.");
 }
 

@@ -30,11 +30,21 @@ test("a refused credential of one's own is a reason; another's is not, nor a lim
   expect(await credentialProbe(limiterOf(slowed, closed), modelOf("a/1"))()).toBeUndefined();
 });
 
+const queue = (isPaused: boolean) => ({ isPaused: async () => isPaused });
+
 test("a pause is a reason, with the operator's word", async () => {
   const at = "2026-11-21T09:00:00Z";
-  expect(await pauseProbe({ state: async () => ({ at, reason: "too dear" }) })()).toBe(
+  expect(await pauseProbe({ state: async () => ({ at, reason: "too dear" }) }, queue(true))()).toBe(
     `the installation is paused since ${at}: too dear`,
   );
-  expect(await pauseProbe({ state: async () => ({ at }) })()).toBe(`the installation is paused since ${at}`);
-  expect(await pauseProbe({ state: async () => undefined })()).toBeUndefined();
+  expect(await pauseProbe({ state: async () => ({ at }) }, queue(true))()).toBe(
+    `the installation is paused since ${at}`,
+  );
+  expect(await pauseProbe({ state: async () => undefined }, queue(false))()).toBeUndefined();
+});
+
+test("a queue that a tool of BullMQ has paused is a reason", async () => {
+  expect(await pauseProbe({ state: async () => undefined }, queue(true))()).toBe(
+    "the wake queue itself was paused",
+  );
 });

@@ -199,6 +199,24 @@ describe("a matcher", () => {
     await matcher.close();
   });
 
+  it("fails no search for the memory that others have left in its thread", async () => {
+    const matcher = createMatcherThreads(1).open(signal);
+    let rule = 0;
+    while (threads.started.length < 2) {
+      const text = Array.from({ length: 6_000 }, () => `${(rule++).toString(36)}\n`).join("");
+      expect(await matcher.ignored([{ text, above: "" }], [`${(rule - 1).toString(36)}`])).toEqual([0]);
+    }
+    await matcher.close();
+  });
+
+  it("says so of a search that needs more memory than a thread has, even a new one", async () => {
+    const matcher = createMatcherThreads(1).open(signal);
+    const lines = Array.from({ length: 3_000_000 }, (_, line) => `${line}`);
+    const search = matcher.lines({ source: "b", flags: "" }, lines);
+    await expect(search).rejects.toThrow(/too much memory/);
+    await matcher.close();
+  });
+
   it("says so when an expression or a glob cannot be run", async () => {
     const matcher = createMatcherThreads().open(signal);
     await expect(matcher.lines({ source: "(", flags: "" }, ["x"])).rejects.toThrow(

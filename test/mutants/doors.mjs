@@ -2391,4 +2391,13 @@ export default [
     tests: ["test/integration/service/webhooks.test.ts"],
     title: "is not asked for every entry",
   },
+  {
+    id: "cli-logs-lines-uncut",
+    promise: "A line of `logs` for people is not longer than the terminal is wide.",
+    file: "src/cli/verbs/logs.ts",
+    find: "cutTo(rest, columns - 1 - time.length)",
+    replace: "rest",
+    tests: ["test/unit/cli/verbs/logs.test.ts"],
+    title: "cut to its width",
+  },
 ];

@@ -1124,7 +1124,7 @@ export default [
   },
   {
     id: "grep-output-unbounded",
-    promise: "A search stops at 100 KB of matches.",
+    promise: "A search stops at 48,000 characters of matches.",
     file: "src/worker/tools/builtin/grep.ts",
     find: "if (room >= 0) lines.push(line);\n      return room >= 0;",
     replace: "lines.push(line);\n      return true;",

@@ -14,7 +14,7 @@ import {
   resolveParents,
   withReading,
 } from "../local/parents.ts";
-import type { Output, Style } from "../terminal/output.ts";
+import type { Output } from "../terminal/output.ts";
 import { lineAbout } from "../terminal/progress.ts";
 import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -125,10 +125,8 @@ function print(
   lines: readonly ParentLine[],
   { json, ...selection }: Selection & { json: boolean },
 ): number {
-  const { resultStyle: style, resultColumns: columns } = output;
-  const shown = lines.flatMap((line) => (json ? jsonOf(line, selection) : linesOf(line, selection, style)));
-  if (shown.length > 0)
-    output.result(...(columns === undefined ? shown : shown.map((line) => cutTo(line, columns - 1))));
+  const shown = lines.flatMap((line) => (json ? jsonOf(line, selection) : linesOf(line, selection, output)));
+  if (shown.length > 0) output.result(...shown);
   return shown.length;
 }
 
@@ -209,12 +207,17 @@ function jsonOf({ at, events, parentId: parent_id }: ParentLine, { agentId }: Se
   return about.map((event) => toJsonLine({ at, parent_id, ...event }));
 }
 
-/** Returns lines like `12:03:04  data_collector  turn 2, grep`, or with `cli-7/data_collector` of another parent. */
-function linesOf(line: ParentLine, { agentId, own }: Selection, style: Style): string[] {
+/**
+ * Returns lines like `12:03:04  data_collector  turn 2, grep`, or with `cli-7/data_collector` of another parent, cut to the
+ * width of a terminal.
+ */
+function linesOf(line: ParentLine, { agentId, own }: Selection, output: Output): string[] {
+  const { resultStyle: style, resultColumns: columns = Number.POSITIVE_INFINITY } = output;
   const parent = line.parentId === own ? "" : `${line.parentId}/`;
-  return toldIn(line, agentId).map(
-    ({ time, agent, said }) => `${style("dim", time)}  ${plainLine(parent + agent)}  ${said}`,
-  );
+  return toldIn(line, agentId).map(({ time, agent, said }) => {
+    const rest = `  ${plainLine(parent + agent)}  ${said}`;
+    return `${style("dim", time)}${cutTo(rest, columns - 1 - time.length)}`;
+  });
 }
 
 /** Returns the time (UTC), agent and text of each printable event of a line, of `agentId` or of all agents. */

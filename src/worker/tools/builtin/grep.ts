@@ -15,7 +15,8 @@ import { type SearchMeans, type SearchStart, searchWithin } from "../search/sear
 import { type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
-const MAX_OUTPUT_BYTES = 100 * 1024;
+/** Maximum length of all matches, in characters: with its notes, the text is not longer than a tool result may be. */
+const MAX_MATCH_CHARS = 48_000;
 
 /** Searches the contents of files for a regular expression. */
 export function grepTool(means: SearchMeans): Tool {
@@ -145,20 +146,23 @@ interface Output {
 function createOutput(): Output {
   const lines: string[] = [];
   const notes: string[] = [];
-  let room = MAX_OUTPUT_BYTES;
+  let room = MAX_MATCH_CHARS;
   return {
     emit(line) {
-      room -= Buffer.byteLength(line) + 1;
+      room -= line.length + 1;
       if (room >= 0) lines.push(line);
       return room >= 0;
     },
     note: (notice) => void notes.push(notice),
     full: () => room < 0,
     text(notice) {
-      if (room < 0) notes.push("stopped after 100 KB of matches; use a narrower pattern, path or glob");
-      if (notice !== undefined) notes.push(notice);
+      const stopped =
+        room < 0
+          ? "stopped after 48,000 characters of matches; use a narrower pattern, path or glob"
+          : undefined;
+      const said = [stopped, notice, ...notes].filter((note) => note !== undefined);
       const body = lines.length === 0 ? ["no matches"] : lines;
-      return [...body, ...notes.slice(0, 10).map((note) => `[${note}]`)].join("\n");
+      return [...body, ...said.slice(0, 10).map((note) => `[${note}]`)].join("\n");
     },
   };
 }

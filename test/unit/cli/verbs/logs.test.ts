@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
+import { cells } from "../../../../src/cli/terminal/text.ts";
 import { newUid } from "../../../../src/shared/protocol/ids.ts";
 import {
   agentOf,
@@ -41,6 +42,34 @@ test("what is kept behind numbers whose lines are gone is shown", async () => {
   const { code, stdout } = await runHere(["logs", "--parent", "planner-7", "--json"], place);
   expect(code).toBe(0);
   expect(stdout.map((line) => JSON.parse(line).turn)).toEqual(Array.from({ length: 700 }, (_, i) => i + 1));
+});
+
+test("on a terminal lines are cut to its width, except lines of JSON", async () => {
+  const { keys, redis, place } = scene();
+  const [parent, uid] = [parentNamed("planner-7"), newUid()];
+  const [, number] = await writeLines(redis, keys, parent, { uids: [uid], each: 2 });
+  const ended = { type: "ended", turn: 0, status: "cancelled", stop_reason: "finished_by_parent" };
+  const { timeline } = keys.agent(agentOf(parent, uid));
+  await redis.lset(timeline, 1, `${number} 2 ${JSON.stringify(ended)}`);
+  const linesOf = async (...flags: string[]) => {
+    const said: string[] = [];
+    const write = (text: string, passedOn?: () => void) => {
+      said.push(text);
+      passedOn?.();
+    };
+    const stdout = { isTTY: true, columns: 40, write, on: () => undefined };
+    await runHere(["logs", "--parent", "planner-7", ...flags], { ...place, stdout });
+    return said.join("").split("\n").filter(Boolean);
+  };
+  const [cut = "", ...others] = await linesOf();
+  expect(others).toEqual([]);
+  expect(cut).toMatch(/…$/);
+  // The cut text may have ended in a space.
+  expect([38, 39]).toContain(cells(cut));
+  expect((await linesOf("--json")).map((line) => JSON.parse(line).stop_reason)).toEqual([
+    undefined,
+    "finished_by_parent",
+  ]);
 });
 
 test("--follow reads over one connection, and asks which parents there are every five seconds", async () => {

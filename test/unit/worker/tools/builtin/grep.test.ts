@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { grepTool } from "../../../../../src/worker/tools/builtin/grep.ts";
+import { fitResult } from "../../../../../src/worker/tools/result-text.ts";
 import { createMatcherThreads, type MatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
 import { createSearchQueue } from "../../../../../src/worker/tools/search/search.ts";
 import { openScene, type Scene } from "../scene.ts";
@@ -81,12 +82,13 @@ describe("grep", () => {
     expect(await grep("LOCKED", { path: "locked" })).toContain("locked/y.txt:1:LOCKED");
   });
 
-  it("stops at 100 KB of matches and says so", async () => {
+  it("stops at 48,000 characters of matches and says so within what a result may have", async () => {
     const tool = scene.tools.find(({ name }) => name === "grep");
     await scene.put("many/lines", "match this line of text\n".repeat(20_000));
     const text = String(await tool?.run({ pattern: "match", path: "many" }, scene.context()));
-    expect(Buffer.byteLength(text)).toBeLessThan(101 * 1024);
-    expect(text).toMatch(/\[stopped after 100 KB of matches;[^\n]*\]$/);
+    expect(text.length).toBeGreaterThan(47_900);
+    expect(fitResult(text)).toBe(text);
+    expect(text).toMatch(/\[stopped after 48,000 characters of matches;[^\n]*\]$/);
   });
 
   it("counts lines across chunks, and cuts very long ones", async () => {

@@ -140,21 +140,21 @@ const REPEATABLE_BY: Readonly<Record<string, string>> = {
   question_id: "--question",
 };
 
+/** A field and its value, where an error names the key of a call: `with message_id "k1"`, or at its beginning. */
+const NAMED_KEY = /(^| with )(request_key|message_id|question_id) "/;
+
 /**
  * Rewords an error of the library for the command line. "This parent" becomes the parent's id, with a hint at --parent.
- * The field that makes a second call safe becomes the option of `verb`.
+ * The field that makes a second call safe, or was used before, becomes the option of `verb`.
  */
 export function rewordError(verb: string, error: unknown, parentId: string): unknown {
   if (!(error instanceof SubagentError)) return error;
   const { code, details } = error;
-  if (code === "outcome_unknown") {
-    const sentence = messageOf(error).replace(/ with (\w+) "/, (words, field: string) => {
-      // The first message of a spawn has the spawn's request key as its id.
-      const option = verb === "spawn" ? REPEATABLE_BY.request_key : REPEATABLE_BY[field];
-      return option === undefined ? words : ` with ${option} "`;
-    });
-    return new SubagentError(code, sentence, details, error);
-  }
+  const [words = "", before = "", field = ""] = NAMED_KEY.exec(messageOf(error)) ?? [];
+  // The first message of a spawn has the spawn's request key as its id.
+  const option = verb === "spawn" ? REPEATABLE_BY.request_key : REPEATABLE_BY[field];
+  if ((code === "outcome_unknown" || code === "conflict") && field in details)
+    return new SubagentError(code, messageOf(error).replace(words, `${before}${option} "`), details, error);
   if (code !== "unknown_agent") return error;
   const sentence = messageOf(error).replace("This parent", `Parent "${parentId}"`);
   const hint = `${sentence.replace(/\.$/, "")}; --parent names another parent.`;

@@ -43,9 +43,10 @@ test("a spawn with the same key finds its agent and sends its prompt once; with 
   expect([(await live()).length, await unread()]).toEqual([1, 1]);
   const other = await say("spawn", "Somebody else", "--request-key", "may");
   expect(other.code).toBe(2);
-  expect(other.stderr.join("\n")).toMatch(/"may" was used with other arguments/);
+  expect(other.stderr.join("\n")).toMatch(/--request-key "may" was used with other arguments/);
   const another = await spawn("Report on June");
   expect(another.code).toBe(2);
+  expect(another.stderr.join("\n")).toMatch(/--request-key "may" was used with another text/);
   expect([(await live()).length, await unread()]).toEqual([1, 1]);
 });
 
@@ -67,7 +68,7 @@ test("a message with the same id is read once; with another text it is refused, 
   expect(await unread()).toBe(1);
   const other = await send("Stop", "step-7");
   expect(other.code).toBe(2);
-  expect(other.stderr.join("\n")).toMatch(/message_id "step-7" was used with another text/);
+  expect(other.stderr.join("\n")).toMatch(/--message-id "step-7" was used with another text/);
   for (const id of ["", "two words", "x".repeat(129)]) expect((await send("Go on", id)).code).toBe(2);
   expect(await unread()).toBe(1);
 });

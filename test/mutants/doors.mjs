@@ -2400,4 +2400,13 @@ export default [
     tests: ["test/unit/cli/verbs/logs.test.ts"],
     title: "cut to its width",
   },
+  {
+    id: "cli-used-key-named-as-a-field",
+    promise: "A command line whose key was used before is refused with the name of its option.",
+    file: "src/cli/as-parent.ts",
+    find: '(code === "outcome_unknown" || code === "conflict")',
+    replace: '(code === "outcome_unknown")',
+    tests: ["test/unit/cli/as-parent.test.ts"],
+    title: "that was refused",
+  },
 ];

@@ -19,6 +19,15 @@ test.each([
   expect(said(verb, unknown(field))).toBe(`It is unknown: the same call with ${option} "k1" is safe.`);
 });
 
+test.each([
+  ["send", "message_id", "--message-id"],
+  ["spawn", "request_key", "--request-key"],
+  ["spawn", "message_id", "--request-key"],
+])("of %s that was refused, %s is said as %s", (verb, field, option) => {
+  const refused = new SubagentError("conflict", `${field} "k1" was used before.`, { [field]: "k1" });
+  expect(said(verb, refused)).toBe(`${option} "k1" was used before.`);
+});
+
 test("code and details stay; what says no such thing stays as it is", () => {
   expect(rewordError("send", unknown("message_id"), "p")).toMatchObject({
     code: "outcome_unknown",

@@ -9,8 +9,8 @@
  *    emits a process warning.
  * 3. A task whose run a worker holds never ends with `no_worker`, whatever the announcements say.
  *
- * A check has a bounded cost: one read of the worker directory and of the pause, and the records of {@link MOST_RECORDS} tasks
- * in turn. A failed check notifies no task. The client reads nothing while no task waits.
+ * A check has a bounded cost, for any number of workers and tasks: one look for a live worker, one at the pause, and the records
+ * of {@link MOST_RECORDS} tasks in turn. A failed check notifies no task. The client reads nothing while no task waits.
  */
 
 import type { Clock } from "../shared/clock.ts";
@@ -114,8 +114,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
 
 /** Reads whether a worker is live and the pause; reads the tasks' records only if they could say anything else. */
 async function askedOf({ store, workers, pause }: TaskWaitParts, asked: readonly Watched[]) {
-  const [listed, paused] = await Promise.all([workers.list(), pause.state()]);
-  const hasWorkers = listed.length > 0;
+  const [hasWorkers, paused] = await Promise.all([workers.isAnyLive(), pause.state()]);
   // One unreadable record must not hide the others.
   const recordOf = ({ address }: Watched) => store.record(address).catch(() => undefined);
   const records = hasWorkers && !paused ? await Promise.all(asked.map(recordOf)) : [];

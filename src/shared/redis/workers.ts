@@ -19,12 +19,40 @@ export interface WorkerDirectory {
   withdraw(workerId: string): Promise<void>;
   /** Lists the live workers by id. Skips unreadable announcements of a newer version. */
   list(): Promise<WorkerAnnouncement[]>;
+  /** Returns whether the list has a worker. Reads at most {@link ASKED} announcements while one of them is live. */
+  isAnyLive(): Promise<boolean>;
 }
+
+/** Announcements that show whether a worker is live. */
+const ASKED = 8;
+/** Announcements that one command reads: about half a millisecond of Redis. */
+const PAGE_WORKERS = 1_000;
 
 /** Returns the directory on `redis`. */
 export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDirectory {
   const scripts = loadScripts(redis, keys, TIMING);
+  /** Reads announcements, and removes the ids of workers that are gone. */
+  const read = async (ids: readonly string[]): Promise<WorkerAnnouncement[]> => {
+    if (ids.length === 0) return [];
+    const texts = await redis.mget(ids.map((id) => keys.worker(id)));
+    // If a worker announces again right after its announcement expired, its next announcement restores it here.
+    const gone = ids.filter((_, i) => texts[i] === null);
+    if (gone.length > 0) await redis.srem(keys.workers, ...gone);
+    return texts.flatMap((text) => decode(text));
+  };
+  const list = async () => {
+    const ids = (await redis.smembers(keys.workers)).sort();
+    const found: WorkerAnnouncement[] = [];
+    for (let from = 0; from < ids.length; from += PAGE_WORKERS)
+      found.push(...(await read(ids.slice(from, from + PAGE_WORKERS))));
+    return found;
+  };
   return {
+    list,
+    async isAnyLive() {
+      const some = await read(await redis.srandmember(keys.workers, ASKED));
+      return some.length > 0 || (await list()).length > 0;
+    },
     async announce(worker) {
       const announcement: WorkerAnnouncement = { v: 1, ...worker };
       await Promise.all([
@@ -41,15 +69,6 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
     async withdraw(workerId) {
       // No transaction, because a Redis without free memory refuses it.
       await Promise.all([redis.del(keys.worker(workerId)), redis.srem(keys.workers, workerId)]);
-    },
-    async list() {
-      const ids = (await redis.smembers(keys.workers)).sort();
-      if (ids.length === 0) return [];
-      const texts = await redis.mget(ids.map((id) => keys.worker(id)));
-      // If a worker announces again right after its announcement expired, its next announcement restores it here.
-      const gone = ids.filter((_, i) => texts[i] === null);
-      if (gone.length > 0) await redis.srem(keys.workers, ...gone);
-      return texts.flatMap((text) => decode(text));
     },
   };
 }

@@ -76,3 +76,40 @@ test("of a worker that announces itself while it is surveyed, what it says and s
   expect(seen?.worker.concurrency).toBe(7);
   expect(gets).toBe(2);
 });
+
+/** Announces so many workers, and returns how many announcements each question to the directory has read. */
+async function fleetOf(size: number) {
+  const { redis, keys, directory } = scene();
+  for (let from = 0; from < size; from += 100)
+    await Promise.all(
+      Array.from({ length: Math.min(100, size - from) }, (_, i) =>
+        directory.announce({ id: `w${from + i}`, ...about }),
+      ),
+    );
+  const mget = redis.mget.bind(redis) as (wanted: string[]) => Promise<(string | null)[]>;
+  const read: number[] = [];
+  redis.mget = ((wanted: string[]) => {
+    read.push(wanted.length);
+    return mget(wanted);
+  }) as typeof redis.mget;
+  return { redis, keys, directory, read };
+}
+
+test("whether a worker is live costs the same of 10 and of 3,000, and no command reads all of many", async () => {
+  for (const size of [10, 3_000]) {
+    const { directory, read } = await fleetOf(size);
+    expect(await directory.isAnyLive()).toBe(true);
+    expect(read, `${size} workers`).toEqual([8]);
+    expect(await directory.list()).toHaveLength(size);
+    expect(Math.max(...read)).toBeLessThanOrEqual(1_000);
+  }
+});
+
+test("a live worker is found among many that are gone, and these are forgotten", async () => {
+  const { redis, keys, directory } = await fleetOf(1);
+  await redis.sadd(keys.workers, ...Array.from({ length: 500 }, (_, i) => `gone-${i}`));
+  expect(await directory.isAnyLive()).toBe(true);
+  await redis.del(keys.worker("w0"));
+  expect(await directory.isAnyLive()).toBe(false);
+  expect(await redis.exists(keys.workers)).toBe(0);
+});

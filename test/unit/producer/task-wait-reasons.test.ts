@@ -31,15 +31,15 @@ function scene() {
     const waiting = waitsForTools ? { tools_since: 1, needs_tools: "deploy" } : {};
     return Promise.resolve({ ...RECORD, uid, ...waiting });
   };
-  const list = () => {
+  const isAnyLive = () => {
     asked.push([]);
-    return Promise.resolve(hasWorkers ? [{}] : []);
+    return Promise.resolve(hasWorkers);
   };
   const parts = {
     clock,
     logger: undefined,
     store: { record },
-    workers: { list },
+    workers: { isAnyLive },
     pause: { state: () => Promise.resolve(isPaused ? { at: "2026-11-10T00:00:00.000Z" } : undefined) },
     call: (work: (call: unknown) => unknown) =>
       isAway ? Promise.reject(new Error("away")) : work({ read: (ask: () => unknown) => ask() }),

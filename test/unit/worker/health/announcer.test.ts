@@ -23,6 +23,7 @@ function announcing() {
       }),
     withdraw: async () => {},
     list: async () => [],
+    isAnyLive: async () => false,
   };
   const announcer = createAnnouncer(directory, worker, { clock, logger: createLogger({ level: "silent" }) });
   return { clock, asked, announcer };

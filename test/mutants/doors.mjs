@@ -21,6 +21,22 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "api-keys-in-one-command",
+    promise: "No command reads all API keys of an installation.",
+    file: "src/shared/redis/api-keys.ts",
+    find: "const PAGE_KEYS = 1_000;",
+    replace: "const PAGE_KEYS = 1_000_000;",
+    tests: ["test/integration/service/api-keys.test.ts"],
+  },
+  {
+    id: "api-keys-first-page-only",
+    promise: "The live keys of a name are counted on every page.",
+    file: "src/shared/redis/api-keys.ts",
+    find: '} while (cursor !== "0");',
+    replace: '} while (cursor === "");',
+    tests: ["test/integration/service/api-keys.test.ts"],
+  },
+  {
     id: "webhook-removed-while-set",
     promise:
       "A webhook that is set while the one before is removed or disabled is found by the walk through all webhooks.",

@@ -13,6 +13,7 @@ import { TenantId } from "../protocol/ids.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
 import { quoted } from "../protocol/text.ts";
+import { pairs } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
@@ -73,6 +74,8 @@ export interface ApiKeys {
 
 const TOKEN = /^saq_([0-9a-f]{16})_([0-9a-f]{64})$/;
 const MOST_LIVE = 2;
+/** Fields of the hash that one command reads: a few hundred microseconds of Redis. */
+const PAGE_KEYS = 1_000;
 
 /** Returns the API keys of an installation. */
 export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
@@ -113,15 +116,25 @@ export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
 /** Returns operations on the hash of all keys. */
 function keyStore(redis: RedisClient, hash: string) {
   const read = async (keyId: string) => decode(await redis.hget(hash, keyId));
-  const list = async (): Promise<ApiKey[]> => {
-    const known = Object.entries(await redis.hgetall(hash)).flatMap(([key_id, text]) => {
-      const stored = decode(text);
-      return stored ? [viewOf(key_id, stored)] : [];
-    });
-    return known.sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+  /** Reads in pages all keys whose text has every part of `parts`. A key that is there all the time is not missed. */
+  const walk = async (parts: readonly string[] = []): Promise<ApiKey[]> => {
+    const found = new Map<string, ApiKey>();
+    let cursor = "0";
+    do {
+      const [next, page] = await redis.hscan(hash, cursor, "COUNT", PAGE_KEYS);
+      cursor = next;
+      for (const [key_id, text] of pairs(page)) {
+        const stored = parts.every((part) => text.includes(part)) ? decode(text) : undefined;
+        if (stored) found.set(key_id, viewOf(key_id, stored));
+      }
+    } while (cursor !== "0");
+    return [...found.values()];
   };
+  const list = async () => (await walk()).sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+  /** Parses only keys that name the tenant: of 30,000 keys that is a few milliseconds instead of a second. */
   const liveCount = async ({ tenant, name }: ApiKeyInput) =>
-    (await list()).filter((key) => !key.revoked_at && key.tenant === tenant && key.name === name).length;
+    (await walk([tenant])).filter((key) => !key.revoked_at && key.tenant === tenant && key.name === name)
+      .length;
   return {
     read,
     list,

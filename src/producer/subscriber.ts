@@ -20,6 +20,8 @@ import type { Connection } from "./redis-call.ts";
 export const SLOW_POLL_MS = 5_000;
 /** Channels whose watchers are notified in one turn of the event loop: a watcher may read its stream and a record for each wait. */
 const CHANNELS_A_TURN = 100;
+/** Channels of one SUBSCRIBE after a reconnection: some milliseconds of Redis, which serves others before the next one. */
+const CHANNELS_A_COMMAND = 1_000;
 
 /** Callbacks of a channel's watcher. They must not throw. */
 export interface Watcher {
@@ -71,8 +73,8 @@ class ChannelSubscriber implements Subscriber {
     this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
     // Also subscribes a channel that is already subscribed: the confirmation makes the first read complete. Existing watchers
     // missed nothing and are not notified: a watcher that starts another watch in `onGap` would loop for ever.
-    this.#subscribe(connection, [channel], () => {
-      if (watching.has(watcher)) watcher.onGap("subscribed");
+    void this.#subscribe(connection, [channel]).then((isConfirmed) => {
+      if (isConfirmed && watching.has(watcher)) watcher.onGap("subscribed");
     });
     return () => this.#unwatch(channel, watcher);
   }
@@ -94,20 +96,34 @@ class ChannelSubscriber implements Subscriber {
     if (this.#connection) return this.#connection;
     const connection = this.#open();
     this.#connection = connection;
-    connection.onReady(() => {
-      const channels = [...this.#watchers.keys()];
-      this.#subscribe(connection, channels, () => void this.#gap(channels, "subscribed"));
-    });
+    connection.onReady(() => void this.#subscribeAll(connection));
     connection.redis.on("message", (channel: string, text: string) => {
       for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
     });
     return connection;
   }
 
-  #subscribe({ redis }: Connection, channels: string[], confirmed: () => void): void {
-    if (channels.length === 0 || redis.status !== "ready") return;
-    // A failure is a lost connection: the next `ready` event subscribes again.
-    redis.subscribe(...channels).then(confirmed, () => {});
+  /** Subscribes every channel again, some at a time, and notifies its watchers. */
+  async #subscribeAll(connection: Connection): Promise<void> {
+    const channels = [...this.#watchers.keys()];
+    for (let from = 0; from < channels.length; from += CHANNELS_A_COMMAND) {
+      // The watch of a channel may have ended while the ones before it were subscribed.
+      const page = channels
+        .slice(from, from + CHANNELS_A_COMMAND)
+        .filter((channel) => this.#watchers.has(channel));
+      if (!(await this.#subscribe(connection, page))) return;
+      await this.#gap(page, "subscribed");
+    }
+  }
+
+  /** Resolves with false if the connection is lost: the next `ready` event subscribes again. */
+  async #subscribe({ redis }: Connection, channels: string[]): Promise<boolean> {
+    if (redis.status !== "ready") return false;
+    if (channels.length === 0) return true;
+    return redis.subscribe(...channels).then(
+      () => true,
+      () => false,
+    );
   }
 
   #unwatch(channel: string, watcher: Watcher): void {

@@ -104,3 +104,29 @@ test("a connection that answers its pings stays; one that leaves a ping unanswer
   proxy.heal();
   await until(() => watcher.gaps > gaps);
 });
+
+test("after a reconnection many channels are subscribed a thousand at a time, but those whose watch has ended since", async () => {
+  const { opened, subscriber } = scene();
+  const prefix = uniquePrefix();
+  const nameOf = (n: number) => `${prefix}:${n}`;
+  const told: number[] = [];
+  const unwatch = Array.from({ length: 2_500 }, (_, n) =>
+    subscriber.watch(nameOf(n), { onMessage: () => {}, onGap: () => void told.push(n), onStop: () => {} }),
+  );
+  await until(() => told.length === 2_500);
+  const [connection] = opened;
+  if (!connection) throw new Error("nothing was opened");
+  const { redis } = connection;
+  const subscribe = redis.subscribe.bind(redis) as (...channels: string[]) => Promise<unknown>;
+  const sent: string[][] = [];
+  redis.subscribe = ((...channels: string[]) => {
+    sent.push(channels);
+    if (sent.length === 1) unwatch[2_400]?.();
+    return subscribe(...channels);
+  }) as typeof redis.subscribe;
+  connection.drop();
+  await until(() => told.length === 2_500 + 2_499);
+  expect(sent.map((channels) => channels.length)).toEqual([1_000, 1_000, 499]);
+  expect(new Set(told.slice(2_500)).size).toBe(2_499);
+  expect(sent.flat()).not.toContain(nameOf(2_400));
+});

@@ -15,7 +15,9 @@
  * 4. A listener is offered every unacked entry after its cursor that this version can read, oldest first, each once.
  * 5. A read requested during another read starts after it: it sees every entry written before the request.
  * 6. A failed read moves no cursor; the next read starts at the same one.
- * 7. An unused channel is closed at the next slow tick, so tasks one after the other subscribe once and read no stream.
+ * 7. Reads and checks of a slow tick, and all checks after a gap, wait in a line of their own: for any number of waits, most slots of
+ *    the client's calls stay free for callers.
+ * 8. An unused channel is closed at the next slow tick, so tasks one after the other subscribe once and read no stream.
  */
 
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -36,6 +38,7 @@ import {
 import type { PushIterator } from "../push-iterator.ts";
 import type { RunCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
+import { createLine, type Line, onceInLine } from "./line.ts";
 import {
   type AckEntry,
   cursorAt,
@@ -85,6 +88,8 @@ export interface ChannelsParts extends Pick<Installation, "store" | "replies" | 
   call: RunCall;
 }
 
+/** Reads and checks after gaps that are under way at a time: a quarter of the slots of a client's calls. */
+const CHECKS_AT_ONCE = 64;
 /** Maximum entries of one read. */
 export const PAGE_ENTRIES = 100;
 const LAST_OF_A_MS = "18446744073709551615";
@@ -95,13 +100,14 @@ const STOPPED = "This client was stopped while it waited; the reply stays in the
 export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
   const channels = new Map<string, ReplyChannel>();
+  const afterCallers = createLine(CHECKS_AT_ONCE);
   let stopped: SubagentError | undefined;
 
   const channelOf = (parent: ParentAddress): ReplyChannel => {
     const { doorbell } = keys.parent(parent);
     const open =
       channels.get(doorbell) ??
-      openChannel(parts, parent, ackerOf(parts, parent), () => void channels.delete(doorbell));
+      openChannel({ ...parts, afterCallers }, parent, () => void channels.delete(doorbell));
     // A call that was running at the stop may open its channel only now.
     if (stopped) open.stop(stopped);
     else channels.set(doorbell, open);
@@ -141,7 +147,10 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   };
 }
 
-function ackerOf({ call, replies }: ChannelsParts, parent: ParentAddress): AckEntry {
+function ackerOf(
+  { call, replies }: Pick<ChannelsParts, "call" | "replies">,
+  parent: ParentAddress,
+): AckEntry {
   return (entry, token) =>
     call(({ write }) =>
       write({ what: "the ack", key: { reply_id: entry.entry.reply_id } }, () =>
@@ -168,27 +177,29 @@ async function* readUnacked(
 }
 
 function openChannel(
-  { store, replies, subscriber, keys, call, logger }: ChannelsParts,
+  { afterCallers, subscriber, ...parts }: ChannelsParts & { afterCallers: Line },
   parent: ParentAddress,
-  ack: AckEntry,
   forget: () => void,
 ): ReplyChannel {
+  const { replies, keys, call, logger } = parts;
   const feed = replyFeed((after, count) =>
     call(({ read }) => read(() => replies.read(parent, after, count))),
   );
-  const readNew = () => {
+  const readNew = () =>
     feed.readNew().catch((error) => {
       logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; trying again soon");
     });
-  };
   const checking = new Set<Waiter>();
-  const check = (waiter: Waiter) => {
+  const check = async (waiter: Waiter) => {
     checking.add(waiter);
-    void findReply({ store, replies, call, logger }, parent, feed, waiter).then(() =>
-      checking.delete(waiter),
-    );
+    await findReply(parts, parent, feed, waiter);
+    checking.delete(waiter);
   };
-  const channel = replyChannel({ feed, ack, readNew, check });
+  const channel = replyChannel({
+    ...{ feed, ack: ackerOf(parts, parent) },
+    ...{ readNew: () => void readNew(), check: (waiter: Waiter) => void check(waiter) },
+  });
+  const afterOthers = onceInLine<Waiter | typeof readNew>(afterCallers);
   const close = () => {
     forget();
     unwatch();
@@ -197,14 +208,18 @@ function openChannel(
     onMessage(ring) {
       const item = itemOfRing(ring);
       const served = item && isReadable(item) && channel.offer(item);
-      if (!served) readNew();
+      if (!served) void readNew();
     },
     onGap(cause) {
       if (cause === "tick" && channel.isUnused) return close();
-      readNew();
+      if (cause === "tick") afterOthers(readNew, readNew);
+      else void readNew();
       // With thousands of waiters a check may take longer than a tick. After a gap only a new check counts.
       for (const waiter of channel.waiters)
-        if (cause === "subscribed" || !checking.has(waiter)) check(waiter);
+        if (cause === "subscribed" || !checking.has(waiter))
+          afterOthers(waiter, async () => {
+            if (channel.waiters.has(waiter)) await check(waiter);
+          });
     },
     onStop: () => {},
   });

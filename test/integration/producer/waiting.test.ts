@@ -270,6 +270,49 @@ test("a look that takes longer than a slow tick is not begun again by it, but by
   await expect(waited).rejects.toMatchObject(refusal("closed"));
 });
 
+test("a gap of thousands of waits leaves most of the client's calls to others, and looks at each wait once", async () => {
+  const WAITS = 3_000;
+  const { client } = await scene("a");
+  const open = await internalsOf(client).open();
+  const uid = (await open.store.uidOf(address, "a")) ?? "";
+  let gap: Watcher["onGap"] = () => {};
+  const answered = latch();
+  let [underWay, calls] = [0, 0];
+  const channels = createReplyChannels({
+    ...open,
+    subscriber: {
+      watch(_channel, { onGap }) {
+        gap = onGap;
+        return () => {};
+      },
+      start: async () => true,
+      stop() {},
+    },
+    call: async (work) => {
+      underWay += 1;
+      calls += 1;
+      await answered.opened;
+      return open.call(work).finally(() => {
+        underWay -= 1;
+      });
+    },
+  });
+  const waited = Array.from({ length: WAITS }, () =>
+    channels.reserve(address, uid).wait(FIRST_RUN, { spawnedAtMs: Date.now() }),
+  );
+  for (const cause of ["tick", "tick", "subscribed", "tick", "subscribed"] as const) gap(cause);
+  expect(underWay).toBeGreaterThan(0);
+  // A quarter of the client's calls, and the read that follows a gap.
+  expect(underWay).toBeLessThanOrEqual(65);
+  answered.open();
+  await until(() => underWay === 0 && calls > WAITS);
+  // A look asks for the record, and then for new entries.
+  expect(calls).toBeLessThan(2 * WAITS + 200);
+  channels.stop();
+  const ended = await Promise.allSettled(waited);
+  expect(ended.every(({ status }) => status === "rejected")).toBe(true);
+});
+
 test("a wait that is over leaves no timer", async () => {
   const clock = handClock();
   const prefix = uniquePrefix();

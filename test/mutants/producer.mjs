@@ -1298,8 +1298,8 @@ export default [
     id: "cli-option-unnamed",
     promise: "An error says by which option of the command line the same call is safe.",
     file: "src/cli/as-parent.ts",
-    find: 'if (code === "outcome_unknown") {',
-    replace: "if (false) {",
+    find: '(code === "outcome_unknown" || code === "conflict")',
+    replace: '(code === "conflict")',
     tests: ["test/integration/cli-repeating.test.ts"],
   },
   {

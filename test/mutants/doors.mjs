@@ -1938,6 +1938,15 @@ export default [
     title: "350,000 names",
   },
   {
+    id: "intake-unreadable-options-kept",
+    promise: "A job whose options, progress or parent are no JSON is done without them.",
+    file: "src/shared/redis/intake-jobs.ts",
+    find: "if (unreadable.length > 0) await redis.hdel(key, ...unreadable);",
+    replace: "void unreadable;",
+    tests: ["test/integration/service/intake.test.ts"],
+    title: "is done without them",
+  },
+  {
     id: "intake-wide-job-parsed",
     promise: "The data of a job with more values than any request has is refused before it is parsed.",
     file: "src/shared/redis/intake-jobs.ts",

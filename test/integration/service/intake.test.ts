@@ -279,3 +279,30 @@ test.for([
   });
   expect(failed).toMatch(sentence);
 });
+
+test("a job of another program whose options, progress or parent are no JSON is done without them, and blocks no other job", {
+  timeout: 90_000,
+}, async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const queue = jobsOf(stage);
+  const ids: string[] = [];
+  const add = async (field: string, value: string) => {
+    const job = await queue.add("report", { parent_id: "bull", prompt: "x" });
+    if (field !== "") await stage.redis.hset(queue.toKey(String(job.id)), field, value);
+    ids.push(String(job.id));
+  };
+  await add("opts", "{");
+  await add("opts", "null");
+  await add("progress", "{");
+  await add("parent", "{");
+  await add("", "");
+  await startIntake(stage);
+  for (const id of ids)
+    await until(async () => (await stage.redis.hget(queue.toKey(id), "finishedOn")) != null, {
+      what: "the job to end",
+      timeoutMs: 40_000,
+    });
+  for (const id of ids)
+    expect(await stage.redis.hget(queue.toKey(id), "returnvalue")).toMatch(/"status":"succeeded"/);
+});

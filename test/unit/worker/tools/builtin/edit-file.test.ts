@@ -1,6 +1,8 @@
+import { writeFileSync } from "node:fs";
 import { link, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import type { Workspace } from "../../../../../src/worker/tools/workspace.ts";
 import { openScene, type Scene } from "../scene.ts";
 
 let scene: Scene;
@@ -95,6 +97,25 @@ describe("edit_file", () => {
     const outcomes = await Promise.all(parts.map((part) => edit(part, part.replace("<", "["))));
     expect(outcomes.filter(({ isError }) => isError)).toEqual([]);
     expect(await content()).toBe(parts.map((part) => part.replace("<", "[")).join(""));
+  });
+
+  it("leaves a file alone that changes between its reading and its writing", async () => {
+    const path = await scene.put("f.txt", "old");
+    let text = "old";
+    const workspace: Workspace = {
+      ...scene.workspace,
+      // Read again when the edit is booked: after the file was read, before it is written.
+      get home() {
+        text += " more";
+        writeFileSync(path, text);
+        return scene.workspace.home;
+      },
+    };
+    const tool = scene.tools.find(({ name }) => name === "edit_file");
+    const input = { file_path: "f.txt", old_string: "old", new_string: "new" };
+    const edited = tool?.run(input, { ...scene.context(), workspace });
+    await expect(edited).rejects.toThrow(/was changed by someone else meanwhile/);
+    expect(await content()).toBe(text);
   });
 
   it("changes no file that has another name outside", async () => {

@@ -1,6 +1,6 @@
 import { link, mkdir, readFile, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, test } from "vitest";
 import { isExecuted, isSecret } from "../../../../../src/worker/tools/files/policy.ts";
 import { openScene, type Scene, SECRET } from "../scene.ts";
 
@@ -57,6 +57,36 @@ const EXECUTED = [
   ".bashrc",
   ".envrc",
 ];
+/** Names of every other kind; the rows above go through all tools, these only through the policy. */
+const OTHER_SECRETS = [
+  ...[
+    ".gnupg/x",
+    ".azure/x",
+    ".password-store/x",
+    ".yarnrc.yml",
+    "_netrc",
+    ".pypirc",
+    ".my.cnf",
+    ".htpasswd",
+  ],
+  ...[".dockercfg", ".boto", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "a.key", "a.pfx", "a.jks", "a.keystore"],
+  ...["a.kdbx", "a.ppk", "service_account.json", "secret.json", "secrets.yml", "secrets.toml"],
+];
+const OTHER_EXECUTED = [
+  ...[".codex/x", ".gemini/x", ".windsurf/x", ".circleci/config.yml", ".buildkite/pipeline.yml", ".profile"],
+  ...[
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".inputrc",
+  ],
+  ...[".vimrc", ".exrc", ".travis.yml", ".drone.yaml", "azure-pipelines.yml", "bitbucket-pipelines.yml"],
+  ...[".gitea/workflows/ci.yml", ".forgejo/workflows/ci.yml", ".Claude/settings.json"],
+];
 const ORDINARY = [
   "src/env.ts",
   ".env.example",
@@ -87,6 +117,9 @@ async function plant(base: string, path: string): Promise<string> {
   await writeFile(absolute, `${SECRET}\n`);
   return absolute;
 }
+
+test.each(OTHER_SECRETS)("%s may hold secrets", (path) => expect(isSecret(path.split("/"))).toBe(true));
+test.each(OTHER_EXECUTED)("%s is obeyed", (path) => expect(isExecuted(path.split("/"))).toBe(true));
 
 describe("files that hold secrets", () => {
   it.each(SECRETS)("%s is never read, searched or edited, in the workspace or in a root", async (path) => {
@@ -178,5 +211,9 @@ it("what is mounted below an area is not opened", async () => {
   for (const path of ["/proc/self/environ", "/proc/version", "/sys/kernel/uevent_seqnum"]) {
     const read = scene.tools.find(({ name }) => name === "read_file")?.run({ file_path: path }, context);
     await expect(read).rejects.toThrow(/another file system/);
+  }
+  for (const path of ["/proc/self", "/sys/kernel"]) {
+    const list = scene.tools.find(({ name }) => name === "glob")?.run({ pattern: "*", path }, context);
+    await expect(list).rejects.toThrow(/another file system/);
   }
 });

@@ -350,6 +350,17 @@ test("a refusal is read whatever bytes its headers are made of", async () => {
   await until(() => provider.sockets.size === 1);
 });
 
+test("a refusal that an early hint announces is what its body says", async () => {
+  const body =
+    '{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}';
+  const provider = await startProvider((_, { socket }) => {
+    socket.write("HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n");
+    socket.write(`HTTP/1.1 400 Bad Request\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+  });
+  const outcome = await connect(provider).call(ask(), hold());
+  expect(failureOf(outcome)).toMatchObject({ kind: "billing", httpStatus: 400 });
+});
+
 test("a refusal whose body does not end is read no further than its sentence may be long", async () => {
   const provider = await startProvider((response) => {
     response.writeHead(500, { "content-type": "application/json" });
@@ -364,6 +375,12 @@ test("a refusal whose body does not end is read no further than its sentence may
   const outcome = await connect(provider, { clock: handClock() }).call(ask(), hold());
   expect(failureOf(outcome)).toMatchObject({ kind: "server_error", httpStatus: 500 });
   await until(() => provider.sockets.size === 0);
+});
+
+test("an error event of a gateway that gives it no type is an error all the same", async () => {
+  const json = '{"error":{"type":"overloaded_error","message":"Overloaded"}}';
+  const outcome = await outcomeOf(`${messageStart()}event: error\ndata: ${json}\n\n`);
+  expect(failureOf(outcome)).toMatchObject({ kind: "overloaded", retryable: true });
 });
 
 test("an error that nests too deep to be written anew is still what its status says", async () => {
@@ -670,6 +687,22 @@ describe("an aborted call", () => {
     await until(() => provider.sockets.size === 0);
   });
 
+  test("by its own deadline ends in time, whatever calls beside it have ended before", async () => {
+    const clock = handClock();
+    const provider = await startProvider((response, { json }) => {
+      if (json?.model === "quick") stream(response, answer());
+    });
+    const model = connect(provider, { clock });
+    const silent = [100, 200, 300].map((deadlineMs) => model.call(ask(), hold({ deadlineMs })));
+    await until(() => provider.received.length === silent.length);
+    expect(await model.call(ask({ model: "quick" }), hold())).toMatchObject({ status: "answer" });
+    for (const call of silent) {
+      expect(await Promise.race([call, eventLoopTurn()])).toBeUndefined();
+      clock.advance(100);
+      expect(await call).toMatchObject({ status: "aborted" });
+    }
+  });
+
   test("by stop ends as aborted; stop is idempotent and later calls are aborted", async () => {
     const arrived = latch();
     const provider = await startProvider(() => arrived.open());
@@ -893,6 +926,15 @@ describe("what is sent", () => {
     const provider = await startProvider((response) => stream(response, answer()));
     await connect(provider).call({ ...ask({ tools }), beta: "task-budgets-2026-03-13" }, hold());
     expect(provider.received[0]?.headers["anthropic-beta"]).toBe("task-budgets-2026-03-13");
+  });
+
+  test("has the idempotency key of its caller, and else the name of its purchase", async () => {
+    const provider = await startProvider((response) => stream(response, answer()));
+    const model = connect(provider);
+    await model.call(ask(), hold());
+    await model.call({ ...ask(), idempotencyKey: "run-1.1.1-other" }, hold());
+    const keys = provider.received.map(({ headers }) => headers["idempotency-key"]);
+    expect(keys).toEqual(["run-1.1.1", "run-1.1.1-other"]);
   });
 
   test("is byte-identical for equal requests, and the final call keeps the tools", async () => {

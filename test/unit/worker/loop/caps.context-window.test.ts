@@ -65,6 +65,24 @@ test("of two summaries at one message the later one holds, in whatever order the
   expect(JSON.stringify(head)).not.toContain("the earlier one");
 });
 
+test("the words with which a later run began stand once, where they were said", () => {
+  const story = long(4)
+    .model("end_turn", [text("done")])
+    .nextRun()
+    .user("And now?")
+    .calls("c5");
+  const said = JSON.stringify(conversation(summary(story, 5).log()));
+  expect(said.split("And now?")).toHaveLength(2);
+  expect(said).not.toContain("What is it?");
+});
+
+test("nothing of a conversation counts as cached once a part of it was left out", () => {
+  const cached = (story: Story) => story.log().conversation.request().cachedLength;
+  expect(cached(long(4, "page"))).toBeGreaterThan(0);
+  expect(cached(long(4, "page").cleared(5))).toBe(0);
+  expect(cached(summary(long(4, "page"), 5))).toBe(0);
+});
+
 test("results behind a summary can still be left out", () => {
   const story = summary(long(4, "page"), 5);
   const state = story.calls("c5", "look").cleared(7).log();
@@ -95,6 +113,9 @@ test("what was paid for no summary is not asked for again, by any worker, but le
   expect(first).toMatchObject({ do: "call_model", message: 17, turn: 9, compactBefore: 11 });
   story.add(entryKey.purchase(17, 1, 0), { usage: used(1), cost_usd: 0, sums_up: 11 });
   expect(makeRoom(story.log(), rules())).toMatchObject({ turn: 10, compactBefore: 7 });
+  // An answer later, all that stands there by then may be summed up.
+  for (let k = 9; k <= 16; k++) story.asks(text(`${k} ${LONG}`), call(`c${k}`, "look")).result(`c${k}`);
+  expect(makeRoom(story.log(), rules())).toMatchObject({ do: "call_model", compactBefore: 25 });
 });
 
 test("after a summary the call that was too long is made again, and not a second summary", () => {

@@ -105,3 +105,10 @@ describe("a question", () => {
     });
   });
 });
+
+test("a call that needs its parent's word is not asked about when its parent wants an end", () => {
+  const rules = { ...CAN_ASK, permissions: [{ ask: ["write"] }], canBePermitted: true };
+  const story = asked().asks(call("a"));
+  expect(next(story.log(), rules)).toMatchObject({ do: "ask" });
+  expect(hows(story.log({ finish: true }), rules)).toEqual(["a unanswered"]);
+});

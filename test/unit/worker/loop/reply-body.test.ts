@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
+import { permissionQuestion } from "../../../../src/shared/protocol/message.ts";
 import { ReplyBody } from "../../../../src/shared/protocol/reply.ts";
-import { replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import { replyBody, withQuestions } from "../../../../src/worker/loop/reply-body.ts";
 import type { RunRules } from "../../../../src/worker/loop/rules.ts";
 import { asked, call, rules, type Story, text, used } from "./story.ts";
 
@@ -84,6 +85,19 @@ describe("the counters", () => {
     },
   );
 
+  test("count calls in the order of their names, whoever folds the log", () => {
+    const story = asked().calls("a", "write").calls("b", "grep").calls("c", "look");
+    expect(Object.keys(bodyOf(story).tools_called)).toEqual(["grep", "look", "write"]);
+  });
+
+  test("count questions to the parent, not those whether a call may run", () => {
+    const body = bodyOf(asked().asks(call("a")));
+    const mayRun = permissionQuestion("1/a", "write", {}, "ask write");
+    expect(withQuestions(body, [mayRun])).toEqual(body);
+    const both = withQuestions(body, [mayRun, { question_id: "1/b", text: "Which?" }]);
+    expect(both.tools_called).toEqual({ ...body.tools_called, ask_parent: 1 });
+  });
+
   test("are those of the run, not of the agent", () => {
     const story = asked()
       .calls("a")
@@ -153,6 +167,13 @@ describe("the error", () => {
     for (const stop of ["end_turn", "stop_sequence", "pause_turn", "max_tokens", "refusal"])
       expect(bodyOf(asked().model(stop, [text("x")])).error).toBeUndefined();
     expect(bodyOf(asked().calls("a")).error).toBeUndefined();
+  });
+
+  test("says nothing of the stop of a last call: its cap is the reason", () => {
+    for (const stop of ["tool_use", "compaction_needed"]) {
+      const story = asked().model(stop, [text("so far")], { hand_back: "max_turns" });
+      expect(bodyOf(story).error).toBeUndefined();
+    }
   });
 
   test("says what the provider said of a refusal, in one bounded sentence", () => {

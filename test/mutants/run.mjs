@@ -2639,4 +2639,22 @@ export default [
     tests: ["test/integration/worker/readiness.test.ts"],
     title: "a tool of BullMQ has paused",
   },
+  {
+    id: "lost-call-of-a-cached-prompt-counted-twice",
+    promise: "A prompt without a bill counts by its bytes only behind what the call before it has counted.",
+    file: "src/worker/run/cost.ts",
+    find: "last.input_tokens + tokensIn(messages.slice(cachedLength))",
+    replace: "last.input_tokens + tokensIn(messages)",
+    tests: ["test/integration/worker/charging.estimates.test.ts"],
+    title: "as far as the call before",
+  },
+  {
+    id: "final-call-within-its-budget-given-up",
+    promise: "A final call that is within its budget is made again after a failure.",
+    file: "src/worker/run/cost.ts",
+    find: "session.isBeyondBudget = isForced && answer.used >= 1;",
+    replace: "session.isBeyondBudget = isForced;",
+    tests: ["test/integration/worker/budgets.final-call.test.ts"],
+    title: "within a budget",
+  },
 ];

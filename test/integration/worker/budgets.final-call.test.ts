@@ -25,8 +25,8 @@ test("a spent budget sells nothing to a run whose first call is its last one", a
   expect(stage.offline.ledger).toEqual([]);
 });
 
-/** A task with 3,500 tokens whose ordinary calls take 1,000 each, and whose final calls are answered by `finals`, then cut off. */
-async function taskWithFinalCalls(...finals: Script[]) {
+/** A task with 3,500 tokens, of its budget or, beside a larger one, of its limits, whose ordinary calls take 1,000 each, and whose final calls are answered by `finals`, then cut off. */
+async function taskWithFinalCalls(finals: Script[] = [], { budget = 3_500, limits = {} } = {}) {
   const answers = [...finals];
   const provider = await startProvider((response, request) => {
     const call = {
@@ -46,8 +46,8 @@ async function taskWithFinalCalls(...finals: Script[]) {
   const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
   closeAtEnd(() => model.stop());
   await stage.startWorker({ model, random: () => 0 });
-  const budgets = { agent: { max_total_tokens: 3_500 } };
-  const reply = await stage.parent("broken", { budgets }).task("work");
+  const budgets = { agent: { max_total_tokens: budget } };
+  const reply = await stage.parent("broken", { budgets }).task({ prompt: "work", limits });
   return { reply, calls: provider.received.length };
 }
 
@@ -60,13 +60,28 @@ test("a final call beyond a budget that is paid for and broken is not bought aga
 });
 
 test("a final call beyond a budget that cost nothing is made again", async () => {
-  const { reply, calls } = await taskWithFinalCalls(
+  const { reply, calls } = await taskWithFinalCalls([
     (response) => response.writeHead(500).end(),
     (response) => send(response, [{ type: "text", text: "All of it." }], { usage }),
-  );
+  ]);
   expect(reply).toMatchObject({ status: "partial", stop_reason: "max_total_tokens", summary: "All of it." });
   expect(reply.error).toBe("The budget of this agent has no room for another call.");
   expect(calls).toBe(5);
+});
+
+test("a final call within a budget that is paid for and broken is bought again", async () => {
+  const { reply, calls } = await taskWithFinalCalls(
+    [
+      (response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(messageStart({ usage }), () => response.destroy());
+      },
+      (response) => send(response, [{ type: "text", text: "All of it." }], { usage }),
+    ],
+    { budget: 1_000_000, limits: { max_total_tokens: 3_500 } },
+  );
+  expect(reply).toMatchObject({ status: "partial", stop_reason: "max_total_tokens", summary: "All of it." });
+  expect(calls).toBe(4);
 });
 
 test("a Redis that refuses writes for a while leaves no reservation behind: the budget counts what the calls cost", async () => {

@@ -3372,4 +3372,13 @@ export default [
     replace: "redis.call('PEXPIRE', transcript, HOLDER_MS)",
     tests: ["test/integration/verbs/ack.test.ts"],
   },
+  {
+    id: "webhook-after-outlives-success",
+    promise: "A round that is taken forgets where the one before it had stopped.",
+    file: "src/shared/redis/lua/webhook-report.lua",
+    find: "'HDEL', webhook, 'failures', 'after', 'last_problem'",
+    replace: "'HDEL', webhook, 'failures', 'last_problem'",
+    tests: ["test/integration/verbs/webhook-slot.test.ts"],
+    title: "forgets how the one before it failed",
+  },
 ];

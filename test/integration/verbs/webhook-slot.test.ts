@@ -139,6 +139,27 @@ test("an entry rings those who push if its parent has a webhook", async () => {
   expect(heard).toEqual([unrung, member, member, rung]);
 });
 
+test("a round that is taken forgets how the one before it failed", async () => {
+  const { slots, webhooks } = scene();
+  await webhooks.set(parent, "https://example.com/hook");
+  const stored = async () => {
+    const webhook = await webhooks.get(parent);
+    if (!webhook) throw new Error("no webhook");
+    return webhook;
+  };
+  const fresh = await stored();
+  await slots.note(parent, fresh, {
+    status: "refused",
+    problem: "busy",
+    failures: 3,
+    waitMs: 1,
+    after: "7-0",
+  });
+  expect(await stored()).toMatchObject({ failures: 3, after: "7-0", last_problem: "busy" });
+  await slots.note(parent, fresh, { status: "ok" });
+  expect(await stored()).toEqual(fresh);
+});
+
 test("a webhook that is set anew is pushed to at once, whoever has the slot or waits for a retry", async () => {
   const { redis, keys, slots, webhooks } = scene();
   await slots.begin(parent, A);

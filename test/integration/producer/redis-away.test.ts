@@ -78,10 +78,13 @@ describe("when Redis is not there", () => {
       () => parent.destroy("a"),
       () => parent.task({ prompt: "go" }),
     ];
-    for (const { error, isLate } of await Promise.all(calls.map((call) => timed<unknown>(call)))) {
+    const refused = () => Promise.all(calls.map((call) => timed<unknown>(call)));
+    // The first calls of a process also load their code.
+    const first = await refused();
+    const second = await refused();
+    for (const { error } of [...first, ...second])
       expect(error).toMatchObject(refusal("redis_unavailable", /ECONNREFUSED.*nothing was done/));
-      expect(isLate).toBe(false);
-    }
+    for (const { isLate } of second) expect(isLate).toBe(false);
     await expect(testClient({ redisUrl }).start()).rejects.toMatchObject(refusal("redis_unavailable"));
   });
 

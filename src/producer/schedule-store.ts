@@ -49,6 +49,14 @@ export async function storeSchedule(
   return answer.status;
 }
 
+/** Rejects with `redis_unavailable` if Redis has no memory to change `stored`; it changes nothing itself. */
+export async function requireMemoryFor(
+  { read, parent, client }: ParentCall,
+  { text, schedule: { schedule_id } }: StoredSchedule,
+): Promise<void> {
+  await read(() => client.store.schedule(addressOfParent(parent), { schedule_id, seen: text, json: text }));
+}
+
 /** Removes a schedule; false if `seen` is given and another text is stored by now. */
 export async function forgetSchedule(
   { write, parent, client }: ParentCall,

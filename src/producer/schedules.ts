@@ -31,6 +31,7 @@ import { registeredProfile } from "./registered-profile.ts";
 import {
   findSchedule,
   forgetSchedule,
+  requireMemoryFor,
   storedSchedule,
   storeSchedule,
   unknownSchedule,
@@ -108,6 +109,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       // The same schedule again: a task that has come due stays due.
       if (isSame && at === undefined) made.written_at = before?.written_at;
       await refuseUnreadable(call, made);
+      // Full memory refuses what is written, not what is removed.
+      if (earlier) await requireMemoryFor(call, earlier);
       // The previous form may have another scheduler or job in the queue.
       if (before) await dequeue(call, before);
       if ((await storeSchedule(call, made)) === "full") return undefined;

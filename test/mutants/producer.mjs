@@ -363,6 +363,14 @@ export default [
     tests: ["test/integration/service/schedules.test.ts"],
   },
   {
+    id: "schedule-ended-by-a-refused-change",
+    promise: "A change of a schedule that a full Redis refuses leaves the schedule as it was.",
+    file: "src/producer/schedules.ts",
+    find: "if (earlier) await requireMemoryFor(call, earlier);",
+    replace: "",
+    tests: ["test/integration/service/schedules-full.test.ts"],
+  },
+  {
     id: "schedule-not-read-again",
     promise:
       "A call that changes the queue reads the hash once more: what another removed meanwhile does not tick.",

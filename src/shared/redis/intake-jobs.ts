@@ -9,7 +9,7 @@
  * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
  * 4. A job whose options, progress or parent BullMQ cannot parse is taken without them, when its lock has expired.
  */
-import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from "bullmq";
+import { DelayedError, type Job, UnrecoverableError, Worker } from "bullmq";
 import type { Clock } from "../clock.ts";
 import { messageOf, type SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
@@ -96,9 +96,11 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
       ...(unread !== undefined && { unread }),
       ...(isTime(job.progress) && { untilMs: job.progress }),
     });
-    if (step.status !== "waits") return endJob(job, step, clock, token);
-    const ended = waiting.hold(job, token, step.end);
-    if (isStopping) await ended;
+    if (step.status !== "waits") await waiting.end(job, token, step);
+    else {
+      const ended = waiting.hold(job, token, step.end);
+      if (isStopping) await ended;
+    }
     // After this error BullMQ leaves the job alone, and takes another in its place.
     throw new DelayedError();
   };
@@ -125,7 +127,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
   };
 }
 
-/** The jobs that wait for their replies. */
+/** The ends of jobs, and those that wait for their replies. */
 class WaitingJobs {
   readonly #worker: Worker;
   readonly #clock: Clock;
@@ -142,7 +144,7 @@ class WaitingJobs {
 
   /** Renews the job's lock until `end`, then ends the job; resolves when that is done. */
   hold(job: Job, token: string, end: Promise<JobEnd | RepliedJob>): Promise<void> {
-    const ended = this.#end(job, token, end);
+    const ended = end.then((known) => this.end(job, token, known)).finally(() => this.#jobs.delete(job));
     this.#jobs.set(job, { token, ended });
     if (!this.#isRenewing) void this.#renew();
     return ended;
@@ -157,15 +159,18 @@ class WaitingJobs {
     this.#stopped.abort();
   }
 
-  async #end(job: Job, token: string, end: Promise<JobEnd | RepliedJob>): Promise<void> {
+  /** Ends the job; never rejects. BullMQ would fail a job whose end Redis refuses once. */
+  async end(job: Job, token: string, end: JobEnd | RepliedJob): Promise<void> {
     try {
-      await endWaiting(job, await end, this.#clock, token);
+      await endJob(job, end, this.#clock, token);
     } catch (error) {
-      // Its lock expires, and the next process finds the same reply.
+      const state = await job.getState().catch(() => "unknown");
+      // The command was sent twice, because its first answer was lost.
+      if (state === "completed" && end.status === "replied") return end.taken();
+      if (state !== "active" && state !== "unknown") return;
+      // Its lock expires, and the next process finds the same agent.
       const problem = messageOf(error);
       this.#logger.warn({ job: job.id, problem }, "An intake job was not ended; it is taken again");
-    } finally {
-      this.#jobs.delete(job);
     }
   }
 
@@ -190,24 +195,8 @@ function isTime(progress: unknown): progress is number {
   return typeof progress === "number" && progress > 0;
 }
 
-/** Ends an active job: returns its value, or throws the error that BullMQ expects. */
-async function endJob(job: Job, end: JobEnd, clock: Clock, token: string): Promise<unknown> {
-  switch (end.status) {
-    case "done":
-      return end.value;
-    case "refused":
-      throw failureOf(end);
-    case "later":
-      await delay(job, end, clock, token);
-      throw new DelayedError();
-    case "left":
-      await job.moveToWait(token);
-      throw new WaitingError();
-  }
-}
-
-/** Ends a job that waited, which BullMQ believes moved. */
-async function endWaiting(job: Job, end: JobEnd | RepliedJob, clock: Clock, token: string): Promise<void> {
+/** Ends an active job, which BullMQ believes moved. */
+async function endJob(job: Job, end: JobEnd | RepliedJob, clock: Clock, token: string): Promise<void> {
   switch (end.status) {
     case "replied":
       await job.moveToCompleted(end.value, token, false);
@@ -230,7 +219,7 @@ function failureOf({ error }: JobEnd & { status: "refused" }): UnrecoverableErro
 }
 
 async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, token: string) {
-  // If this fails, the job is only retried longer; an error would fail the job.
+  // If this fails, the job is only retried longer.
   if (end.untilMs !== undefined && end.untilMs !== job.progress)
     await job.updateProgress(end.untilMs).catch(() => {});
   await job.moveToDelayed(clock.now() + end.delayMs, token);

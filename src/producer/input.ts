@@ -103,12 +103,14 @@ export function objectOf<T>(options: T, what: string): T {
   });
 }
 
-/** Codes of the refusals that one of many inputs may be the reason for. */
+/** Codes of the refusals that are about one of many inputs: it is their reason, or the one that did not begin. */
 const ABOUT_AN_INPUT: readonly ErrorCode[] = [
   "invalid_input",
   "unknown_price",
   "unknown_definition",
   "conflict",
+  "redis_unavailable",
+  "outcome_unknown",
 ];
 const Issues = z.array(z.object({ field: z.string(), problem: z.string() }));
 

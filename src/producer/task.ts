@@ -157,7 +157,7 @@ async function runTask(
   context: ParentContext,
   checked: CheckedSpawn,
   options: TaskOptions,
-  listener?: TaskListener,
+  listener?: Partial<TaskListener>,
 ): Promise<TaskOutcome> {
   const { signal, onQuestion } = options;
   const client = await context.open();
@@ -177,7 +177,7 @@ async function runTask(
   let [isReserved, acked]: [boolean, FinalEntry | false] = [true, false];
   try {
     spawned = await withCall(context, (call) => spawnAgent(call, checked, uid));
-    listener?.started(spawned.receipt);
+    listener?.started?.(spawned.receipt);
     const { known } = spawned.receipt;
     if (known) {
       reservation.release(false);
@@ -286,6 +286,8 @@ interface Batch {
   /** Ends all waits with a reason; the first one counts. */
   refuse(reason: unknown): void;
   readonly refused: { reason: unknown } | undefined;
+  /** How many agents were begun and not destroyed. */
+  readonly begun: number;
   close(): void;
 }
 
@@ -313,7 +315,7 @@ async function runBatch(
   await Promise.all(Array.from({ length: slots }, () => runInTurn().catch(batch.refuse)));
   batch.close();
   const { refused } = batch;
-  if (refused) throw withReplies(refused.reason, Object.values(replies));
+  if (refused) throw withReplies(refused.reason, Object.values(replies), batch.begun);
   return replies;
 }
 
@@ -340,6 +342,9 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
     get refused() {
       return refused;
     },
+    get begun() {
+      return signal?.aborted ? 0 : underWay.begun() - (isNoWorker(refused?.reason) ? 1 : 0);
+    },
     close() {
       forgetSignal();
       forgetCancel();
@@ -360,13 +365,15 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
     cancels.add(cancel);
     return () => void cancels.delete(cancel);
   };
+  let begun = 0;
   return {
+    begun: () => begun,
     async run(checked: CheckedSpawn): Promise<Reply | "no room"> {
       const abort = new AbortController();
       aborts.add(abort);
       try {
         const own = { ...options, signal: abort.signal };
-        return (await runTask({ ...context, onStop }, checked, own)).reply;
+        return (await runTask({ ...context, onStop }, checked, own, { started: () => begun++ })).reply;
       } catch (error) {
         if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
         throw error;
@@ -383,8 +390,9 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
   };
 }
 
-/** Returns the reason; adds the replies received before it to `details` if it is a `SubagentError`. */
-function withReplies(reason: unknown, replies: readonly Reply[]): unknown {
-  if (!(reason instanceof SubagentError) || replies.length === 0) return reason;
-  return new SubagentError(reason.code, reason.message, { ...reason.details, replies }, reason);
+/** Returns the reason; a `SubagentError` also tells what of the batch was begun, with the replies in `details`. */
+function withReplies(reason: unknown, replies: readonly Reply[], begun: number): unknown {
+  if (!(reason instanceof SubagentError) || replies.length + begun === 0) return reason;
+  const sentence = `${reason.message} Of the tasks before, ${replies.length} have replies (details.replies), and ${Math.max(0, begun - replies.length)} go on, with replies in the parent's channel: leave both out of another call.`;
+  return new SubagentError(reason.code, sentence, { ...reason.details, replies }, reason);
 }

@@ -8,8 +8,19 @@
  *    moved, and renews its lock itself. However many wait, others begin.
  * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
  * 4. A job whose options, progress or parent BullMQ cannot parse is taken without them, when its lock has expired.
+ * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits for no
+ *    room, and if its scheduler's times cannot be read it is refused.
  */
-import { DelayedError, type Job, UnrecoverableError, Worker } from "bullmq";
+import {
+  DelayedError,
+  getNextMillis,
+  type Job,
+  type JobSchedulerJobOptions,
+  type Processor,
+  UnrecoverableError,
+  Worker,
+  type WorkerOptions,
+} from "bullmq";
 import type { Clock } from "../clock.ts";
 import { messageOf, type SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
@@ -18,7 +29,7 @@ import { INTAKE_MAX_BYTES, INTAKE_MAX_VALUES } from "../protocol/intake.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import { JSON_MAX_DEPTH } from "../protocol/message.ts";
-import { exceededBound } from "../protocol/text.ts";
+import { clip, exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { INTAKE_DONE_KEPT } from "./intake-queue.ts";
 
@@ -61,9 +72,9 @@ export type JobStep = JobEnd | { status: "waits"; end: Promise<JobEnd | RepliedJ
 export interface IntakeJob {
   id: string;
   data: unknown;
-  /** Reason why the data was not parsed. */
+  /** Reason why the data was not parsed, or the job's recurrence cannot be used. */
   unread?: string;
-  /** Earliest time at which it was to be taken. */
+  /** Earliest time at which it was to be taken, epoch ms; `-Infinity` if its sender wrote no usable time. */
   dueAtMs: number;
   /** Time until which it is retried, epoch ms; absent until an outcome has set it. */
   untilMs?: number;
@@ -92,7 +103,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
   const perform = async (job: Job, token = ""): Promise<unknown> => {
     const unread = worker.unread.get(job);
     const step = await take({
-      ...{ id: String(job.id), data: job.data, dueAtMs: job.timestamp + (job.opts.delay ?? 0) },
+      ...{ id: String(job.id), data: job.data, dueAtMs: dueAtMsOf(job, clock.now()) },
       ...(unread !== undefined && { unread }),
       ...(isTime(job.progress) && { untilMs: job.progress }),
     });
@@ -190,6 +201,16 @@ class WaitingJobs {
   }
 }
 
+/** A due time further ahead of a job that was taken is no time in ms: clocks of hosts differ by less. */
+const MOST_AHEAD_MS = 24 * 3_600_000;
+
+/** Returns when a taken job was to be taken. Without a usable time its wait is unknown, and so cannot be bounded. */
+function dueAtMsOf({ timestamp, opts: { delay } }: Pick<Job, "timestamp" | "opts">, nowMs: number): number {
+  // Other clients may write the delay as a text.
+  const dueAtMs = Number(timestamp) + Number(delay ?? 0);
+  return dueAtMs <= nowMs + MOST_AHEAD_MS ? dueAtMs : Number.NEGATIVE_INFINITY;
+}
+
 /** BullMQ's progress of a job is zero until one is set. */
 function isTime(progress: unknown): progress is number {
   return typeof progress === "number" && progress > 0;
@@ -230,18 +251,46 @@ async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, 
  * again. Data that is too long, too deep or too wide would block the thread and fill its memory.
  */
 class IntakeWorker extends Worker {
-  /** Reason why the data of a job was not parsed. */
+  /** Reason why the data of a job was not parsed, or its recurrence cannot be used. */
   readonly unread = new WeakMap<Job, string>();
+  readonly #clock: Clock;
 
-  protected override createJob(json: Parameters<Worker["createJob"]>[0], id: string): Job {
+  constructor(queue: string, perform: Processor, options: WorkerOptions, clock: Clock) {
+    super(queue, perform, options);
+    this.#clock = clock;
+  }
+
+  protected override createJob(json: JobJson, id: string): Job {
     const why = whyUnread(json.data);
+    const job = this.#made(why === undefined ? json : { ...json, data: "null" }, id);
+    const whyNot = whyNotRepeated(job, this.#clock.now());
+    // BullMQ would first plan the next job, fail, and hand this one out again and again.
+    if (whyNot !== undefined) delete job.repeatJobKey;
+    const unread = why ?? whyNot;
+    if (unread !== undefined) this.unread.set(job, unread);
+    return job;
+  }
+
+  #made(json: JobJson, id: string): Job {
     try {
-      const job = super.createJob(why === undefined ? json : { ...json, data: "null" }, id);
-      if (why !== undefined) this.unread.set(job, why);
-      return job;
+      return super.createJob(json, id);
     } catch {
       return super.createJob({ ...json, data: "null" }, id);
     }
+  }
+}
+
+type JobJson = Parameters<Worker["createJob"]>[0];
+
+/** Returns why BullMQ cannot plan the next job of a job's scheduler; undefined if it can, or there is none. */
+function whyNotRepeated({ repeatJobKey, opts }: Job, nowMs: number): string | undefined {
+  if (repeatJobKey === undefined) return undefined;
+  const { repeat = {} }: JobSchedulerJobOptions = opts;
+  try {
+    getNextMillis(nowMs, repeat);
+    return undefined;
+  } catch (error) {
+    return `its scheduler has no times that can be read (${clip(messageOf(error), 100)})`;
   }
 }
 
@@ -261,9 +310,9 @@ function openWorker(
   redis: RedisClient,
   keys: Keys,
   perform: (job: Job, token?: string) => Promise<unknown>,
-  { logger, concurrency = CONCURRENCY }: IntakeJobsParts,
+  { clock, logger, concurrency = CONCURRENCY }: IntakeJobsParts,
 ): IntakeWorker {
-  const worker = new IntakeWorker(keys.intakeQueue, perform, {
+  const options = {
     connection: redis,
     prefix: keys.bullPrefix,
     concurrency,
@@ -274,7 +323,8 @@ function openWorker(
     removeOnComplete: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
     autorun: false,
-  });
+  };
+  const worker = new IntakeWorker(keys.intakeQueue, perform, options, clock);
   const trouble = problemLog(logger, "Intake queue trouble; trying again");
   let isRepairing = false;
   worker.on("error", (error) => {

@@ -277,6 +277,52 @@ test("a job for which there has been no room for a day is refused", async () => 
   expect(await take(dayAgo + HOUR_MS)).toMatchObject({ status: "later" });
 });
 
+test.each([
+  ["a time in words", { timestamp: new Date().toUTCString() }],
+  ["a time in microseconds", { timestamp: 1_000 * Date.now() }],
+])(
+  "a job with %s runs if there is room, and does not wait for any: its wait would have no end",
+  async (_, options: object) => {
+    const stage = await openStage({ timing: LONG_TIMING });
+    await fillQuota(stage, "full");
+    const { queue, jobs } = openJobs(stage, 4);
+    await jobs.start();
+    const wish = { prompt: "say hello", reply: "channel" };
+    const [waiting, begun, usual] = await Promise.all([
+      queue.add("task", { ...wish, parent_id: "full" }, options),
+      queue.add("task", { ...wish, parent_id: "free" }, options),
+      queue.add("task", { ...wish, parent_id: "full" }),
+    ]);
+    const stateOf = ({ id }: Job) => queue.getJobState(String(id));
+    const isOver = async () => (await stateOf(begun)) === "completed" && (await stateOf(usual)) === "delayed";
+    await until(isOver, { what: "the other jobs" });
+    await until(async () => (await stateOf(waiting)) === "failed", { what: "the refusal" });
+    const failed = await queue.getJob(String(waiting.id));
+    expect(failed).toMatchObject({
+      failedReason: expect.stringContaining("quota_exceeded"),
+      attemptsStarted: 1,
+    });
+  },
+);
+
+test("a job whose scheduler has times of another library is refused with the reason, and not taken again", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const { url, keys } = stage;
+  const redis = openRedis(url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const settings = { repeatStrategy: async () => Date.now() };
+  const sender = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix, settings });
+  closeAtEnd(() => sender.close());
+  const data = { prompt: "say hello", parent_id: "a" };
+  await sender.upsertJobScheduler("other", { pattern: "RRULE:FREQ=DAILY" }, { name: "task", data });
+  const { jobs } = openJobs(stage, 4);
+  await jobs.start();
+  await until(async () => (await sender.getFailedCount()) === 1, { what: "the refusal" });
+  const [failed] = await sender.getFailed();
+  expect(failed?.failedReason).toMatch(/invalid_input.*its scheduler has no times that can be read/);
+  expect(await stage.parent("a").list()).toEqual([]);
+});
+
 test("a job that Redis refuses is tried again, after ten seconds at most", async () => {
   const stage = await openStage({ timing: LONG_TIMING });
   await stage.redis.set(

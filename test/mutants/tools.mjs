@@ -2005,4 +2005,20 @@ export default [
     replace: "if (last !== undefined)",
     tests: ["test/unit/worker/tools/sandbox/withheld.test.ts"],
   },
+  {
+    id: "address-first-of-a-name",
+    promise: "A name is refused for any of its addresses that may not be reached.",
+    file: "src/shared/address-range.ts",
+    find: "addresses.find(({ address })",
+    replace: "addresses.slice(0, 1).find(({ address })",
+    tests: ["test/unit/shared/address-range.test.ts"],
+  },
+  {
+    id: "address-any-ipv6-public",
+    promise: "Only the public part of IPv6 is public.",
+    file: "src/shared/address-range.ts",
+    find: 'found.kind() === "ipv4" || found.match(GLOBAL_UNICAST)',
+    replace: "true",
+    tests: ["test/unit/shared/address-range.test.ts"],
+  },
 ];

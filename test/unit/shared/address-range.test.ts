@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isAddress, isPublic, parseRanges } from "../../../src/shared/address-range.ts";
+import { guardedLookup, isAddress, isPublic, parseRanges } from "../../../src/shared/address-range.ts";
 
 test.each([
   "10/8",
@@ -39,4 +39,29 @@ test("a short or octal address is neither an address nor public, nor in any rang
     expect(isPublic(text), text).toBe(false);
     expect(parseRanges("0.0.0.0/0")?.(text), text).toBe(false);
   }
+});
+
+test.each(["::7f00:1", "::127.0.0.1", "100::1", "4000::1", "fec0::1"])(
+  "%s is no part of the public IPv6 internet",
+  (text) => {
+    expect(isAddress(text)).toBe(true);
+    expect(isPublic(text)).toBe(false);
+    expect(isPublic("2606:4700::1111")).toBe(true);
+  },
+);
+
+test("a name is refused for any of its addresses, wherever that stands", async () => {
+  const resolve = async () => [
+    { address: "93.184.216.34", family: 4 },
+    { address: "10.0.0.1", family: 4 },
+  ];
+  const refused = (address: string) => new RangeError(`hidden: ${address}`);
+  const found = (all: boolean) =>
+    new Promise((settle) =>
+      guardedLookup(isPublic, refused, resolve)("example.test", { all }, (error, address) =>
+        settle(error?.message ?? address),
+      ),
+    );
+  expect(await found(true)).toBe("hidden: 10.0.0.1");
+  expect(await found(false)).toBe("hidden: 10.0.0.1");
 });

@@ -3359,7 +3359,7 @@ export default [
     promise:
       "A turn of a destroyed run is counted once, also if its end is acked before its worker has booked.",
     file: "src/shared/redis/lua/ack.lua",
-    find: "if end_kind == 'ended' then redis.call('PEXPIRE', transcript, HOLDER_MS) else redis.call('DEL', transcript) end",
+    find: "redis.call('PEXPIRE', transcript, math.min(HOLDER_MS, kept_ms))",
     replace: "redis.call('DEL', transcript)",
     tests: ["test/integration/verbs/fast-path.test.ts"],
     title: "whose commit was not answered",
@@ -3368,8 +3368,8 @@ export default [
     id: "ack-keeps-every-transcript",
     promise: "The transcript of a run that ended by itself is gone with the ack.",
     file: "src/shared/redis/lua/ack.lua",
-    find: "if end_kind == 'ended' then redis.call('PEXPIRE', transcript, HOLDER_MS) else redis.call('DEL', transcript) end",
-    replace: "redis.call('PEXPIRE', transcript, HOLDER_MS)",
+    find: "    redis.call('DEL', transcript)\n  end\n  local stays",
+    replace: "    redis.call('PEXPIRE', transcript, HOLDER_MS)\n  end\n  local stays",
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {

@@ -1,9 +1,10 @@
 -- ack: removes a reply from the channel; its full text lives `kept_ms` from now. If the reply ends the agent, the record
 -- shrinks to the fields that its parent and a repeated request key still need, for `kept_ms`. With a kept transcript the
 -- whole record stays. The request key is deleted; one that the caller named stays at most as long as the record. The
--- transcript of a run that another process has ended stays for a minute: the run's holder may still ask whether what it
--- bought was committed. The timelines of a parent's newest `kept_timelines` ended agents stay; older ones are deleted, and of their numbers in the history at most
--- 200 with one ack: Redis looks for each of them. The history is bounded without that.
+-- transcript of a run that another process has ended stays for a minute, at most as long as the record: the run's holder
+-- may still ask whether what it bought was committed. The timelines of a parent's newest `kept_timelines` ended agents stay;
+-- older ones are deleted, and of their numbers in the history at most 200 with one ack: Redis looks for each of them. The
+-- history is bounded without that.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
 -- record cannot be made smaller; a turn of a destroyed run that is counted once more because its commit cannot be seen.
 -- A hash takes half the memory if all its values are this short; with many of them it does not.
@@ -69,7 +70,11 @@ end
 local record_ms = json and kept_ms or math.max(kept_ms, transcript_ms)
 if json then
   redis.call('DEL', record)
-  if end_kind == 'ended' then redis.call('PEXPIRE', transcript, HOLDER_MS) else redis.call('DEL', transcript) end
+  if end_kind == 'ended' then
+    redis.call('PEXPIRE', transcript, math.min(HOLDER_MS, kept_ms))
+  else
+    redis.call('DEL', transcript)
+  end
   local stays = { status = 'ended', acked_by = token, v = agent.v, agent_id = agent.agent_id, name = agent.name, run = agent.run,
     wake = agent.wake, ended_reason = agent.ended_reason, created_at = agent.created_at, ended_at = agent.ended_at }
   keep(stays, json)

@@ -286,7 +286,7 @@ interface Batch {
   /** Ends all waits with a reason; the first one counts. */
   refuse(reason: unknown): void;
   readonly refused: { reason: unknown } | undefined;
-  /** How many agents were begun and not destroyed. */
+  /** How many agents were begun; 0 if the refusal has destroyed them. */
   readonly begun: number;
   close(): void;
 }
@@ -343,7 +343,7 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
       return refused;
     },
     get begun() {
-      return signal?.aborted ? 0 : underWay.begun() - (isNoWorker(refused?.reason) ? 1 : 0);
+      return signal?.aborted || isNoWorker(refused?.reason) ? 0 : underWay.begun();
     },
     close() {
       forgetSignal();

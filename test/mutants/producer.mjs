@@ -2056,4 +2056,22 @@ export default [
     tests: ["test/integration/service/schedules.test.ts"],
     title: "whatever zone its process is",
   },
+  {
+    id: "all-refusal-counts-aborted",
+    promise: "A batch that is aborted does not say that tasks go on.",
+    file: "src/producer/task.ts",
+    find: "return signal?.aborted || isNoWorker",
+    replace: "return isNoWorker",
+    tests: ["test/integration/producer/task-all.test.ts"],
+    title: "none does",
+  },
+  {
+    id: "all-refusal-counts-without-worker",
+    promise: "A batch whose agents are destroyed for want of a worker does not say that tasks go on.",
+    file: "src/producer/task.ts",
+    find: "signal?.aborted || isNoWorker(refused?.reason)",
+    replace: "signal?.aborted",
+    tests: ["test/integration/producer/task-wait.test.ts"],
+    title: "ends for all tasks of a batch",
+  },
 ];

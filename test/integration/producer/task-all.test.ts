@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import type { TaskInput } from "../../../src/producer/spawn-input.ts";
+import { SubagentError } from "../../../src/shared/errors.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -136,6 +137,16 @@ test("aborting destroys what runs, begins nothing more and rejects with the reas
   await expect(all).rejects.toBe("enough");
   expect(await parent.list()).toEqual([]);
   await until(async () => (await unacked()) === 0);
+});
+
+test("a batch that is aborted with an error of this package says nothing of tasks that go on: none does", async () => {
+  const { parent, worker } = scene();
+  const abort = new AbortController();
+  const all = parent.taskAll(prompts(2), { signal: abort.signal });
+  await until(async () => (await worker.queued()).length === 2);
+  abort.abort(new SubagentError("closed", "enough"));
+  await expect(all).rejects.toMatchObject({ code: "closed", message: "enough" });
+  await until(async () => (await parent.list()).length === 0);
 });
 
 test("aborting a batch that waits for room begins nothing and leaves no ear at the doorbell", async () => {

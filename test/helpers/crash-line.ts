@@ -2,18 +2,17 @@
  * A TCP proxy to Redis that goes dead exactly before or after one command. To Redis this looks like a crash of the client at
  * that moment. The client's process lives on without a connection until its test kills it.
  *
- * Owns: the connections through it. `proxy.ts` has the faults that need no parsing of commands.
+ * `proxy.ts` has the faults that need no parsing of commands.
  *
  * 1. A command is never split. `before`: Redis gets no byte of it. `after`: Redis performs it, but the client receives
  *    neither its answer nor any later one.
  * 2. A dead line forwards nothing in either direction on any connection, so a client that reconnects is not heard either.
  */
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { connect, createServer, type Socket } from "node:net";
-import { closeAtEnd } from "./cleanup.ts";
+import type { Socket } from "node:net";
 import { latch } from "./latch.ts";
-import { commandReader } from "./redis-commands.ts";
+import { commandBytes, commandReader } from "./redis-commands.ts";
+import { openRedisLine } from "./redis-line.ts";
 
 /** The decision about a command: forward it, or go dead before or after it. */
 export type Fate = "passes" | "before" | "after";
@@ -32,23 +31,10 @@ export async function openCrashLine(
 ): Promise<CrashLine> {
   const dead = latch();
   const line: Line = { isDead: false };
-  const sockets = new Set<Socket>();
-  const server = createServer({ noDelay: true }, (client) => {
-    const upstream = connect({ port: targetPort, host: "127.0.0.1", noDelay: true });
-    for (const socket of [client, upstream]) sockets.add(socket);
-    join(client, upstream, line, decide, () => dead.open());
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  closeAtEnd(async () => {
-    const closed = once(server, "close");
-    server.close();
-    for (const socket of sockets) socket.destroy();
-    await closed;
-  });
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
-  return { url: `redis://127.0.0.1:${address.port}`, dead: dead.opened };
+  const url = await openRedisLine(targetPort, (client, upstream) =>
+    join(client, upstream, line, decide, () => dead.open()),
+  );
+  return { url, dead: dead.opened };
 }
 
 /** State shared by the connections of a line. */
@@ -77,7 +63,7 @@ function join(
       line.isDead = true;
       if (fate === "before") return onDead();
       isLast = true;
-      upstream.write(`*2\r\n$4\r\nECHO\r\n$${word.length}\r\n${word}\r\n`);
+      upstream.write(commandBytes(["ECHO", word]));
       return;
     }
   });
@@ -89,11 +75,4 @@ function join(
     isLast = false;
     onDead();
   });
-  for (const [socket, other] of [
-    [client, upstream],
-    [upstream, client],
-  ] as const) {
-    socket.on("error", () => {});
-    socket.on("close", () => other.destroy());
-  }
 }

@@ -1,4 +1,4 @@
-/** Splits the bytes from a Redis client into commands. Its only state is the bytes of an incomplete command. */
+/** Commands as bytes. The only state is that of a reader: the bytes of an incomplete command. */
 
 /** A command and its bytes. */
 export interface RawCommand {
@@ -7,6 +7,12 @@ export interface RawCommand {
 }
 
 const CRLF = Buffer.from("\r\n");
+
+/** Returns the bytes of a command, as a client sends it. */
+export function commandBytes(words: readonly string[]): string {
+  const parts = words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`);
+  return `*${words.length}\r\n${parts.join("")}`;
+}
 
 /** Returns a function that takes bytes and returns the complete commands. It throws on input other than arrays of bulk strings. */
 export function commandReader(): (chunk: Buffer) => RawCommand[] {

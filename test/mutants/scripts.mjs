@@ -3381,4 +3381,13 @@ export default [
     tests: ["test/integration/verbs/webhook-slot.test.ts"],
     title: "forgets how the one before it failed",
   },
+  {
+    id: "ack-transcript-outlives-the-record",
+    promise: "The transcript of a destroyed run stays no longer than its record.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "math.min(HOLDER_MS, kept_ms)",
+    replace: "HOLDER_MS",
+    tests: ["test/integration/verbs/fast-path.test.ts"],
+    title: "no longer than its record",
+  },
 ];

@@ -195,10 +195,7 @@ function openChannel(
     await findReply(parts, parent, feed, waiter);
     checking.delete(waiter);
   };
-  const channel = replyChannel({
-    ...{ feed, ack: ackerOf(parts, parent) },
-    ...{ readNew: () => void readNew(), check: (waiter: Waiter) => void check(waiter) },
-  });
+  const channel = replyChannel({ feed, ack: ackerOf(parts, parent), readNew, check });
   const afterOthers = onceInLine<Waiter | typeof readNew>(afterCallers);
   const close = () => {
     forget();

@@ -3,7 +3,7 @@ import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { type Client, internalsOf } from "../../../src/producer/client.ts";
 import { createReplyChannels } from "../../../src/producer/replies/client-channels.ts";
-import { SLOW_POLL_MS, type Watcher } from "../../../src/producer/subscriber.ts";
+import { SLOW_POLL_MS, type Subscriber, type Watcher } from "../../../src/producer/subscriber.ts";
 import { FIRST_RUN } from "../../../src/shared/protocol/keys.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { type Latch, latch } from "../../helpers/latch.ts";
@@ -236,23 +236,33 @@ test("looks for many agents as so many calls, so that no number of them runs out
   expect(most).toBeLessThan(names.length);
 });
 
+/** A subscriber whose gaps the test makes. */
+function subscriberByHand() {
+  const watchers = new Set<Watcher>();
+  const subscriber: Subscriber = {
+    watch(_channel, watcher) {
+      watchers.add(watcher);
+      return () => void watchers.delete(watcher);
+    },
+    start: async () => true,
+    stop() {},
+  };
+  const gap: Watcher["onGap"] = (cause) => {
+    for (const { onGap } of watchers) onGap(cause);
+  };
+  return { subscriber, gap };
+}
+
 test("a look that takes longer than a slow tick is not begun again by it, but by a gap", async () => {
   const { client } = await scene("a");
   const open = await internalsOf(client).open();
   const uid = (await open.store.uidOf(address, "a")) ?? "";
-  let gap: Watcher["onGap"] = () => {};
+  const { subscriber, gap } = subscriberByHand();
   let looks = 0;
   const answered = latch();
   const channels = createReplyChannels({
     ...open,
-    subscriber: {
-      watch(_channel, { onGap }) {
-        gap = onGap;
-        return () => {};
-      },
-      start: async () => true,
-      stop() {},
-    },
+    subscriber,
     call: async (work) => {
       looks += 1;
       await answered.opened;
@@ -275,19 +285,12 @@ test("a gap of thousands of waits leaves most of the client's calls to others, a
   const { client } = await scene("a");
   const open = await internalsOf(client).open();
   const uid = (await open.store.uidOf(address, "a")) ?? "";
-  let gap: Watcher["onGap"] = () => {};
+  const { subscriber, gap } = subscriberByHand();
   const answered = latch();
   let [underWay, calls] = [0, 0];
   const channels = createReplyChannels({
     ...open,
-    subscriber: {
-      watch(_channel, { onGap }) {
-        gap = onGap;
-        return () => {};
-      },
-      start: async () => true,
-      stop() {},
-    },
+    subscriber,
     call: async (work) => {
       underWay += 1;
       calls += 1;

@@ -405,6 +405,18 @@ test("an answer whose commit was not answered is not charged after the ack of it
   expect(leftMs).toBeLessThanOrEqual(60_000);
 });
 
+test("the transcript of a destroyed run stays no longer than its record after the ack", async () => {
+  const rig = verbRig({ timing: { keptAfterAckMs: 5_000 } });
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  await rig.store.settle(agent, DESTROY);
+  for (const entry of await rig.replies.read(rig.parent, "0", 1))
+    await rig.replies.ack(rig.parent, entry, "reader");
+  const leftMs = await rig.redis.pttl(rig.keys.agent(agent).transcript);
+  expect(leftMs).toBeGreaterThan(0);
+  expect(leftMs).toBeLessThanOrEqual(5_000);
+});
+
 test("an answer that Redis has forgotten is charged, also once the agent has ended; not where its transcript was given up", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();

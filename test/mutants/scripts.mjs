@@ -3390,4 +3390,13 @@ export default [
     tests: ["test/integration/verbs/fast-path.test.ts"],
     title: "no longer than its record",
   },
+  {
+    id: "ack-keeps-an-idle-agents-transcript",
+    promise: "The transcript of an agent that was destroyed while it was idle is gone with the ack.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: " and values.ending ~= 'end'",
+    replace: "",
+    tests: ["test/integration/verbs/ack.test.ts"],
+    title: "destroyed while it was idle",
+  },
 ];

@@ -106,14 +106,18 @@ test("after the ack of its end what is kept still answers for an agent: its repl
   expect(spawned).toEqual({ status: "conflict", agent_id: record.agent_id });
 });
 
-test("the conversation of a run that ended by itself is gone with the ack of its end", async () => {
+test.each([
+  ["of a run that ended by itself", "ended"],
+  ["of an agent that was destroyed while it was idle", "idle"],
+] as const)("the conversation %s is gone with the ack of its end", async (_, target) => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
-  await rig.store.settle(agent, { ...handedBack(epoch), known: 1 });
+  await rig.store.settle(agent, { ...handedBack(epoch), known: 1, target, idle_ms: 60_000 });
+  if (target === "idle") await rig.store.settle(agent, DESTROY);
   const { transcript } = rig.keys.agent(agent);
   expect(await rig.redis.exists(transcript)).toBe(1);
-  await rig.replies.ack(rig.parent, await only(rig), "reader-1");
+  for (const entry of await unacked(rig)) await rig.replies.ack(rig.parent, entry, "reader-1");
   expect(await rig.redis.exists(transcript)).toBe(0);
 });
 

@@ -1,10 +1,10 @@
 -- ack: removes a reply from the channel; its full text lives `kept_ms` from now. If the reply ends the agent, the record
 -- shrinks to the fields that its parent and a repeated request key still need, for `kept_ms`. With a kept transcript the
 -- whole record stays. The request key is deleted; one that the caller named stays at most as long as the record. The
--- transcript of a run that another process has ended stays for a minute, at most as long as the record: the run's holder
--- may still ask whether what it bought was committed. The timelines of a parent's newest `kept_timelines` ended agents stay;
--- older ones are deleted, and of their numbers in the history at most 200 with one ack: Redis looks for each of them. The
--- history is bounded without that.
+-- transcript of an agent that was destroyed in the middle of a run stays for a minute, at most as long as the record: the
+-- run's holder may still ask whether what it bought was committed. The timelines of a parent's newest `kept_timelines`
+-- ended agents stay; older ones are deleted, and of their numbers in the history at most 200 with one ack: Redis looks
+-- for each of them. The history is bounded without that.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
 -- record cannot be made smaller; a turn of a destroyed run that is counted once more because its commit cannot be seen.
 -- A hash takes half the memory if all its values are this short; with many of them it does not.
@@ -12,8 +12,8 @@ local PIECE_BYTES, PIECES_MAX = 64, 100
 local NUMBERS_MAX = 200
 local HOLDER_MS = 60000
 
--- Returns the values of `kept_fields` as a JSON list: null for a missing value, no nulls at the end; and the kind of the last
--- reply. Raises if Lua cannot read the record.
+-- Returns the values of `kept_fields` as a JSON list: null for a missing value, no nulls at the end; and whether another
+-- process ended a run of the agent. Raises if Lua cannot read the record.
 local function kept_json(agent)
   local spec, reply = cjson.decode(agent.spec), agent.reply and cjson.decode(agent.reply) or {}
   if agent.progress then cjson.decode(agent.progress) end
@@ -22,13 +22,14 @@ local function kept_json(agent)
     ending = reply.reply_id and string.match(reply.reply_id, '[^.]*$'), kind = reply.kind ~= 'reply' and reply.kind or nil,
     reply_status = reply.status, stop_reason = reply.stop_reason, message_ids = reply.message_ids }
   for name, limit in pairs(spec.limits) do values[name] = limit end
+  local cut_off = reply.kind == 'ended' and values.ending ~= 'end'
   local as_json = { progress = agent.progress, undelivered = reply.undelivered }
   local list = {}
   for name in string.gmatch(kept_fields, '%S+') do
     list[#list + 1] = as_json[name] or (values[name] and cjson.encode(values[name])) or 'null'
   end
   while list[#list] == 'null' do list[#list] = nil end
-  return '[' .. table.concat(list, ',') .. ']', reply.kind
+  return '[' .. table.concat(list, ',') .. ']', cut_off
 end
 
 -- Puts `text` into the fields `kept1`, `kept2` … of `fields`; no character is cut in two.
@@ -49,11 +50,11 @@ end
 local agent = read(record, 'v', 'end_entry', 'agent_id', 'name', 'ended_reason', 'run', 'wake', 'created_at', 'ended_at', 'spec',
   'progress', 'summary', 'reply', 'transcript_ms', 'promised', 'acked_by')
 local is_end = agent.end_entry == entry_id
-local transcript_ms, json, end_kind = num(agent.transcript_ms), nil, nil
+local transcript_ms, json, is_cut_off = num(agent.transcript_ms), nil, nil
 if is_end and transcript_ms == 0 then
-  local is_readable, list, kind = pcall(kept_json, agent)
+  local is_readable, list, cut_off = pcall(kept_json, agent)
   -- A record that cannot be read stays whole.
-  json, end_kind = is_readable and list, kind
+  json, is_cut_off = is_readable and list, cut_off
 end
 local asked_by = is_end and redis.call('GET', request)
 if is_end then redis.call('LLEN', timelines) end
@@ -70,7 +71,7 @@ end
 local record_ms = json and kept_ms or math.max(kept_ms, transcript_ms)
 if json then
   redis.call('DEL', record)
-  if end_kind == 'ended' then
+  if is_cut_off then
     redis.call('PEXPIRE', transcript, math.min(HOLDER_MS, kept_ms))
   else
     redis.call('DEL', transcript)

@@ -2285,8 +2285,8 @@ export default [
     id: "ack-unreadable-loses-entry",
     promise: "A record that cannot be read keeps no entry from being acked once.",
     file: "src/shared/redis/lua/ack.lua",
-    find: "local is_readable, list, kind = pcall(kept_json, agent)",
-    replace: "local is_readable, list, kind = true, kept_json(agent)",
+    find: "local is_readable, list, cut_off = pcall(kept_json, agent)",
+    replace: "local is_readable, list, cut_off = true, kept_json(agent)",
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {

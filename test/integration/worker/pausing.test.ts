@@ -23,6 +23,8 @@ const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pat
 const done = { content: [{ type: "text" as const, text: "done" }] };
 /** Five calls a run. */
 const SCENARIO = { turns: [list, list, list, list, done] };
+/** As many, but no run gets to its end in the time that a pause takes, even if one worker begins much later than the other. */
+const LONG_SCENARIO = { turns: [list, list, { ...list, latencyMs: 5_000 }, list, done] };
 
 async function opened(options: StageOptions = {}) {
   const installation = await openStage({ scenario: SCENARIO, latencyMs: LATENCY_MS, ...options });
@@ -48,7 +50,7 @@ function expectNothingBoughtTwice({ offline }: Stage, runs: number): void {
 }
 
 test("after pause no call begins, on any worker; what was in flight is kept; after resume all go on at once", async () => {
-  const installation = await opened();
+  const installation = await opened({ scenario: LONG_SCENARIO });
   const paused = latch();
   const resumed = latch();
   let isResumed = false;

@@ -109,5 +109,7 @@ export async function startMcpServer(answers: McpAnswers): Promise<{ url: string
     const body = JSON.stringify({ jsonrpc: "2.0", id: message.id, ...said });
     response.writeHead(200, { "Content-Type": "application/json" }).end(body);
   });
+  // On a busy machine a client would send its next request on a connection that the server has just closed.
+  server.keepAliveTimeout = 0;
   return { url: `${await listenUntilEnd(server)}/mcp`, asked };
 }

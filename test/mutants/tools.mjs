@@ -1943,13 +1943,22 @@ export default [
     title: "belongs to the owner of the file",
   },
   {
+    id: "search-thread-keeps-every-rule",
+    promise: "No search is slow for the memory that others have left in its thread.",
+    file: "src/worker/tools/search/thread.js",
+    find: " || chars > MAX_COMPILED_CHARS",
+    replace: "",
+    tests: ["test/unit/worker/tools/search/matcher.test.ts"],
+    title: "keeps no more compiled rules",
+  },
+  {
     id: "search-thread-fails-for-others",
     promise: "A search does not fail for the memory that others have left in its thread.",
     file: "src/worker/tools/search/threads.ts",
     find: "else if (hasAnswered) this.#waiting.unshift(job);",
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.test.ts"],
-    title: "memory that others have left",
+    title: "a new thread had too little",
   },
   {
     id: "search-thread-out-of-memory-asks-again",
@@ -1958,7 +1967,7 @@ export default [
     find: "else job.reject(tooMuchMemory());",
     replace: "else this.#waiting.unshift(job);",
     tests: ["test/unit/worker/tools/search/matcher.test.ts"],
-    title: "more memory than a thread has",
+    title: "a new thread had too little",
   },
   {
     id: "policy-kind-of-key-forgotten",

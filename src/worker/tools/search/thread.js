@@ -15,8 +15,10 @@ import picomatch from "picomatch";
 /** @typedef {import("./request.ts").ThreadMessage} ThreadMessage */
 /** @typedef {(text: string) => boolean} Test */
 
-/** Maximum number of compiled expressions of each kind. */
+/** Maximum number of compiled expressions of each kind that earlier requests leave. */
 const MAX_COMPILED = 100;
+/** Maximum length of their texts together: compiled rules of `.gitignore` take some 50 bytes a character. */
+const MAX_COMPILED_CHARS = 200_000;
 /** picomatch's result for a pattern that can match nothing, such as one with unbalanced braces. */
 const NOTHING = "$^";
 
@@ -43,7 +45,6 @@ function cpuReading() {
 function once(known, key, make) {
   const found = known.get(key);
   if (found !== undefined) return found;
-  if (known.size >= MAX_COMPILED) known.clear();
   const made = make();
   known.set(key, made);
   return made;
@@ -233,12 +234,21 @@ function say(message) {
   parentPort?.postMessage(message);
 }
 
+/** Forgets what was compiled, if it is so much that the next request would lack memory; never in the middle of a request. */
+function leaveMemory() {
+  for (const known of [expressions, globs, rules]) {
+    const chars = [...known.keys()].reduce((sum, { length }) => sum + length, 0);
+    if (known.size >= MAX_COMPILED || chars > MAX_COMPILED_CHARS) known.clear();
+  }
+}
+
 /** Low priority of this thread; only Linux sets it per thread, others per process. */
 const NICE = 10;
 if (process.platform === "linux") setPriority(NICE);
 
 parentPort?.on("message", async (request) => {
   try {
+    leaveMemory();
     const work = await prepare(request);
     say({ begun: cpuReading() });
     say({ answer: answerOf(work) });

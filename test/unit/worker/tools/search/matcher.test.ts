@@ -199,21 +199,24 @@ describe("a matcher", () => {
     await matcher.close();
   });
 
-  it("fails no search for the memory that others have left in its thread", async () => {
+  it("keeps no more compiled rules than leave a thread its memory", async () => {
     const matcher = createMatcherThreads(1).open(signal);
     let rule = 0;
-    while (threads.started.length < 2) {
+    for (let search = 0; search < 70; search++) {
       const text = Array.from({ length: 6_000 }, () => `${(rule++).toString(36)}\n`).join("");
       expect(await matcher.ignored([{ text, above: "" }], [`${(rule - 1).toString(36)}`])).toEqual([0]);
     }
+    expect(threads.started).toHaveLength(1);
     await matcher.close();
   });
 
-  it("says so of a search that needs more memory than a thread has, even a new one", async () => {
+  it("says so of a search that needs more memory than a thread has, when a new thread had too little as well", async () => {
     const matcher = createMatcherThreads(1).open(signal);
-    const lines = Array.from({ length: 3_000_000 }, (_, line) => `${line}`);
+    expect(await matcher.lines({ source: "b", flags: "" }, ["b"])).toEqual([0]);
+    const lines = Array.from({ length: 2_500_000 }, (_, line) => `${line}`);
     const search = matcher.lines({ source: "b", flags: "" }, lines);
     await expect(search).rejects.toThrow(/too much memory/);
+    expect(threads.started).toHaveLength(2);
     await matcher.close();
   });
 

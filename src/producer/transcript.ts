@@ -5,8 +5,9 @@
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
-import { RequestKey } from "../shared/protocol/ids.ts";
-import { type Limits, leastEffort, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { newUid, RequestKey } from "../shared/protocol/ids.ts";
+import { agentOf } from "../shared/protocol/keys.ts";
+import { type Limits, leastEffort, MAX_LIVE_AGENTS, TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import {
@@ -16,10 +17,10 @@ import {
   transcriptOf,
   withinBytes,
 } from "../shared/protocol/transcript.ts";
-import { logFull, withAgent } from "./agents.ts";
+import { type FoundAgent, logFull, withAgent } from "./agents.ts";
 import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
-import { digestOf, objectOf, readInput, readOptions } from "./input.ts";
-import type { ParentContext } from "./parent-context.ts";
+import { digestOf, objectOf, type RegisteredProfile, readInput, readOptions } from "./input.ts";
+import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 
@@ -82,6 +83,13 @@ export async function readTranscript(
   });
 }
 
+/** Length, in bytes, above which a transcript is copied in pages before the spawn, each page as a call of its own. */
+const LONG_BYTES = 1024 ** 2;
+/** Most entries of such a page. */
+const PAGE_ENTRIES = 100;
+
+type ResumeInput = z.output<typeof ResumeInput>;
+
 /** Spawns an agent that continues the conversation of an ended one; see `Parent.resume`. */
 export async function resume(
   context: ParentContext,
@@ -90,36 +98,84 @@ export async function resume(
   options: { request_key?: string } = {},
 ): Promise<ResumeReceipt> {
   const input = readInput(ResumeInput, { text, ...objectOf(options, "resume") }, "resume");
-  return withAgent(context, agentId, async (call, agent) => {
-    const record = await call.read(() => call.client.store.record(agent.address));
-    if (!record) throw unknownTranscript(agent.agentId);
-    if (record.status !== "ended")
-      throw new SubagentError(
-        "conflict",
-        `Sub-agent "${agent.agentId}" has not ended: send it a message instead.`,
-      );
-    // The log of an ended agent no longer changes, so its size is still the same when it is copied.
-    if (record.log_bytes + Buffer.byteLength(input.text) >= LOG_MAX_BYTES)
-      throw logFull(agent.agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");
-    const { profile } = context;
-    const { request_key: requestKey } = input;
-    const { receipt } = await spawnAgent(call, {
-      repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(record, input) },
-      withProfile: (registered) =>
-        prepareResumed(record, input, { ...context, profile: profile.withProfile(registered) }),
-    });
-    return { ...receipt, resumes: agent.agentId, run: record.run + 1 };
+  const uid = newUid();
+  const spawn = (call: ParentCall, ended: AgentRecord) => spawnResumed(context, call, ended, { input, uid });
+  const done = await withAgent(context, agentId, async (call, agent) => {
+    const ended = await readEnded(call, agent, input);
+    return ended.log_bytes > LONG_BYTES ? ended : spawn(call, ended);
   });
+  if (!("log_bytes" in done)) return done;
+  await copyTranscript(context, done, uid, input.request_key ?? uid);
+  return withCall(context, (call) => spawn(call, done));
 }
 
-function resumeDigest({ uid }: AgentRecord, { text }: { text: string }): string {
+/** Reads the record of an ended agent. Rejects with `unknown_transcript`, `conflict` if it has not ended, or `log_full`. */
+async function readEnded(
+  { read, client }: ParentCall,
+  { address, agentId }: FoundAgent,
+  { text }: ResumeInput,
+): Promise<AgentRecord> {
+  const record = await read(() => client.store.record(address));
+  if (!record) throw unknownTranscript(agentId);
+  if (record.status !== "ended")
+    throw new SubagentError("conflict", `Sub-agent "${agentId}" has not ended: send it a message instead.`);
+  // The log of an ended agent no longer changes, so its size is still the same when it is copied.
+  if (record.log_bytes + Buffer.byteLength(text) >= LOG_MAX_BYTES)
+    throw logFull(agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");
+  return record;
+}
+
+async function spawnResumed(
+  context: ParentContext,
+  call: ParentCall,
+  ended: AgentRecord,
+  { input, uid }: { input: ResumeInput; uid: string },
+): Promise<ResumeReceipt> {
+  const { profile } = context;
+  const { request_key: requestKey } = input;
+  const checked = {
+    repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(ended, input) },
+    withProfile: (registered: RegisteredProfile) =>
+      prepareResumed(ended, input, { ...context, profile: profile.withProfile(registered) }),
+  };
+  const { receipt } = await spawnAgent(call, checked, uid);
+  return { ...receipt, resumes: ended.agent_id, run: ended.run + 1 };
+}
+
+/**
+ * Copies the transcript of the `ended` agent to the log of the agent `uid`, unless that is not spawned: then the request key is
+ * known or the quota is full. Does less than that if the transcript expires meanwhile; the spawn then says so.
+ */
+async function copyTranscript(
+  context: ParentContext,
+  ended: AgentRecord,
+  uid: string,
+  requestKey: string,
+): Promise<void> {
+  const keys = await withCall(context, async ({ read, client, parent }) => {
+    const { live, isKnown } = await read(() => client.store.occupancy(parent, requestKey));
+    if (isKnown || live >= MAX_LIVE_AGENTS) return [];
+    const { transcript } = client.keys.agent(agentOf(parent, ended.uid));
+    return read(() => client.redis.hkeys(transcript));
+  });
+  for (let copied = 0; copied < keys.length; ) {
+    const entries = keys.slice(copied, copied + PAGE_ENTRIES).map((key) => [key] as const);
+    const page = await withCall(context, ({ read, client, parent }) =>
+      read(() => client.store["resume-page"](agentOf(parent, uid), { resumes: ended.uid, entries })),
+    );
+    if (page.status !== "copied") return;
+    copied += page.count;
+  }
+}
+
+function resumeDigest({ uid }: AgentRecord, { text }: Pick<ResumeInput, "text">): string {
   return digestOf({ kind: "resume", uid, text });
 }
 
 /** Prepares the spawn of a resumed agent: the old agent's settings, narrowed by the present profile. */
 function prepareResumed(
   record: AgentRecord,
-  { text, request_key }: z.output<typeof ResumeInput>,
+  { text, request_key }: ResumeInput,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
 ): PreparedSpawn {
   const { spec, name, uid, agent_id: agentId, log_bytes: logBytes, run } = record;

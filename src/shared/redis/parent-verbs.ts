@@ -6,7 +6,7 @@
 
 import type { Usage } from "../protocol/content.ts";
 import { NOTHING_DONE, progressJson, type RunProgress } from "../protocol/reply.ts";
-import { flag, int, json, optional, text, texts } from "./codec.ts";
+import { flag, int, json, list, optional, text, texts } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
 /** Usage and cost of one call. */
@@ -115,6 +115,17 @@ export const PARENT_VERBS = {
       summary: text,
     },
     answers: { refused: {}, same: {} },
+  },
+  /**
+   * Copies a page of the transcript of `resumes` to the log of an agent that is about to be spawned to continue it. `count`:
+   * number of the `entries`, in their order, that are copied; send the others again. `spawned`: the agent is there already.
+   */
+  "resume-page": {
+    keys: ["record", "log", "resumed"],
+    context: [],
+    args: {},
+    lists: { entries: list("key") },
+    answers: { copied: { count: int }, no_transcript: {}, spawned: {} },
   },
   /** Removes a reply from the channel. `first`: this ack removed it. `token` identifies the ack, so that it can be repeated. */
   ack: {

@@ -83,7 +83,8 @@ end
 redis.call('SET', life, '1')
 redis.call('RPUSH', inbox, message)
 if first_run then
-  redis.call('COPY', resumed, log)
+  -- `resume-page` has copied a long transcript. What is missing is copied here, so that no agent begins without it.
+  if redis.call('HLEN', log) < redis.call('HLEN', resumed) then redis.call('COPY', resumed, log, 'REPLACE') end
   redis.call('PERSIST', log)
 end
 queue_run(record, first_run or 1, 1, now + check_ms, { log_bytes = log_bytes, inbox_since = now,

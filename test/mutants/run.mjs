@@ -91,6 +91,23 @@ export default [
     tests: ["test/integration/worker/run-begin.test.ts"],
   },
   {
+    id: "declined-wake-lists-workers",
+    promise: "A declined wake reads no list of workers.",
+    file: "src/worker/run/claim.ts",
+    find: "await workers.count()",
+    replace: "(await workers.list()).length",
+    tests: ["test/unit/worker/run/claim.claim-run.test.ts"],
+  },
+  {
+    id: "workers-gone-are-counted",
+    promise: "Workers that are gone do not count for long.",
+    file: "src/shared/redis/workers.ts",
+    find: "      await readSome();\n      return redis.scard(keys.workers);",
+    replace: "      return redis.scard(keys.workers);",
+    tests: ["test/integration/producer/worker-directory.test.ts"],
+    title: "are counted",
+  },
+  {
     id: "claim-held-unwaited",
     promise: "A claim that came early is sent once more when the agent is free, and not before.",
     file: "src/worker/run/claim.ts",

@@ -19,11 +19,16 @@ export interface WorkerDirectory {
   withdraw(workerId: string): Promise<void>;
   /** Lists the live workers by id. Skips unreadable announcements of a newer version. */
   list(): Promise<WorkerAnnouncement[]>;
+  /**
+   * Returns the length of the list for a few commands, however long it is. A worker that died lately may count; each call removes
+   * up to {@link ASKED} of those.
+   */
+  count(): Promise<number>;
   /** Returns whether the list has a worker. Reads at most {@link ASKED} announcements while one of them is live. */
   isAnyLive(): Promise<boolean>;
 }
 
-/** Announcements that show whether a worker is live. */
+/** Announcements that show whether a worker is live, and those that are checked when workers are counted. */
 const ASKED = 8;
 /** Announcements that one command reads: about half a millisecond of Redis. */
 const PAGE_WORKERS = 1_000;
@@ -40,6 +45,7 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
     if (gone.length > 0) await redis.srem(keys.workers, ...gone);
     return texts.flatMap((text) => decode(text));
   };
+  const readSome = async () => read(await redis.srandmember(keys.workers, ASKED));
   const list = async () => {
     const ids = (await redis.smembers(keys.workers)).sort();
     const found: WorkerAnnouncement[] = [];
@@ -49,8 +55,12 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
   };
   return {
     list,
+    async count() {
+      await readSome();
+      return redis.scard(keys.workers);
+    },
     async isAnyLive() {
-      const some = await read(await redis.srandmember(keys.workers, ASKED));
+      const some = await readSome();
       return some.length > 0 || (await list()).length > 0;
     },
     async announce(worker) {

@@ -107,7 +107,7 @@ export async function returnWake(
   reason: string,
   timesTaken: number,
 ): Promise<NoRun> {
-  const alive = Math.max(1, (await workers.list()).length);
+  const alive = Math.max(1, await workers.count());
   const rounds = Math.floor(timesTaken / alive);
   if (rounds > MOST_ROUNDS) return dropWake(reason);
   if (timesTaken % alive !== 0) return { status: "returned", reason, delayMs: 0 };

@@ -113,3 +113,13 @@ test("a live worker is found among many that are gone, and these are forgotten",
   expect(await directory.isAnyLive()).toBe(false);
   expect(await redis.exists(keys.workers)).toBe(0);
 });
+
+test("workers are counted for a few commands, and those that are gone count no longer than it takes to meet them", async () => {
+  const { redis, keys, directory, read } = await fleetOf(100);
+  expect(await directory.count()).toBe(100);
+  expect(read).toEqual([8]);
+  await redis.del(...Array.from({ length: 20 }, (_, i) => keys.worker(`w${i}`)));
+  for (let asked = 0; asked < 500 && (await directory.count()) > 80; asked += 1);
+  expect(await directory.count()).toBe(80);
+  expect(Math.max(...read)).toBe(8);
+});

@@ -23,6 +23,7 @@ function announcing() {
       }),
     withdraw: async () => {},
     list: async () => [],
+    count: async () => 0,
     isAnyLive: async () => false,
   };
   const announcer = createAnnouncer(directory, worker, { clock, logger: createLogger({ level: "silent" }) });

@@ -6,7 +6,7 @@ import type { RunSlot } from "../../../../src/worker/run-slots.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 
 const among = (workers: number, random = 0) =>
-  ({ random: () => random, workers: { list: async () => Array(workers) } }) as unknown as RunContext;
+  ({ random: () => random, workers: { count: async () => workers } }) as unknown as RunContext;
 
 async function delayMs(context: RunContext, taken: number): Promise<number> {
   const end = await returnWake(context, "newer", taken);
@@ -49,7 +49,7 @@ async function claimAnswered(answer: () => Promise<object>) {
     toolNames: () => [],
     logger: { debug: () => {} },
     random: () => 0,
-    workers: { list: async () => Array(2) },
+    workers: { count: async () => 2 },
   } as unknown as RunContext;
   const taken = { address: { tenant: "t", parentId: "p", uid: "u" }, wake: 1, timesTaken: 1 };
   const outcome = await claimRun(context, taken, {} as RunSlot).catch(() => ({ status: "rejected" }));

@@ -166,7 +166,7 @@ function begin({ parent, name, input }: TaskCall) {
 }
 
 async function startTask(call: TaskCall) {
-  return createdTask(await begin(call));
+  return createdTask(contextOf(call.parent), await begin(call));
 }
 
 /** Waits for the reply up to `answerWithinMs`, or until the client leaves or the server stops. Later `check_sub_agent` returns the reply. */

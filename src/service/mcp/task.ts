@@ -12,7 +12,7 @@ import type { Spawned } from "../../producer/spawn.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
-import { TIMING } from "../../shared/protocol/limits.ts";
+import type { Timing } from "../../shared/protocol/limits.ts";
 import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
@@ -34,22 +34,28 @@ interface TaskHead {
   status: "working" | "input_required" | "completed" | "failed" | "cancelled";
   createdAt: string;
   lastUpdatedAt: string;
+  /** Time from `createdAt` after which the task may be gone, ms; of one that has not ended, the latest. */
   ttlMs: number;
   pollIntervalMs: number;
   statusMessage?: string;
 }
 
+/** The parts of a task's head that do not depend on its state. */
+interface TaskOrigin {
+  readonly taskId: string;
+  readonly createdAt: string;
+  /** The installation's, which an operator sets. */
+  readonly timing: Timing;
+}
+
 /** Returns the answer to a call that became a task. */
-export function createdTask({ address, receipt }: Spawned): TaskHead & { resultType: "task" } {
-  return {
-    resultType: "task",
-    ...headOf(
-      replyIdOf(address.uid, FIRST_RUN),
-      "working",
-      receipt.created_at,
-      `${receipt.agent_id} is queued`,
-    ),
-  };
+export async function createdTask(
+  { open }: Pick<ParentContext, "open">,
+  { address, receipt }: Spawned,
+): Promise<TaskHead & { resultType: "task" }> {
+  const { timing } = await open();
+  const origin = { taskId: replyIdOf(address.uid, FIRST_RUN), createdAt: receipt.created_at, timing };
+  return { resultType: "task", ...headOf(origin, "working", `${receipt.agent_id} is queued`) };
 }
 
 /** The present state of a task; `ack`, set if it has a final reply, acks the reply and never rejects. */
@@ -63,25 +69,25 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
   const found = await findRecord(context, taskId);
   if (!found) return undefined;
   const { record } = found;
-  const createdAt = isoTime(record.created_at);
+  const { channels, timing } = await context.open();
+  const origin = { taskId, createdAt: isoTime(record.created_at), timing };
   const kept = keptReply(record);
   if (kept) {
-    const { channels } = await context.open();
     // The record keeps the reply for a day after its ack, so that a repeated request gets the same answer.
     const ack = async () => {
       const isAcked = await channels.tryAck(context.profile.parent, kept);
       await ackQuestions(context, record, kept.id);
       return isAcked;
     };
-    return { task: endedTask(taskId, createdAt, kept.entry), ack };
+    return { task: endedTask(origin, kept.entry), ack };
   }
-  return { task: openTask(taskId, createdAt, record) };
+  return { task: openTask(origin, record) };
 }
 
 /** Returns a task without a reply: it has not ended, or its reply is no longer kept. */
-function openTask(taskId: string, createdAt: string, record: AgentRecord): object {
+function openTask(origin: TaskOrigin, record: AgentRecord): object {
   if (record.status === "ended") {
-    const head = headOf(taskId, "failed", createdAt, "its reply is no longer kept");
+    const head = headOf(origin, "failed", "its reply is no longer kept");
     return {
       resultType: "complete",
       ...head,
@@ -89,11 +95,11 @@ function openTask(taskId: string, createdAt: string, record: AgentRecord): objec
     };
   }
   if (record.status === "waiting" && record.questions) {
-    const head = headOf(taskId, "input_required", createdAt, `${record.agent_id} asks and waits`);
+    const head = headOf(origin, "input_required", `${record.agent_id} asks and waits`);
     return { resultType: "complete", ...head, inputRequests: requestsOf(record.questions) };
   }
   const turn = `${record.agent_id}: ${record.status}, turn ${record.progress?.turns ?? 0} of ${record.spec.limits.max_turns}`;
-  return { resultType: "complete", ...headOf(taskId, "working", createdAt, turn) };
+  return { resultType: "complete", ...headOf(origin, "working", turn) };
 }
 
 /**
@@ -144,12 +150,15 @@ export function resultOf(reply: Reply, unknownTools: readonly string[] = []) {
   };
 }
 
-function endedTask(taskId: string, createdAt: string, reply: Reply) {
+function endedTask(origin: TaskOrigin, reply: Reply) {
   const { status, stop_reason, created_at: lastUpdatedAt } = reply;
+  const tookMs = Math.max(0, Date.parse(lastUpdatedAt) - Date.parse(origin.createdAt));
+  // The first answer with the reply acks it: from then on the task is kept for this time.
+  const ended = { lastUpdatedAt, ttlMs: tookMs + origin.timing.keptAfterAckMs };
   if (status === "cancelled")
-    return { resultType: "complete", ...headOf(taskId, status, createdAt, stop_reason), lastUpdatedAt };
-  const head = headOf(taskId, "completed", createdAt, `${status}, ${stop_reason}`);
-  return { resultType: "complete", ...head, lastUpdatedAt, result: resultOf(reply) };
+    return { resultType: "complete", ...headOf(origin, status, stop_reason), ...ended };
+  const head = headOf(origin, "completed", `${status}, ${stop_reason}`);
+  return { resultType: "complete", ...head, ...ended, result: resultOf(reply) };
 }
 
 function requestsOf(questions: readonly OpenQuestion[]) {
@@ -181,18 +190,16 @@ async function findRecord(
 }
 
 function headOf(
-  taskId: string,
+  { taskId, createdAt, timing }: TaskOrigin,
   status: TaskHead["status"],
-  createdAt: string,
   statusMessage: string,
 ): TaskHead {
-  const ttlMs = TIMING.maxAgeMs + TIMING.keptAfterAckMs;
   return {
     taskId,
     status,
     createdAt,
     lastUpdatedAt: createdAt,
-    ttlMs,
+    ttlMs: timing.maxAgeMs + timing.keptAfterAckMs,
     pollIntervalMs: POLL_MS,
     statusMessage,
   };

@@ -8,6 +8,7 @@ import { beginTask } from "../../../src/producer/detached-task.ts";
 import { createApi } from "../../../src/service/api/api.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -149,6 +150,16 @@ test("a question is input_required, tasks/update answers it, and it leaves the c
   expect(await parent.list()).toEqual([]);
   const { replies } = stage.keys.parent({ tenant: "default", parentId: "planner-7" });
   await until(async () => (await stage.redis.xlen(replies)) === 0);
+});
+
+test("a task says how long it is kept: by the installation's times, and once it has ended from its end on", async () => {
+  const [keptAfterAckMs, maxAgeMs] = [3_600_000, 7_200_000];
+  const { url } = await open({ timing: { ...TIMING, keptAfterAckMs, maxAgeMs } });
+  const { result } = await ask(url, "tools/call", { name: "task", arguments: { prompt: "say hello" } });
+  expect(result).toMatchObject({ ttlMs: maxAgeMs + keptAfterAckMs });
+  const ended = await taskWhere(url, String(result?.taskId), "completed");
+  const tookMs = Date.parse(String(ended.lastUpdatedAt)) - Date.parse(String(ended.createdAt));
+  expect(ended.ttlMs).toBe(tookMs + keptAfterAckMs);
 });
 
 test("a question that is accepted with a blank answer gets its default answer", async () => {

@@ -626,6 +626,15 @@ export default [
     title: "that run alone",
   },
   {
+    id: "thread-acks-again",
+    promise: "A thread's state acks no reply that is acked.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "shown.filter(({ record }) => record.end_entry !== undefined)",
+    replace: "shown",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "acks each reply once",
+  },
+  {
     id: "thread-counts-what-is-left",
     promise: "A thread whose first records have expired counts on behind the last one.",
     file: "src/service/agent-protocol/thread.ts",

@@ -155,7 +155,9 @@ async function stateOf(context: ParentContext, records: readonly AgentRecord[]):
       content: await textOf(context, record),
     })),
   );
-  const ack = () => Promise.all(shown.map(({ entry }) => channels.tryAck(context.profile.parent, entry)));
+  // A client reads the state again and again, and a thread may have hundreds of replies that were acked long ago.
+  const unacked = shown.filter(({ record }) => record.end_entry !== undefined);
+  const ack = () => Promise.all(unacked.map(({ entry }) => channels.tryAck(context.profile.parent, entry)));
   return { values: { messages }, ack };
 }
 

@@ -201,6 +201,8 @@ export const RecordFields = z.object({
    */
   begun: z.string().optional(),
   reply: json(KeptReply).optional(),
+  /** Id of the entry in the reply channel that says that the agent has ended; absent once it is acked. */
+  end_entry: z.string().optional(),
   /** Questions of a waiting agent, oldest first; open until its deadline. */
   questions: json(z.array(OpenQuestion)).optional(),
   /** `1`: its caller named the request key. */

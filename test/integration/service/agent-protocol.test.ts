@@ -227,6 +227,31 @@ test("a look at one run of a thread reads the record of that run alone", async (
     await expect(thread.run(other)).rejects.toMatchObject(refusal("not_found"));
 });
 
+test("a state acks each reply once, however often it is read, also where the transcript is kept", async () => {
+  const stage = await openStage({ redis: "own" });
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "long" });
+  const deletions = async () =>
+    Number(/cmdstat_xdel:calls=(\d+)/.exec(await stage.observer.info("commandstats"))?.[1] ?? 0);
+  for (const [acks, transcript_ms] of [
+    [3, undefined],
+    [6, 60_000],
+  ] as const) {
+    await stage.parent("long").register({ ...(transcript_ms && { transcript_ms }) });
+    const thread = openThread(stage.client(), "default", "long", newThreadId());
+    for (let n = 0; n < 3; n += 1) {
+      await thread.begin({ assistantId: "researcher", text: "go" });
+      await thread.cancel();
+    }
+    for (let read = 0; read < 3; read += 1) {
+      const { values, ack } = await thread.state();
+      expect(values.messages).toHaveLength(3);
+      await ack();
+      expect(await deletions()).toBe(acks);
+    }
+    expect(await stage.observer.xlen(replies)).toBe(0);
+  }
+});
+
 test("a thread whose first records have expired shows the others, and counts on behind the last one", async () => {
   const { redis, keys } = stage;
   const client = new Client({ apiUrl, apiKey: null });

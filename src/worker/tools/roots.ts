@@ -1,7 +1,7 @@
 /** Parses `SUBAGENT_ROOTS`, the list of directories that an operator opens to the tools of every sub-agent. */
 import { realpathSync, statfsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { isAbsolute, resolve } from "node:path";
+import { dirname, isAbsolute, resolve } from "node:path";
 
 /** A directory outside the workspaces that tools may use. */
 export interface OpenRoot {
@@ -20,8 +20,8 @@ const FORM = "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw";
 /** System directories: neither they nor anything below may be a root. */
 const SYSTEM_TREES =
   /^\/((private\/)?etc|proc|sys|dev|run|boot|bin|sbin|lib\w*|usr\/(local\/)?(bin|sbin|lib\w*)|var\/(run|lock|spool|lib\/(docker|containerd|containers|kubelet))|System|Library)(\/|$)/;
-/** A whole home directory: it holds keys, and files that shells and programs run. */
-const HOME = /^\/(home|Users)\/[^/]+$/;
+/** Directories of home directories. A whole one is no root: it holds keys, and files that shells and programs run. */
+const HOMES = ["/home", "/Users"];
 /**
  * File systems that expose the kernel and its processes, by their Linux magic numbers, wherever they are mounted: proc,
  * sysfs, devpts, debugfs, tracefs, securityfs, configfs, bpf, cgroup, cgroup2, efivarfs, mqueue, binfmt_misc, nsfs, pstore.
@@ -31,21 +31,11 @@ const KERNEL_FILE_SYSTEMS = new Set([
   0x27_e0_eb, 0x63_67_72_70, 0xde_5e_81_e4, 0x19_80_02_02, 0x42_49_4e_4d, 0x6e_73_66_73, 0x61_65_67_6c,
 ]);
 /** Directories shared by all users: they may not be roots, but directories below them may. */
-const SHARED_DIRECTORIES = new Set(
-  [
-    "/",
-    "/home",
-    "/root",
-    "/Users",
-    "/tmp",
-    "/var",
-    "/var/lib",
-    "/var/log",
-    "/var/tmp",
-    "/usr",
-    "/usr/local",
-  ].concat(["/opt", "/mnt", "/media"]),
-);
+const SHARED_DIRECTORIES = [
+  ...HOMES,
+  ...["/", "/root", "/tmp", "/var", "/var/lib", "/var/log", "/var/tmp", "/usr", "/usr/local"],
+  ...["/opt", "/mnt", "/media"],
+];
 
 /**
  * Parses `/srv/repo:ro,/data:rw`: absolute, existing directories, mode `ro` (default) or `rw`; empty means none. Reads the
@@ -90,11 +80,42 @@ export function parseRoot(item: string): OpenRoot | { problem: string } {
     return {
       problem: `${FORM}; ${shown} may not be opened: it shows the kernel and its processes, like /proc and /sys.`,
     };
-  const isHome = realPath === homedir() || HOME.test(realPath);
-  if (SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || isHome) {
+  if (SYSTEM_TREES.test(realPath) || isShared(realPath) || isHome(realPath)) {
     return {
       problem: `${FORM}; ${shown} may not be opened: it holds more than one project. Open a directory in it.`,
     };
   }
   return { path: resolve(path), realPath, mode };
+}
+
+/** Compares without links: where `/home` leads to `/var/home`, the latter is shared. */
+function isShared(realPath: string): boolean {
+  return SHARED_DIRECTORIES.some((directory) => withoutLinks(directory) === realPath);
+}
+
+/** Returns true for the home of the process's user, wherever it is, and for those of other users. */
+function isHome(realPath: string): boolean {
+  const [own, parent] = [ownHome(), dirname(realPath)];
+  return (
+    (own !== undefined && withoutLinks(own) === realPath) ||
+    HOMES.some((directory) => withoutLinks(directory) === parent)
+  );
+}
+
+/** Returns undefined for a user without a home, such as a number that no list of users has. */
+function ownHome(): string | undefined {
+  try {
+    return homedir();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the real path of a directory; that of one that does not exist is as written. */
+function withoutLinks(directory: string): string {
+  try {
+    return realpathSync(directory);
+  } catch {
+    return directory;
+  }
 }

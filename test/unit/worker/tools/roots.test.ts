@@ -1,8 +1,9 @@
 import { spawnSync } from "node:child_process";
+import { readdirSync, readlinkSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { parseRoot, parseRoots } from "../../../../src/worker/tools/roots.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
@@ -19,10 +20,16 @@ beforeAll(async () => {
   await symlink("/proc/self/root/proc/self", join(base, "environment"));
 });
 
-/** What is said of `directory` where these things are mounted. */
-function saidWith(mounts: readonly string[], directory: string): string {
+const WHOLE = ["--dev-bind", "/", "/"];
+
+/** What is said of each directory where these things are mounted in `root`, by default this machine's. */
+function saidWith(
+  mounts: readonly string[],
+  directories: readonly string[],
+  root: readonly string[] = WHOLE,
+): string[] {
   const roots = new URL("../../../../src/worker/tools/roots.ts", import.meta.url).href;
-  const script = `import { parseRoots } from "${roots}"; console.log(JSON.stringify(parseRoots("${directory}")));`;
+  const script = `import { parseRoots } from "${roots}"; for (const each of ${JSON.stringify(directories)}) console.log(JSON.stringify(parseRoots(each)));`;
   const node = [
     process.execPath,
     "--import",
@@ -32,7 +39,8 @@ function saidWith(mounts: readonly string[], directory: string): string {
     script,
   ];
   const options = { encoding: "utf8", timeout: 30_000 } as const;
-  return spawnSync("/usr/bin/bwrap", ["--dev-bind", "/", "/", ...mounts, "--", ...node], options).stdout;
+  const { stdout } = spawnSync("/usr/bin/bwrap", [...root, ...mounts, "--", ...node], options);
+  return stdout.trim().split("\n");
 }
 
 describe("parseRoots", () => {
@@ -47,7 +55,9 @@ describe("parseRoots", () => {
     const directory = join(base, "not-proc");
     await mkdir(directory);
     expect(parseRoots(directory)).toHaveProperty("roots");
-    expect(saidWith(["--proc", directory], directory)).toContain("it shows the kernel and its processes");
+    expect(saidWith(["--proc", directory], [directory])).toEqual([
+      expect.stringContaining("it shows the kernel and its processes"),
+    ]);
   });
 
   it("reads one directory by itself, a comma in its name", async () => {
@@ -59,8 +69,43 @@ describe("parseRoots", () => {
 
   it("refuses the home of anybody as a whole", () => {
     const home = ["--tmpfs", "/home", "--dir", "/home/ada/repo"];
-    expect(saidWith(home, "/home/ada")).toContain("it holds more than one project");
-    expect(saidWith(home, "/home/ada/repo")).toContain('"roots"');
+    expect(saidWith(home, ["/home/ada", "/home/ada/repo"])).toEqual([
+      expect.stringContaining("it holds more than one project"),
+      expect.stringContaining('"roots"'),
+    ]);
+  });
+
+  it("refuses the home of its own user as a whole, wherever it is and whatever leads to it", async () => {
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const home = join(base, "service");
+    await mkdir(join(home, "repo"), { recursive: true });
+    await symlink(home, join(base, "home-of-service"));
+    for (const spelled of [home, `${home}/`, join(base, "home-of-service")]) {
+      vi.stubEnv("HOME", spelled);
+      for (const directory of [home, join(base, "home-of-service")])
+        expect(parseRoots(directory), `${directory} with HOME=${spelled}`).toHaveProperty("problem");
+      expect(parseRoots(join(home, "repo"))).toHaveProperty("roots");
+    }
+  });
+
+  it("refuses the homes of all, and each as a whole, where they are behind a link", () => {
+    const root = readdirSync("/", { withFileTypes: true })
+      .filter(({ name }) => name !== "home" && name !== "var")
+      .flatMap((entry) => {
+        const path = `/${entry.name}`;
+        return entry.isSymbolicLink() ? ["--symlink", readlinkSync(path), path] : ["--dev-bind", path, path];
+      });
+    const homes = ["--tmpfs", "/var", "--dir", "/var/home/ada/repo", "--symlink", "var/home", "/home"];
+    const refused = ["/home", "/var/home", "/home/ada", "/var/home/ada"];
+    expect(saidWith(homes, [...refused, "/home/ada/repo"], root)).toEqual([
+      ...refused.map(() => expect.stringContaining("it holds more than one project")),
+      expect.stringContaining('"roots"'),
+    ]);
+  });
+
+  it("asks for no home of a user who has none", () => {
+    const nobody = ["--unshare-user", "--uid", "54321", "--unsetenv", "HOME"];
+    expect(saidWith(nobody, [base])).toEqual([expect.stringContaining('"roots"')]);
   });
 
   it("reads paths and modes; read-only is the default", () => {
@@ -97,6 +142,9 @@ describe("parseRoots", () => {
       "/home",
       "/tmp",
       "/var",
+      "/var/lib",
+      "/var/log",
+      "/var/tmp",
       "/var/run:rw",
       homedir(),
       `${base}/home-of-all:ro`,

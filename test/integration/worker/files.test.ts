@@ -103,6 +103,7 @@ test("files of a spawn and of its first message stand there together; the same m
   await parent.waitAll([agent_id]);
   expect(await readFile(join(workspace(agent_id), "b.txt"), "utf8")).toBe("changed");
   expect(sent()).toHaveLength(2);
+  expect(sent()[1]).not.toContain("were lost on the way");
 });
 
 test("an image reaches the model as a block behind the words, in every turn", async () => {

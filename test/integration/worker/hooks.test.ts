@@ -7,6 +7,7 @@ import type { Scenario } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import type { PermissionRules } from "../../../src/shared/protocol/permissions.ts";
+import { keepSecret } from "../../../src/shared/secrets.ts";
 import { StopSignal } from "../../../src/shared/stop-signal.ts";
 import { type Hook, hooksOf } from "../../../src/worker/hooks/hooks.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
@@ -209,7 +210,18 @@ test("a hook after a call reads and replaces its result, or withholds it", async
   expect(withheld.messages).toContain(
     "Blocked by redact: a secret The call has been made; its result is withheld.",
   );
+  expect(withheld.messages).toContain('"is_error":true');
   expect(await withheld.file("a.txt")).toBe("A");
+});
+
+test("a secret of the worker in what a hook makes of a result reaches no model", async () => {
+  const key = "sk-test-a1b2c3d4e5f6g7h8";
+  keepSecret(key);
+  const { messages } = await runWith([
+    { name: "edit", postToolUse: ({ content }) => ({ content: `${content} KEY=${key}` }) },
+  ]);
+  expect(messages).toContain("KEY=[redacted]");
+  expect(messages).not.toContain(key);
 });
 
 test("tools of one's own pass the same hooks", async () => {
@@ -302,10 +314,13 @@ test("a hook at the end sees the reply, and may keep it from passing as a succes
   });
   expect((await runWith([stop()])).reply.status).toBe("succeeded");
   expect(seen).toEqual([["succeeded", "end_turn", "Done."]]);
+  seen.length = 0;
   expect((await runWith([stop({ block: "too short" })])).reply).toMatchObject({
     status: "failed",
     error: "Blocked by review: too short",
   });
+  // Nothing is asked about the failure that the hook itself has made of it.
+  expect(seen).toEqual([["succeeded", "end_turn", "Done."]]);
 });
 
 test("a hook at the end that blocks a reply which is no success is asked once, and the reply says its own reason", async () => {

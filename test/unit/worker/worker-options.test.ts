@@ -51,6 +51,20 @@ test.for([
     ["needs a name of 1 to 64 characters", "postToolUse of hook guard must be a function"],
   ],
   [
+    "a hook that may take longer than ten minutes, and one without any time",
+    {
+      ...good,
+      hooks: [
+        { name: "patient", timeoutMs: 600_001, preToolUse: () => {} },
+        { name: "hasty", timeoutMs: 0, preToolUse: () => {} },
+      ],
+    },
+    [
+      "the timeout of hook patient must be 1 to 600000 ms",
+      "the timeout of hook hasty must be 1 to 600000 ms",
+    ],
+  ],
+  [
     "a tool that is none",
     { ...good, tools: [{}] },
     ["tools must be a list of tools, each made with defineTool"],

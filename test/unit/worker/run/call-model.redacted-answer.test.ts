@@ -62,6 +62,27 @@ test("thinking without a secret stays as it was signed, beside whatever is maske
   expect(redactedAnswer(clean)).toEqual(clean);
 });
 
+test("a secret in the name of the model that answered, or in why it stopped, is masked, with and without one in the text", () => {
+  const named = { model: `claude/${KEY}`, stopReason: KEY };
+  for (const said of ["Done.", KEY])
+    expect(redactedAnswer({ ...answer(text(said)), ...named })).toMatchObject({
+      model: "claude/[redacted]",
+      stopReason: "[redacted]",
+    });
+});
+
+test("calls whose ids hold a secret get ids that a provider takes, each its own; what is said of them stays with them", () => {
+  const secret = "live_7f3a9b1c2d4e";
+  keepSecret(secret);
+  const calls = [`toolu_${secret}`, "call_1", `${secret}_2`].map((id) => ({
+    ...{ type: "tool_use", id, name: "look", input: {} },
+  }));
+  const refusedCalls = new Map([[`${secret}_2`, "No."]]);
+  const shown = redactedAnswer({ ...answer(...calls), refusedCalls });
+  expect(shown.content.map(({ id }) => id)).toEqual(["call_2", "call_1", "call_3"]);
+  expect([...shown.refusedCalls]).toEqual([["call_3", "No."]]);
+});
+
 test("a secret in what the provider says of a refusal is masked", () => {
   const refused = { ...answer(), stopReason: "refusal", refusal: `cyber: ${KEY} was sent` };
   expect(redactedAnswer(refused).refusal).toBe("cyber: [redacted] was sent");

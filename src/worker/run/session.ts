@@ -340,7 +340,6 @@ export class Session {
   }
 
   #tellAlerts({ alerts }: ReplyBody): void {
-    if (alerts.length === this.#alerts.length) return;
     const known = new Set(this.#alerts.map((alert) => alert.kind));
     const turn = this.state.paidCalls;
     for (const alert of alerts) if (!known.has(alert.kind)) this.tell({ type: "alert", turn, alert });

@@ -2,9 +2,11 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { promptTokens } from "../../../src/shared/protocol/content.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
+import type { Model } from "../../../src/worker/model/model.ts";
 import { DRAIN_GRACE_MS } from "../../../src/worker/pool.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
@@ -22,6 +24,8 @@ import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 const AGENTS = 20;
 /** It would outlast a test. */
 const drainGraceMs = 600_000;
+/** Interval at which a stopping worker looks whether its Redis is away. */
+const LOOKS_EVERY_MS = 100;
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
 });
@@ -200,6 +204,44 @@ test("with Redis away a stopping worker waits for neither its grace nor its call
   await server.kill();
   await worker.stop();
   expect(worker.active()).toEqual([]);
+});
+
+test("a stopping worker whose Redis is away for a moment waits for it: the answer to a call under way is kept", async () => {
+  const installation = await openStage({ redis: "own", proxied: true, scenario: { turns: [done] } });
+  const [answered, answers, looked] = [latch(), latch(), latch()];
+  const real = heldModel(installation, () => undefined);
+  const model: Model = {
+    ...real,
+    async call(request, control) {
+      const outcome = await real.call(request, control);
+      answered.open();
+      await answers.opened;
+      return outcome;
+    },
+  };
+  // The moment is short by the worker's clock, however busy the machine is.
+  let stillMs: number | undefined;
+  const clock: Clock = {
+    ...systemClock,
+    monotonicMs: () => stillMs ?? systemClock.monotonicMs(),
+    sleep(ms, signal) {
+      if (stillMs !== undefined && ms === LOOKS_EVERY_MS) looked.open();
+      return systemClock.sleep(ms, signal);
+    },
+  };
+  const worker = await installation.startWorker({ model, drainGraceMs, clock });
+  const agent = await installation.task("work");
+  await answered.opened;
+  installation.proxy.refuse();
+  await until(async () => (await worker.readiness()).redis === "away");
+  stillMs = systemClock.monotonicMs();
+  const stopped = worker.stop();
+  await Promise.race([looked.opened, stopped]);
+  installation.proxy.heal();
+  answers.open();
+  await stopped;
+  expect(await installation.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
+  expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
 });
 
 test("a worker that never found its Redis can be stopped", async () => {

@@ -105,6 +105,15 @@ test.for([
   expect(ledger.filter(({ turn }) => turn === 1)).toHaveLength(failures.length + 1);
 });
 
+test("a call that is tried again begins its turn once for who watches", async () => {
+  const { installation, agent } = await runOf({
+    turns: [list, { ...done, failures: [{ status: 500 }, { status: 500 }] }],
+  });
+  const timeline = await installation.parent(agent.parentId).timeline(agent.agentId);
+  const told = timeline.filter(({ turn }) => turn === 2).map(({ type }) => type);
+  expect(told).toEqual(["turn_started", "model_retry", "model_retry", "turn_finished"]);
+});
+
 test("a model that the provider does not know ends the run with its first call, and the reply says what to do", async () => {
   const unknown = { status: 404, message: "model: claude-nope" };
   const { reply, ledger } = await runOf({ turns: [{ error: unknown }] });

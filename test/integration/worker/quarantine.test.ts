@@ -20,7 +20,7 @@ import { keepWorkers } from "../../helpers/kept-workers.ts";
 import { beginning, latch } from "../../helpers/latch.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { until } from "../../helpers/until.ts";
-import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage, type WorkerProcess } from "../../stage/stage.ts";
 
 const NEIGHBOURS = Number(process.env.POISON_NEIGHBOURS ?? 16);
 const CONCURRENCY = Math.max(4, Math.ceil(NEIGHBOURS / 50));
@@ -225,19 +225,26 @@ test.for([
   }
 });
 
-test("a suspect whose worker is killed is handed back by its process: that is no crash", async () => {
+/** Ends a worker whose only run is a suspect in a process of its own; the run is back in the queue without a further crash. */
+async function expectHandedBack(end: (worker: WorkerProcess) => Promise<unknown>): Promise<void> {
   const installation = await openStage({ timing: TIMING, latencyMs: 60_000 });
   const worker = await installation.spawnWorker({ isolation: true, drainGraceMs: 100 });
   const agent = await suspect(installation);
   const { record } = installation.keys.agent(agent);
   const claimed = () => installation.redis.hget(record, "isolation");
   await until(async () => (await claimed()) === "group");
-  await worker.kill();
+  await end(worker);
   // No other worker is there: only the process of the suspect can have handed it back.
   const left = await installation.recordWhere(agent, ({ status }) => status === "queued");
   expect(left.crashes_without_progress).toBe(2);
   expect(await installation.redis.hget(record, "isolated_crashes")).toBeNull();
-});
+}
+
+test("a suspect whose worker is killed is handed back by its process: that is no crash", () =>
+  expectHandedBack((worker) => worker.kill()));
+
+test("a suspect whose worker stops is handed back by its process: that is no crash", () =>
+  expectHandedBack((worker) => worker.kill("SIGTERM")));
 
 test("a process of suspects that speaks to a worker that has just been killed lives on to hand its runs back", async () => {
   const worker = await spawnNode("test/helpers/fixtures/orphaned-suspects.ts");

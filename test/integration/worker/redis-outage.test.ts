@@ -72,6 +72,31 @@ test.for([
   },
 );
 
+test("a trouble of the wake queue that comes back after a wake was taken is told again", async () => {
+  const installation = await openStage({
+    redis: "own",
+    scenario: { turns: [{ content: [{ type: "text", text: "done" }] }] },
+  });
+  const { redis } = installation;
+  const lines: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+  await installation.startWorker({ logger });
+  // A script's digest is no difference between two problems.
+  const problems = () =>
+    lines.flatMap((line) => {
+      const { msg, problem } = JSON.parse(line);
+      return String(msg).startsWith("Wake queue trouble") ? [String(problem).replace(/\S*\d\S*/g, "")] : [];
+    });
+  await redis.config("SET", "min-replicas-to-write", "1");
+  await until(() => problems().length > 0, { what: "the wake queue to tell of its trouble" });
+  const [first] = problems();
+  await redis.config("SET", "min-replicas-to-write", "0");
+  expect(await installation.reply(await installation.task("work"))).toMatchObject({ status: "succeeded" });
+  await redis.config("SET", "min-replicas-to-write", "1");
+  await until(() => problems().filter((problem) => problem === first).length === 2);
+  await redis.config("SET", "min-replicas-to-write", "0");
+});
+
 test("a worker whose connections break in the handshake starts all the same", async () => {
   const server = await startPrivateRedis();
   const installation = await openStage({ redis: server, scenario });

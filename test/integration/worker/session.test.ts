@@ -363,6 +363,31 @@ test("a message that comes after what another has committed is read once", async
   expect(await rig.redis.llen(inbox)).toBe(0);
 });
 
+test("messages that one commit takes out of the inbox, one before an answer and one behind it, are all named by the reply", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  const deliver = () => {
+    const step = session.next();
+    if (step.do !== "deliver") throw new Error(step.do);
+    session.add([newDelivery(step.message, 1, step.messages)], false);
+    const ids = step.messages.map(({ message_id }) => message_id);
+    session.consume(step.consumeTo, ids);
+    return ids;
+  };
+  const first = deliver();
+  session.add([answerOf(1, "first")]);
+  await rig.send(agent, "more", "m-2");
+  await session.refreshInbox();
+  expect(deliver()).toEqual(["m-2"]);
+  session.add([answerOf(3, "second")]);
+  expect(await session.commit()).toBe("committed");
+  expect(await rig.redis.llen(rig.keys.agent(agent).inbox)).toBe(0);
+  const end = { ...wellDone(session.lease.epoch), ...session.prepareCommit(true).input };
+  expect(await rig.store.settle(agent, end)).toMatchObject({ status: "settled" });
+  const replies = await rig.replies.read(rig.parent, "0", 10);
+  expect(replies).toMatchObject([{ entry: { message_ids: [...first, "m-2"] } }]);
+});
+
 test("each call that was paid for in vain is an entry of its own", async () => {
   const { claim } = await scene();
   const session = await claim();
@@ -415,6 +440,24 @@ test("a text goes to Redis only when it has changed", async () => {
   session.add([newNotice(2, "go on")]);
   await session.commit();
   expect(sent).toEqual([NOT_FOR_SCRIPTS.trim(), undefined]);
+});
+
+test("the text that a record has is not sent again by the next claim", async () => {
+  const sent: object[] = [];
+  const { rig, claim } = await scene();
+  const first = await claim();
+  take(first, NOT_FOR_SCRIPTS);
+  await first.commit();
+  const second = await claim({
+    append(address, input) {
+      const { summary, whole_text, forgets_summary } = input;
+      sent.push({ summary, whole_text, forgets_summary });
+      return rig.store.append(address, input);
+    },
+  });
+  second.add([newNotice(2, "go on")]);
+  await second.commit();
+  expect(sent).toEqual([{}]);
 });
 
 test.for([

@@ -82,9 +82,9 @@ test(`${DESTROYS} runs destroyed at a random moment: the parent used exactly wha
   expect(used.cost_usd).toBeGreaterThan(0);
 });
 
-test("a destroyed call whose answer would take long is cut off, and its prompt is charged", async () => {
+test("a destroyed call whose answer would take long is cut off, and its prompt is charged and counted, as no refusal", async () => {
   const stage = await openStage({ scenario: { turns: [look(0), { ...text("late"), latencyMs: 60_000 }] } });
-  const worker = await stage.startWorker();
+  const worker = await stage.startWorker({ metrics: true });
   const parent = stage.parent("cut-off");
   const task = parent.task("x".repeat(4_000));
   const { agent_id } = await task.started;
@@ -97,6 +97,9 @@ test("a destroyed call whose answer would take long is cut off, and its prompt i
   const { tokens } = await parent.usage();
   expect(tokens).toBeGreaterThan(1.8 * known);
   expect(tokens).toBeLessThan(3 * known);
+  expect(await reckoned(worker)).toBe(tokens);
+  // The provider has refused nothing: it is this side that ended the call.
+  expect((await worker.metrics())?.text).not.toMatch(/^subagent_model_refusals_total\{/m);
 });
 
 test("a destroyed call whose answer comes a moment later is charged as it was billed", async () => {

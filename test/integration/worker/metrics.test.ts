@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { parentMember } from "../../../src/shared/protocol/keys.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -75,6 +76,19 @@ test("waiting wakes, the oldest unacked reply and a late sweeper are told of the
   expect(first).toMatch(/^subagent_wakes\{state="waiting"\} 0$/m);
   expect(first).toMatch(/^subagent_wakes\{state="active"\} [01]$/m);
   expect(first).toMatch(/^subagent_sweeper_lag_seconds \d/m);
+});
+
+test("a reply that has waited for an hour has waited for 3,600 seconds", async () => {
+  const stage = await openStage();
+  const worker = await stage.startWorker({ metrics: true });
+  const { redis, keys } = stage;
+  const parent = { tenant: "default", parentId: "patient" };
+  await redis.xadd(keys.parent(parent).replies, `${Date.now() - 3_600_000}-0`, "kind", "reply");
+  await redis.zadd(keys.parents, Date.now(), parentMember(parent));
+  const { text = "" } = (await worker.metrics()) ?? {};
+  const seconds = Number(/^subagent_oldest_unacked_reply_seconds (.+)$/m.exec(text)?.[1]);
+  expect(seconds).toBeGreaterThanOrEqual(3_600);
+  expect(seconds).toBeLessThan(2 * 3_600);
 });
 
 test("a channel of another type keeps no other parent's oldest reply from being told", async () => {

@@ -11,14 +11,21 @@ test("names that models choose are fifty labels at most, however many there are;
   expect(names.bounded("tool_7")).toBe("tool_7");
 });
 
-// The real monitor lives until it is collected, which counts as a leak.
+/** The event loop's lag since the last reset, ns: by the test, because the real monitor counts as a leak until it is collected. */
+const lag = vi.hoisted(() => ({ nanoseconds: 0 }));
 vi.mock("node:perf_hooks", async (original) => ({
   ...(await original<object>()),
   monitorEventLoopDelay: () => ({
-    mean: 0,
-    max: 0,
-    percentile: () => 0,
-    reset() {},
+    get mean() {
+      return lag.nanoseconds;
+    },
+    get max() {
+      return lag.nanoseconds;
+    },
+    percentile: () => lag.nanoseconds,
+    reset() {
+      lag.nanoseconds = 0;
+    },
     enable() {},
     disable() {},
   }),
@@ -77,4 +84,39 @@ test("a scrape without a file descriptor for the resident memory has all other m
   const text = await scrape();
   expect(text).toMatch(/^subagent_runs_active 0$/m);
   expect(text).not.toMatch(/^process_resident_memory_bytes \d/m);
+});
+
+test("a lag of the event loop is told by the next scrape, in all its figures, and not by those after it", async () => {
+  const { scrape } = cutOffWorker();
+  const lags = async () =>
+    [...(await scrape()).matchAll(/^nodejs_eventloop_lag_\w+ (.+)$/gm)].map(([, seconds]) => Number(seconds));
+  // The sampling interval of 20 ms is no lag.
+  lag.nanoseconds = 1.02e9;
+  expect(await lags()).toEqual([1, 1, 1]);
+  expect(await lags()).toEqual([0, 0, 0]);
+});
+
+test("a figure that Redis refused is asked for again by the next scrape, one that it has told after five seconds", async () => {
+  const clock = handClock();
+  let asked = 0;
+  const worker = {
+    ...{ redis: { time: async () => ["1", "0"], zrange: async () => [] }, keys: keysUnder("saq"), clock },
+    ...{ replyTtlMs: 1_000, activeRuns: () => 0, pause: { state: async () => undefined } },
+    wakes: {
+      async counts() {
+        asked += 1;
+        if (asked === 1) throw new Error("BUSY Redis is busy running a script.");
+        return { waiting: asked };
+      },
+    },
+  } as unknown as ObservedWorker;
+  const metrics = new Metrics(worker);
+  const waiting = async () =>
+    /^subagent_wakes\{state="waiting"\} (\d+)$/m.exec((await metrics.scrape()).text)?.[1];
+  expect(await waiting()).toBeUndefined();
+  expect(await waiting()).toBe("2");
+  clock.advance(4_999);
+  expect(await waiting()).toBe("2");
+  clock.advance(1);
+  expect(await waiting()).toBe("3");
 });

@@ -2084,4 +2084,22 @@ export default [
     tests: ["test/unit/worker/tools/roots.test.ts"],
     title: "names the item",
   },
+  {
+    id: "bytes-read-whole",
+    promise: "Of bytes that are text so many are read as a result may have.",
+    file: "src/worker/tools/result-text.ts",
+    find: "bytes.subarray(0, MOST_READ)",
+    replace: "bytes",
+    tests: ["test/unit/worker/tools/result-text.test.ts"],
+    title: "reads little more of it",
+  },
+  {
+    id: "query-of-any-length",
+    promise: "A query among tools is read up to its twentieth word.",
+    file: "src/worker/tools/tool-search.ts",
+    find: "\n        .slice(0, 20)",
+    replace: "",
+    tests: ["test/unit/worker/tools/tool-search.test.ts"],
+    title: "twentieth word",
+  },
 ];

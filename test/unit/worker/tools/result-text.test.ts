@@ -97,6 +97,7 @@ describe("textOfResult", () => {
     ["a long text in an object", () => ({ text: "😀".repeat(1e6) })],
     ["numbers of another array", () => ({ numbers: new Float64Array(1e6) })],
     ["bytes that are text", () => Buffer.from("é".repeat(1e6))],
+    ["bytes of ASCII", () => Buffer.from("x".repeat(2e6))],
     ["empty lists", () => Array(1e6).fill([])],
   ])("begins with what its JSON begins with, and reads little more of it: %s", (_name, make) => {
     const value = make();

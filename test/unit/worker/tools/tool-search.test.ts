@@ -29,3 +29,15 @@ it("where all that were found are too long, they are named", async () => {
   const found = await find?.run({ query: "find_30" }, scene.context());
   expect(found).toMatch(/^Left out, for their descriptions are too long: mcp__far__find_30/);
 });
+
+it("a query is read up to its twentieth word: one of hundreds costs no more", async () => {
+  const tools = Array.from({ length: 31 }, (_, n) => hidden(`other_${n}`));
+  const find = withFinding([...tools, hidden("invoice")]).find(({ name }) => name === "find_tools");
+  const scene = await openScene();
+  const found = (unknown: number) => {
+    const words = Array.from({ length: unknown }, (_, n) => `q${n}`);
+    return find?.run({ query: [...words, "invoice"].join(" ") }, scene.context());
+  };
+  expect(await found(19)).toMatch(/^mcp__far__invoice: /);
+  expect(await found(20)).toMatch(/^No tool fits/);
+});

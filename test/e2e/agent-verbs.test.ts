@@ -132,6 +132,16 @@ test.each([
     ["schedule", "x", "--prompt", "y"],
     /Give a time: --cron, --every or --at\.$/,
   ],
+  [
+    "a zone of a schedule without a time",
+    ["schedule", "x", "--tz", "Europe/Berlin"],
+    /Give a time: --cron, --every or --at\.$/,
+  ],
+  [
+    "an interval of more than a day",
+    ["schedule", "x", "--every", "25h", "--prompt", "y"],
+    /'--every <time>' argument '25h' is invalid\. Write a time like 90s, 5m or 2h, at most 24h\. \(--help/,
+  ],
   ["no message", ["send", "x"], /missing required argument 'message'/],
   ["an empty message", ["send", "x", " "], /The message is refused: /],
   ["start --json that would stay", ["start", "--json"], /give --once as well\.$/],

@@ -64,6 +64,11 @@ test("a key that the command line makes is needed from then on, is shown once, r
   expect(out).not.toContain(token.split("_")[2]);
 });
 
+test("a key is made for the tenant and with the scope that are named", async () => {
+  const { out } = await run("keys", "create", "dashboard", "--scope", "read", "--tenant", "acme", "--json");
+  expect(JSON.parse(out)).toMatchObject({ name: "dashboard", tenant: "acme", scope: "read" });
+});
+
 test("what cannot be done is refused in one sentence", async () => {
   const [name, scope, unknown, open] = await Promise.all([
     run("keys", "create", "a/b"),
@@ -118,6 +123,10 @@ test("a webhook is set, shown and removed", async () => {
     code: 0,
     said: expect.stringMatching(/10\.0\.0\.1 is none\..*--webhooks-anywhere/),
   });
+  const { url: address, secret } = JSON.parse(
+    (await run("webhook", "set", "https://example.com/", "--json")).out,
+  );
+  expect([address, secret]).toEqual(["https://example.com/", expect.stringMatching(/^whsec_/)]);
   expect((await run("webhook", "remove")).out).toBe("removed");
   expect((await run("webhook", "show")).code).toBe(2);
 });

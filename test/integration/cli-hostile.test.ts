@@ -89,6 +89,15 @@ test("what an agent and its parent have written reaches a terminal without its c
   }
 });
 
+test("the id that another program gave an agent stands in a line of logs without its control characters", async () => {
+  const stage = await openStage();
+  const agent = await stage.spawn();
+  await stage.destroy(agent);
+  await stage.redis.hset(stage.keys.agent(agent).record, "agent_id", `w${ESCAPES}w`);
+  const { stdout } = await programOn(stage)("logs");
+  expect(stdout).toEqual([expect.stringMatching(/^[\d:]+ {2}w[ -~\ufffd]*w {2}ended: cancelled/)]);
+});
+
 test.each([["logs"], ["replies"]])("a reader that leaves %s early ends it without a word", async (verb) => {
   const stage = await openStage();
   await stage.destroy(await stage.task("x"));

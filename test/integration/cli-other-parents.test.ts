@@ -1,6 +1,7 @@
 /** Guarantee: a verb that shows the agents of several parents says whose each is, and of which parents a sum is. */
 import { expect, test } from "vitest";
 import { newUid } from "../../src/shared/protocol/ids.ts";
+import type { Reply } from "../../src/shared/protocol/reply.ts";
 import { programOn } from "../helpers/program-on-stage.ts";
 import { openStage } from "../stage/stage.ts";
 
@@ -42,6 +43,21 @@ test("usage says how many other parents are in the sum", async () => {
   expect(await json("usage")).toMatchObject([{ parent_id: "parent-0", other_parents: 1, replies: 2 }]);
   const alone = await json("usage", "--parent", "parent-0");
   expect(alone).toMatchObject([{ parent_id: "parent-0", other_parents: 0, replies: 1 }]);
+});
+
+test("usage adds up what all these parents have used and paid", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const replies: Reply[] = [];
+  for (const parentId of ["parent-0", "parent-0-run"])
+    replies.push(await stage.parent(parentId).task({ prompt: "work", model: "claude-haiku-4-5" }));
+  const sum = (field: "turns" | "tokens" | "cost_usd") =>
+    replies.reduce((all, reply) => all + reply[field], 0);
+  const { stdout } = await programOn(stage)("usage", "--json");
+  const used = JSON.parse(stdout.join(""));
+  expect(used).toMatchObject({ replies: 2, turns: sum("turns"), tokens: sum("tokens") });
+  for (const { cost_usd } of replies) expect(cost_usd).toBeGreaterThan(0);
+  expect(used.cost_usd).toBeCloseTo(sum("cost_usd"), 5);
 });
 
 test("logs names the parent in each line of JSON, and on a terminal before an agent that is not the configured one's", async () => {

@@ -2090,4 +2090,13 @@ export default [
     tests: ["test/integration/producer/task-wait.test.ts"],
     title: "ends for all tasks of a batch",
   },
+  {
+    id: "schedule-zone-without-time",
+    promise: "A zone for a schedule without a time is refused.",
+    file: "src/cli/verbs/schedule.ts",
+    find: "[prompt, name, tools, tz].some",
+    replace: "[prompt, name, tools].some",
+    tests: ["test/e2e/agent-verbs.test.ts"],
+    title: "a zone of a schedule",
+  },
 ];

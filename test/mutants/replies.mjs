@@ -1133,4 +1133,13 @@ export default [
     tests: ["test/unit/producer/model-text.entry-text.test.ts"],
     title: "of exactly so many code points",
   },
+  {
+    id: "printed-entries-not-acked",
+    promise: "replies --ack takes the last page out of the channel.",
+    file: "src/cli/verbs/replies.ts",
+    find: "  if (flags.ack && !(await ackPrinted(context, page))) return EXIT.done;\n  if (signal",
+    replace: "  if (signal",
+    tests: ["test/integration/cli-replies.test.ts"],
+    title: "--limit without --json",
+  },
 ];

@@ -83,6 +83,9 @@ test("pushes that fail are named by the doctor, with the time of the next attemp
   const said = await show();
   expect(said[0]).toMatch(/^failing \S+: The receiver answered 500\.$/);
   expect(said[1]).toMatch(/^the next attempt is at \d{4}-/);
+  // One that is due now may be under way.
+  await redis.hset(keys.webhookHolders, retry, Date.now());
+  expect((await show())[1]).toMatch(/^the next attempt is at \d{4}-/);
   await redis.hset(keys.webhookHolders, retry, Date.now() - HOUR_MS);
   expect((await show())[1]).toMatch(/^the next attempt was due at \d{4}-\S+: start an API process/);
 });

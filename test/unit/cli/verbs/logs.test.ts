@@ -44,6 +44,18 @@ test("what is kept behind numbers whose lines are gone is shown", async () => {
   expect(stdout.map((line) => JSON.parse(line).turn)).toEqual(Array.from({ length: 700 }, (_, i) => i + 1));
 });
 
+test("the lines of several parents stand in the order of their times", async () => {
+  const { keys, redis, place } = scene();
+  const [own, other] = [parentNamed("cli"), parentNamed("cli-run")];
+  const [ownUid, otherUid] = [newUid(), newUid()];
+  await redis.zadd(keys.parents, Date.now(), parentMember(own), Date.now(), parentMember(other));
+  await writeLines(redis, keys, own, { uids: [ownUid], each: 1 });
+  await writeLines(redis, keys, other, { uids: [otherUid], each: 1, behind: 1 });
+  await writeLines(redis, keys, own, { uids: [ownUid], each: 1, behind: 2 });
+  const { stdout } = await runHere(["logs", "--json"], place);
+  expect(stdout.map((line) => JSON.parse(line).parent_id)).toEqual(["cli", "cli-run", "cli"]);
+});
+
 test("on a terminal lines are cut to its width, except lines of JSON", async () => {
   const { keys, redis, place } = scene();
   const [parent, uid] = [parentNamed("planner-7"), newUid()];

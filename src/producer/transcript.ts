@@ -119,6 +119,8 @@ async function readEnded(
   if (!record) throw unknownTranscript(agentId);
   if (record.status !== "ended")
     throw new SubagentError("conflict", `Sub-agent "${agentId}" has not ended: send it a message instead.`);
+  // The ack took its tools, system prompt, permissions and budgets.
+  if (record.acked_by !== undefined) throw unknownTranscript(agentId);
   // The log of an ended agent no longer changes, so its size is still the same when it is copied.
   if (record.log_bytes + Buffer.byteLength(text) >= LOG_MAX_BYTES)
     throw logFull(agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");

@@ -1410,6 +1410,22 @@ export default [
     tests: ["test/integration/producer/resume-long.test.ts"],
   },
   {
+    id: "resume-after-ack",
+    promise: "No agent goes on from one whose specification the ack has taken.",
+    file: "src/producer/transcript.ts",
+    find: "  if (record.acked_by !== undefined) throw unknownTranscript(agentId);\n",
+    replace: "",
+    tests: ["test/integration/producer/transcript.test.ts"],
+  },
+  {
+    id: "transcript-after-ack",
+    promise: "The transcript that stays after an ack for a worker is no reader's.",
+    file: "src/shared/redis/agent-store.ts",
+    find: 'if ((await redis.hexists(record, "acked_by")) === 0) yield transcript;',
+    replace: "yield transcript;",
+    tests: ["test/integration/producer/transcript.test.ts"],
+  },
+  {
     id: "resume-drops-budgets",
     promise: "The budgets of an ended agent bind the one that goes on from it.",
     file: "src/producer/transcript.ts",

@@ -52,7 +52,7 @@ interface AgentReads {
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
   /** Reads the agent's allowlist of tools; undefined if it has none, or none that this version can read. */
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
-  /** Reads the log of an agent at one moment, or after its end its transcript; empty if neither is kept. Entry key → JSON. */
+  /** Reads the log of an agent at one moment, or after its end its transcript; empty if neither is kept for readers. Entry key → JSON. */
   conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
   /** Reads a part of it: `pick` selects by the entry keys, then `within` by their sizes in bytes; undefined if nothing is kept. */
   conversationPart(
@@ -188,14 +188,22 @@ function withText(record: AgentRecord, entryOf: (key: string) => string | undefi
   return { ...record, progress: { ...progress, summary: answerText(entry) || NO_SUMMARY } };
 }
 
+/**
+ * Yields the keys that may have an agent's conversation, in the order in which they are to be read: if the agent ends between
+ * two reads, its log has the other name. After the ack a transcript may stay for the worker that held the run: readers have none.
+ */
+async function* conversationKeys(redis: RedisClient, { log, transcript, record }: AgentKeys) {
+  yield log;
+  if ((await redis.hexists(record, "acked_by")) === 0) yield transcript;
+}
+
 async function partOf(
   redis: RedisClient,
-  { log, transcript }: { log: string; transcript: string },
+  ofAgent: AgentKeys,
   pick: Parameters<AgentReads["conversationPart"]>[1],
   within: Parameters<AgentReads["conversationPart"]>[2],
 ): Promise<ReadonlyMap<string, string> | undefined> {
-  // If the agent ends between two of the reads, its log has the other name.
-  for (const key of [log, transcript]) {
+  for await (const key of conversationKeys(redis, ofAgent)) {
     const found = await redis.hkeys(key);
     if (found.length === 0) continue;
     const chosen = pick(found);
@@ -250,9 +258,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     waitingJob: (address, nowMs) => readWaitingJob(redis, keys.agent(address).record, nowMs),
     inbox: readInbox,
     async conversation(address) {
-      const { log, transcript } = keys.agent(address);
-      // If the agent ends between the two reads, its log has the other name.
-      for (const key of [log, transcript]) {
+      for await (const key of conversationKeys(redis, keys.agent(address))) {
         const entries = await readEntries(redis, key);
         if (entries && entries.size > 0) return entries;
       }

@@ -11,6 +11,7 @@ import { latch } from "../../helpers/latch.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { runHere } from "../../helpers/program.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
@@ -162,6 +163,26 @@ test("a tool that was at work when its agent was destroyed is told to who goes o
   expect(heads.at(-1)?.messages).toContain(
     "Interrupted: the run ended during this call and its effect is unknown",
   );
+});
+
+test("nothing goes on from an agent that was destroyed in the middle of a run and acked: what it was allowed is no longer known", async () => {
+  const stage = await openStage({ scenario: { turns: [look, { ...say("late"), latencyMs: 600_000 }] } });
+  await stage.startWorker();
+  const parent = stage.parent();
+  const { agent_id } = await parent.spawn({ name: "worker", tools: ["glob"], system: "Read only." });
+  await parent.send(agent_id, "start");
+  await until(() => stage.offline.ledger.length === 1 && stage.offline.inFlight === 1);
+  await parent.destroy(agent_id);
+  expect((await parent.transcript(agent_id)).entries).not.toEqual([]);
+  expect(await nextReply(parent)).toMatchObject({ agent_id, kind: "ended" });
+  const address = { tenant: "default", parentId: "planner-7" };
+  const uid = (await stage.store.uidOf(address, agent_id)) ?? "";
+  // The worker that held the run may still ask whether what it bought was committed.
+  expect(await stage.redis.exists(stage.keys.agent({ ...address, uid }).transcript)).toBe(1);
+  const gone = refusal("unknown_transcript", /the ack of its end/);
+  await expect(parent.resume(agent_id, "go on")).rejects.toMatchObject(gone);
+  await expect(parent.transcript(agent_id)).rejects.toMatchObject(gone);
+  expect(await stage.store.conversation({ ...address, uid })).toEqual(new Map());
 });
 
 test("an agent that ended before its first answer has no transcript, and the refusal does not speak of an ack alone", async () => {

@@ -282,12 +282,18 @@ class IntakeWorker extends Worker {
 
 type JobJson = Parameters<Worker["createJob"]>[0];
 
-/** Returns why BullMQ cannot plan the next job of a job's scheduler; undefined if it can, or there is none. */
+/**
+ * Returns why BullMQ cannot plan the next job of a job's scheduler; undefined if it can, or there is none. Finds each reason
+ * for which BullMQ would throw before it asks Redis.
+ */
 function whyNotRepeated({ repeatJobKey, opts }: Job, nowMs: number): string | undefined {
   if (repeatJobKey === undefined) return undefined;
-  const { repeat = {} }: JobSchedulerJobOptions = opts;
+  const { repeat, prevMillis = 0 }: JobSchedulerJobOptions = opts;
+  if (!repeat?.pattern && !repeat?.every) return "it has no times of its scheduler";
+  if (repeat.immediately && repeat.startDate) return "its scheduler begins both at once and at a time";
+  if ("debounce" in opts) return "its scheduler has the option debounce, which BullMQ has no more";
   try {
-    getNextMillis(nowMs, repeat);
+    getNextMillis(Math.max(nowMs, prevMillis), repeat);
     return undefined;
   } catch (error) {
     return `its scheduler has no times that can be read (${clip(messageOf(error), 100)})`;

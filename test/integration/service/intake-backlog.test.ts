@@ -323,6 +323,27 @@ test("a job whose scheduler has times of another library is refused with the rea
   expect(await stage.parent("a").list()).toEqual([]);
 });
 
+test("a job whose next one BullMQ cannot plan is refused once, whatever its options lack or have too much", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const { queue, jobs } = openJobs(stage, 4);
+  const hourly = { pattern: "0 * * * *" };
+  const options = [
+    {},
+    { repeat: {} },
+    { repeat: { ...hourly, immediately: true, startDate: Date.now() } },
+    { repeat: hourly, debounce: { id: "other" } },
+    { repeat: hourly, prevMillis: 9e15 },
+  ];
+  for (const each of options) {
+    const { id } = await queue.add("task", { prompt: "say hello", parent_id: "a" });
+    await stage.redis.hset(queue.toKey(String(id)), { rjk: "other", opts: JSON.stringify(each) });
+  }
+  await jobs.start();
+  await until(async () => (await queue.getFailedCount()) >= options.length, { what: "the refusals" });
+  for (const { failedReason } of await queue.getFailed()) expect(failedReason).toMatch(/its scheduler/);
+  expect(await stage.parent("a").list()).toEqual([]);
+});
+
 test("a job that Redis refuses is tried again, after ten seconds at most", async () => {
   const stage = await openStage({ timing: LONG_TIMING });
   await stage.redis.set(

@@ -8,8 +8,8 @@
  *    moved, and renews its lock itself. However many wait, others begin.
  * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
  * 4. A job whose options, progress or parent BullMQ cannot parse is taken without them, when its lock has expired.
- * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits for no
- *    room, and if its scheduler's times cannot be read it is refused.
+ * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits from
+ *    its first take on, and if its scheduler's times cannot be read it is refused.
  */
 import {
   DelayedError,
@@ -27,7 +27,7 @@ import type { Logger } from "../logger.ts";
 import { problemLog } from "../problem-log.ts";
 import { INTAKE_MAX_BYTES, INTAKE_MAX_VALUES } from "../protocol/intake.ts";
 import type { Keys } from "../protocol/keys.ts";
-import { WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
+import { TIMING, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import { JSON_MAX_DEPTH } from "../protocol/message.ts";
 import { clip, exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -74,9 +74,9 @@ export interface IntakeJob {
   data: unknown;
   /** Reason why the data was not parsed, or the job's recurrence cannot be used. */
   unread?: string;
-  /** Earliest time at which it was to be taken, epoch ms; `-Infinity` if its sender wrote no usable time. */
+  /** Earliest time at which it was to be taken, epoch ms; that of its first take if its sender wrote no usable time. */
   dueAtMs: number;
-  /** Time until which it is retried, epoch ms; absent until an outcome has set it. */
+  /** Time until which it is retried, epoch ms; absent until an outcome has set it, if its sender wrote a usable time. */
   untilMs?: number;
 }
 
@@ -103,9 +103,8 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
   const perform = async (job: Job, token = ""): Promise<unknown> => {
     const unread = worker.unread.get(job);
     const step = await take({
-      ...{ id: String(job.id), data: job.data, dueAtMs: dueAtMsOf(job, clock.now()) },
+      ...{ id: String(job.id), data: job.data, ...timesOf(job, clock.now()) },
       ...(unread !== undefined && { unread }),
-      ...(isTime(job.progress) && { untilMs: job.progress }),
     });
     if (step.status !== "waits") await waiting.end(job, token, step);
     else {
@@ -201,14 +200,23 @@ class WaitingJobs {
   }
 }
 
-/** A due time further ahead of a job that was taken is no time in ms: clocks of hosts differ by less. */
+/** A due time further ahead of a job that was taken is not the one that it was taken at: clocks of hosts differ by less. */
 const MOST_AHEAD_MS = 24 * 3_600_000;
 
-/** Returns when a taken job was to be taken. Without a usable time its wait is unknown, and so cannot be bounded. */
-function dueAtMsOf({ timestamp, opts: { delay } }: Pick<Job, "timestamp" | "opts">, nowMs: number): number {
+/**
+ * Returns when a taken job was to be taken, and until when it is retried. Its sender may have written no time in ms, or a
+ * delay that ended early because an operator moved the job up: then its wait counts from its first take, which `untilMs` keeps.
+ */
+function timesOf(
+  { timestamp, opts: { delay }, progress }: Pick<Job, "timestamp" | "opts" | "progress">,
+  nowMs: number,
+): Pick<IntakeJob, "dueAtMs" | "untilMs"> {
+  const known = isTime(progress) ? { untilMs: progress } : {};
   // Other clients may write the delay as a text.
   const dueAtMs = Number(timestamp) + Number(delay ?? 0);
-  return dueAtMs <= nowMs + MOST_AHEAD_MS ? dueAtMs : Number.NEGATIVE_INFINITY;
+  if (dueAtMs <= nowMs + MOST_AHEAD_MS) return { dueAtMs, ...known };
+  const untilMs = Math.min(known.untilMs ?? Number.POSITIVE_INFINITY, nowMs + TIMING.maxAgeMs);
+  return { dueAtMs: untilMs - TIMING.maxAgeMs, untilMs };
 }
 
 /** BullMQ's progress of a job is zero until one is set. */
@@ -240,9 +248,9 @@ function failureOf({ error }: JobEnd & { status: "refused" }): UnrecoverableErro
 }
 
 async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, token: string) {
+  const { untilMs = timesOf(job, clock.now()).untilMs } = end;
   // If this fails, the job is only retried longer.
-  if (end.untilMs !== undefined && end.untilMs !== job.progress)
-    await job.updateProgress(end.untilMs).catch(() => {});
+  if (untilMs !== undefined && untilMs !== job.progress) await job.updateProgress(untilMs).catch(() => {});
   await job.moveToDelayed(clock.now() + end.delayMs, token);
 }
 

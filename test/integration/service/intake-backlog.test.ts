@@ -280,28 +280,29 @@ test("a job for which there has been no room for a day is refused", async () => 
 test.each([
   ["a time in words", { timestamp: new Date().toUTCString() }],
   ["a time in microseconds", { timestamp: 1_000 * Date.now() }],
+  ["a delay of three days that an operator ends", { delay: 72 * HOUR_MS }],
 ])(
-  "a job with %s runs if there is room, and does not wait for any: its wait would have no end",
+  "a job with %s waits for room for a day from its first take, whatever its progress says",
   async (_, options: object) => {
     const stage = await openStage({ timing: LONG_TIMING });
     await fillQuota(stage, "full");
     const { queue, jobs } = openJobs(stage, 4);
+    const add = async (parent_id: string) => {
+      const job = await queue.add("task", { prompt: "say hello", reply: "channel", parent_id }, options);
+      if ("delay" in options) await job.promote();
+      return job;
+    };
+    const [waiting, begun] = [await add("full"), await add("free")];
+    await waiting.updateProgress(9e15);
     await jobs.start();
-    const wish = { prompt: "say hello", reply: "channel" };
-    const [waiting, begun, usual] = await Promise.all([
-      queue.add("task", { ...wish, parent_id: "full" }, options),
-      queue.add("task", { ...wish, parent_id: "free" }, options),
-      queue.add("task", { ...wish, parent_id: "full" }),
-    ]);
     const stateOf = ({ id }: Job) => queue.getJobState(String(id));
-    const isOver = async () => (await stateOf(begun)) === "completed" && (await stateOf(usual)) === "delayed";
-    await until(isOver, { what: "the other jobs" });
+    await until(async () => (await stateOf(begun)) === "completed", { what: "the job that has room" });
+    await until(async () => (await stateOf(waiting)) === "delayed", { what: "the delay" });
+    const delayed = await queue.getJob(String(waiting.id));
+    expect((Number(delayed?.progress) - Date.now()) / HOUR_MS).toBeCloseTo(24, 0);
+    await delayed?.updateProgress(Date.now());
     await until(async () => (await stateOf(waiting)) === "failed", { what: "the refusal" });
-    const failed = await queue.getJob(String(waiting.id));
-    expect(failed).toMatchObject({
-      failedReason: expect.stringContaining("quota_exceeded"),
-      attemptsStarted: 1,
-    });
+    expect((await queue.getJob(String(waiting.id)))?.failedReason).toContain("quota_exceeded");
   },
 );
 
@@ -328,9 +329,7 @@ test("a job whose next one BullMQ cannot plan is refused once, whatever its opti
   const { queue, jobs } = openJobs(stage, 4);
   const hourly = { pattern: "0 * * * *" };
   const options = [
-    {},
-    { repeat: {} },
-    { repeat: { ...hourly, immediately: true, startDate: Date.now() } },
+    ...[{}, { repeat: {} }, { repeat: { ...hourly, immediately: true, startDate: Date.now() } }],
     { repeat: hourly, debounce: { id: "other" } },
     { repeat: hourly, prevMillis: 9e15 },
   ];

@@ -17,6 +17,7 @@ const FILES = ["test/integration/worker/files.test.ts"];
 const FALLBACK = ["test/integration/worker/fallback-models.test.ts"];
 const MCP = ["test/integration/worker/mcp-client.test.ts"];
 const MCP_SERVER = ["test/unit/worker/tools/mcp/server.test.ts"];
+const MCP_REQUESTS = ["test/unit/worker/tools/mcp/request-end.test.ts"];
 const MCP_PROCESS = ["test/unit/worker/tools/mcp/process-transport.test.ts"];
 const MCP_TOOLS = ["test/unit/worker/tools/mcp/tools.test.ts"];
 const ORIGIN_C = ["test/integration/origins/c.test.ts"];
@@ -950,6 +951,38 @@ export default [
     "  transport.onclose = cancel;\n",
     "",
     MCP_SERVER,
+  ),
+  guard(
+    "mcp-request-given-up-stays",
+    "A call of an MCP server that is given up leaves no connection behind.",
+    "worker/tools/mcp/request-end.ts",
+    "end(message.params?.requestId);",
+    "close(message.params?.requestId);",
+    MCP_REQUESTS,
+  ),
+  guard(
+    "mcp-answered-request-stays",
+    "A call of an MCP server that has its answer leaves no connection behind.",
+    "worker/tools/mcp/transport.ts",
+    "      requests.heard(message);\n",
+    "",
+    MCP_REQUESTS,
+  ),
+  guard(
+    "mcp-delivery-without-end",
+    "A message that an MCP server does not take leaves no connection behind.",
+    "worker/tools/mcp/request-end.ts",
+    "clock.timeout(DELIVERY_MS, () => late.abort())",
+    "clock.timeout(DELIVERY_MS, () => undefined)",
+    MCP_REQUESTS,
+  ),
+  guard(
+    "mcp-request-ends-at-once",
+    "The connection of a call of an MCP server is used again.",
+    "worker/tools/mcp/request-end.ts",
+    "request.limit ??= clock.timeout(LINGER_MS, () => end(id));",
+    "end(id);",
+    MCP_REQUESTS,
   ),
   guard(
     "mcp-bad-answer-ends-all",

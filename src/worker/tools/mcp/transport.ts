@@ -7,14 +7,16 @@
  *    side. At most 64 answers to it are pending.
  * 3. A stream that a server ends is reopened after one second at the earliest. While streams end at once without a message,
  *    the delay doubles up to 60 s, even if the server asks for less.
- * 4. A server over HTTP is told when its session is over. Its answer is not read, and waited for a second at most.
+ * 4. A request over HTTP ends with its answer, or when it is given up, even if the server leaves it open (`request-end.ts`).
+ * 5. A server over HTTP is told when its session is over. Its answer is not read, and waited for a second at most.
  */
-import type { StreamableHTTPClientTransport, Transport } from "@modelcontextprotocol/client";
+import type { JSONRPCMessage, StreamableHTTPClientTransport, Transport } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
 import { withoutSecrets } from "../../../shared/secrets.ts";
 import { ProcessTransport } from "./process-transport.ts";
+import { endRequests } from "./request-end.ts";
 import { boundedFetch } from "./response-limit.ts";
 
 const LIMITS = { bytes: 10 * 1024 * 1024, values: 100_000, depth: 1_000 };
@@ -81,11 +83,16 @@ async function overHttp(
     reconnectionScheduler: schedule,
   });
   const close = http.close.bind(http);
+  const requests = endRequests(http, clock);
   let goodbye: Promise<void> | undefined;
   const transport: Transport = Object.assign(http, {
-    onmessage: relax,
+    onmessage(message: JSONRPCMessage) {
+      relax();
+      requests.heard(message);
+    },
     async close() {
       await close();
+      requests.forget();
       goodbye ??= endSession(http, (init) => ask(url, init), headers, clock);
       await goodbye;
     },

@@ -1,6 +1,6 @@
 /**
- * The cost of a run's calls. The provider's own usage counts if it reports one. If this side cut a call off before that, or
- * the provider reports no prompt tokens, the usage is estimated: so a limit on tokens holds with every provider. A refused
+ * The cost of a run's calls. The provider's own usage counts if it reports one that can be. If this side cut a call off before
+ * that, or the provider reports no such prompt, the usage is estimated: so a limit on tokens holds with every provider. A refused
  * call costs nothing. Costs that no commit can carry any more are booked with `charge`, once, under the id by which Redis
  * knows the call; so are costs that Redis has forgotten in a failover.
  *

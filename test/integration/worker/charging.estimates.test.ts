@@ -39,6 +39,20 @@ test("an answer that reports its prompt and not its output is charged its output
   expect(usage.output_tokens).toBeLessThan(1_050);
 });
 
+test.each(["whole", "streamed"])("a call is not charged what no call can have: %s", async (form) => {
+  const beyond = { input_tokens: 900_000_000, output_tokens: 900_000_000 };
+  const streamed: Script = (response) => {
+    const end = { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: beyond };
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(messageStart() + textBlock(0, "x".repeat(4_000)));
+    response.end(`data: ${JSON.stringify(end)}\n\ndata: {"type":"message_stop"}\n\n`);
+  };
+  const usage = await usageOfTask(() => (form === "whole" ? told("x".repeat(4_000), beyond) : streamed));
+  expect(usage.input_tokens).toBeLessThan(5_000);
+  expect(usage.output_tokens).toBeGreaterThanOrEqual(1_000);
+  expect(usage.output_tokens).toBeLessThan(1_050);
+});
+
 test("a prompt without a bill has its full price where the provider has cached nothing before", async () => {
   const reported = { input_tokens: 900, output_tokens: 10 };
   const usage = await usageOfTask((call) => (call === 1 ? looks(reported) : told("done", undefined)));

@@ -14,6 +14,7 @@ import { keptForV8 } from "../../../shared/hidden-class.ts";
 import {
   type ContentBlock,
   type JsonObject,
+  promptTokens,
   type Usage,
   ZERO_USAGE,
 } from "../../../shared/protocol/content.ts";
@@ -53,8 +54,11 @@ const BLOCK_VALUES = 10 * MAX_BLOCKS;
 /** Stop reasons that can end an answer in the middle of a tool call. */
 const CUT_OFF: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
-/** Highest credible token count of one kind; larger values are ignored. Sums of accepted counts stay exact integers. */
-const MOST_TOKENS = 1_000_000_000;
+/**
+ * Tokens of a call that this side cannot see: a gateway may add instructions to the prompt, and some models think in secret. A
+ * provider that counts more is not believed; all other tokens of a prompt have a byte each in the request.
+ */
+const HIDDEN_TOKENS = 200_000;
 
 const REFUSED = {
   json: "Not executed: the input of this call is not valid JSON. Repeat the call with a JSON object as its input.",
@@ -91,6 +95,7 @@ export class AnswerDraft {
   readonly limitBytes: number;
   #model: string;
   readonly #maxTokens: number;
+  readonly #promptBytes: number;
   #usage: Usage = ZERO_USAGE;
   /** True if the output tokens are those of the whole message: the start of a stream reports one or two. */
   #isOutputCounted = false;
@@ -105,10 +110,11 @@ export class AnswerDraft {
   /** True if the provider may have billed the call even if no part of its message is readable. */
   mayBeBilled = false;
 
-  /** @param requestedModel model name used if the answer has none */
-  constructor(requestedModel: string, maxTokens: number) {
+  /** @param requestedModel model name used if the answer has none @param promptBytes length of the prompt as JSON */
+  constructor(requestedModel: string, maxTokens: number, promptBytes = 0) {
     this.#model = requestedModel;
     this.#maxTokens = maxTokens;
+    this.#promptBytes = promptBytes;
     this.limitBytes = answerLimitBytes(maxTokens);
     keptForV8.answer = this;
   }
@@ -197,22 +203,26 @@ export class AnswerDraft {
     if (said !== "") this.#refusal = clip(redact(said.toWellFormed()), WORD_MAX_CHARS);
   }
 
-  /** Takes token counts. They are totals of the whole message: present ones replace the old, absent ones stay. */
+  /**
+   * Takes token counts. They are totals of the whole message: present ones replace the old, absent ones stay. So do counts
+   * that this call cannot have: see {@link HIDDEN_TOKENS}.
+   */
   count(usage: unknown): void {
     if (!isObject(usage)) return;
     const tokens = (value: unknown, before: number) =>
-      typeof value === "number" && Math.abs(value) <= MOST_TOKENS ? Math.max(0, Math.trunc(value)) : before;
-    const before = this.#usage;
-    this.#isOutputCounted ||= typeof usage.output_tokens === "number";
-    this.#usage = {
-      input_tokens: tokens(usage.input_tokens, before.input_tokens),
-      output_tokens: tokens(usage.output_tokens, before.output_tokens),
-      cache_read_input_tokens: tokens(usage.cache_read_input_tokens, before.cache_read_input_tokens),
-      cache_creation_input_tokens: tokens(
-        usage.cache_creation_input_tokens,
-        before.cache_creation_input_tokens,
-      ),
+      typeof value === "number" ? Math.max(0, Math.trunc(value)) : before;
+    const was = this.#usage;
+    const counted: Usage = {
+      input_tokens: tokens(usage.input_tokens, was.input_tokens),
+      output_tokens: tokens(usage.output_tokens, was.output_tokens),
+      cache_read_input_tokens: tokens(usage.cache_read_input_tokens, was.cache_read_input_tokens),
+      cache_creation_input_tokens: tokens(usage.cache_creation_input_tokens, was.cache_creation_input_tokens),
     };
+    const isOutputCredible = counted.output_tokens <= this.#maxTokens + HIDDEN_TOKENS;
+    if (!isOutputCredible) counted.output_tokens = was.output_tokens;
+    this.#isOutputCounted ||= isOutputCredible && typeof usage.output_tokens === "number";
+    const isPromptCredible = promptTokens(counted) <= this.#promptBytes + HIDDEN_TOKENS;
+    this.#usage = isPromptCredible ? counted : { ...was, output_tokens: counted.output_tokens };
   }
 
   /** Marks the message as whole; nothing more is taken. */

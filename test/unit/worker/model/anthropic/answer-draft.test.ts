@@ -75,6 +75,22 @@ describe("a draft", () => {
     });
   });
 
+  test("believes a provider up to 200,000 tokens more than the call can have", () => {
+    const [promptBytes, hidden] = [5_000, 200_000];
+    const counted = (usage: object) => {
+      const draft = new AnswerDraft("m", MAX_TOKENS, promptBytes);
+      draft.begin({ stop_reason: "end_turn", usage: { input_tokens: 10, output_tokens: 50 } });
+      draft.count(usage);
+      const { input_tokens, output_tokens, cache_read_input_tokens } = draft.usage;
+      return [input_tokens, output_tokens, cache_read_input_tokens];
+    };
+    const [most, mostOutput] = [promptBytes + hidden, MAX_TOKENS + hidden];
+    expect(counted({ input_tokens: most, output_tokens: mostOutput })).toEqual([most, mostOutput, 0]);
+    expect(counted({ input_tokens: 1, cache_read_input_tokens: most })).toEqual([10, 50, 0]);
+    expect(counted({ input_tokens: most + 1, output_tokens: 60 })).toEqual([10, 60, 0]);
+    expect(counted({ input_tokens: 20, output_tokens: mostOutput + 1 })).toEqual([20, 50, 0]);
+  });
+
   test("orders blocks by their index, whatever order they came in", () => {
     const draft = begun({ stop_reason: "end_turn" });
     draft.open(2, { type: "text", text: "c" });

@@ -425,6 +425,15 @@ export default [
     tests: REQUEST,
   },
   {
+    id: "webhook-connection-as-offered",
+    promise: "A webhook's receiver does not say how long its connection is kept.",
+    file: "src/service/webhooks/request.ts",
+    find: "    keepAliveMaxTimeout: KEEP_ALIVE_MS,\n",
+    replace: "",
+    tests: REQUEST,
+    title: "ten minutes",
+  },
+  {
     id: "webhook-timers-stay",
     promise: "An answered request leaves no timer.",
     file: "src/service/webhooks/request.ts",

@@ -25,12 +25,18 @@ export interface WebhookSender {
 const CONNECT_MS = 5_000;
 /** Timeout from the start of a request to the last byte of its answer; a byte in between does not extend it. */
 const ANSWER_MS = 15_000;
+/** Time for which an unused connection is kept, even if its receiver offers more: each takes a socket of this process. */
+const KEEP_ALIVE_MS = 4_000;
 /** Maximum bytes read of an answer. Only its status is used; the body is read so that the connection can be reused. */
 const MOST_ANSWER_BYTES = 64 * 1_024;
 
 /** Creates a sender that reaches the addresses that `reach` allows; `resolve`: see {@link lookupFor}. */
 export function createSender(reach: Reach, clock: Clock, resolve?: ResolveName): WebhookSender {
-  const agent = new Agent({ connect: { timeout: CONNECT_MS, lookup: lookupFor(reach, resolve) } });
+  const agent = new Agent({
+    connect: { timeout: CONNECT_MS, lookup: lookupFor(reach, resolve) },
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: KEEP_ALIVE_MS,
+  });
   return {
     async send({ url, secret }, entry, atMs) {
       const over = new AbortController();

@@ -1,4 +1,5 @@
 import { createServer, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { createSender } from "../../../../src/service/webhooks/request.ts";
@@ -31,6 +32,7 @@ async function scene(answer: (response: ServerResponse) => void, reach: "any" | 
       answer(response);
     });
   });
+  server.keepAliveTimeout = 0;
   server.on("connection", () => {
     seen.connections += 1;
   });
@@ -129,4 +131,14 @@ test("an address that was set while private ones were allowed is not reached onc
   const { seen, send } = await scene((response) => response.writeHead(200).end(), "public");
   expect(await send()).toMatchObject({ status: "failed" });
   expect(seen.connections).toBe(0);
+});
+
+test("a receiver that offers to keep its connection for ten minutes keeps it for some seconds", async () => {
+  const sockets = new Set<Socket>();
+  const { send } = await scene((response) => {
+    if (response.socket) sockets.add(response.socket);
+    response.writeHead(200, { Connection: "keep-alive", "Keep-Alive": "timeout=600" }).end();
+  });
+  for (let n = 0; n < 3; n++) expect(await send()).toEqual({ status: "taken" });
+  await until(() => [...sockets].every(({ destroyed }) => destroyed), { timeoutMs: 60_000 });
 });

@@ -391,6 +391,14 @@ export default [
     title: "started again",
   },
   {
+    id: "query-empty-is-zero",
+    promise: "An empty number of a query is refused.",
+    file: "src/service/api/schema.ts",
+    find: "/\\d/.test(String(text)) ? text : Number.NaN",
+    replace: "text",
+    tests: ["test/unit/service/api/schema.test.ts"],
+  },
+  {
     id: "agent-document-without-definition",
     promise: "The document of the API tells all that an agent may have.",
     file: "src/service/api/schema.ts",

@@ -132,11 +132,13 @@ export const TaskBegun = spawned.extend({ request_key: z.string() });
 /** Maximum wait of a request, s. */
 const MOST_WAIT_S = 300;
 
+/** Returns the schema of a number in a query: a text without a digit is no number, although `Number("")` is 0. */
+export function queryNumber(number: z.ZodCoercedNumber) {
+  return z.preprocess((text) => (/\d/.test(String(text)) ? text : Number.NaN), number);
+}
+
 /** Wait of a request for a reply, s. */
-export const WaitSeconds = z.coerce
-  .number()
-  .min(0)
-  .max(MOST_WAIT_S)
+export const WaitSeconds = queryNumber(z.coerce.number().min(0).max(MOST_WAIT_S))
   .default(0)
   .describe(`Seconds to wait for a reply, at most ${MOST_WAIT_S}; default 0.`);
 

@@ -20,6 +20,7 @@ import {
   FileList,
   Finishing,
   FullText,
+  queryNumber,
   Resumed,
   ResumeInput,
   Sent,
@@ -33,7 +34,7 @@ const tag = "agents";
 
 /** The part of a transcript to read; see `Parent.transcript`. */
 const PageQuery = z.strictObject({
-  after: z.coerce.number().int().min(-1).optional().describe("Only entries after this message."),
+  after: queryNumber(z.coerce.number().int().min(-1)).optional().describe("Only entries after this message."),
   limit: z.coerce
     .number()
     .int()

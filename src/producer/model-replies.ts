@@ -74,22 +74,22 @@ export async function ackQuestions(
 ): Promise<void> {
   try {
     const { channels } = await open();
-    for await (const entry of channels.unacked(parent, { after: cursorAt(created_at), upTo }))
-      if (entry.uid === uid && entry.entry.kind === "question") await channels.tryAck(parent, entry);
+    for await (const entry of channels.unacked(parent, { after: cursorAt(created_at), upTo, uid }))
+      if (entry.entry.kind === "question") await channels.tryAck(parent, entry);
   } catch {
     // Redis is away, and forgets them in a week.
   }
 }
 
-/** Reads unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
+/** Reads unacked entries of a part of the parent's channel, oldest first. */
 async function unackedEntries(
   { profile }: ParentContext,
   { channels }: ClientResources,
-  { uid, ...part }: ChannelPart & { uid?: string } = {},
+  part: ChannelPart = {},
 ): Promise<StreamEntry[]> {
   const found: StreamEntry[] = [];
   for await (const entry of channels.unacked(profile.parent, part)) {
-    if (uid === undefined || entry.uid === uid) found.push(entry);
+    found.push(entry);
     if (found.length === MAX_ENTRIES) break;
   }
   return found;

@@ -10,6 +10,15 @@ export default [
     title: "a wait for a run that goes on",
   },
   {
+    id: "check-parses-others",
+    promise: "A look at one agent parses no entry of others.",
+    file: "src/shared/redis/replies.ts",
+    find: "const isWanted = wanted === undefined || uid === wanted;",
+    replace: "const isWanted = true;",
+    tests: ["test/integration/producer/full-channel.test.ts"],
+    title: "a look at one agent",
+  },
+  {
     id: "check-reads-the-whole-channel",
     promise: "check_sub_agent reads of the channel only what came in the agent's life.",
     file: "src/producer/model-replies.ts",

@@ -75,10 +75,14 @@ export interface ReplyChannels {
   stop(): void;
 }
 
-/** A range of a channel: after the id `after` (exclusive), up to the id `upTo` (inclusive); default: all. */
+/**
+ * A part of a channel: after the id `after` (exclusive), up to the id `upTo` (inclusive), of the agent `uid`; default: all of it, of
+ * all agents.
+ */
 export interface ChannelPart {
   after?: string;
   upTo?: string | undefined;
+  uid?: string | undefined;
 }
 
 /** Dependencies of the channels. */
@@ -161,11 +165,11 @@ function ackerOf(
 
 async function* readUnacked(
   { call, replies }: ChannelsParts,
-  { parent, after: from = OLDEST, upTo }: ChannelPart & { parent: ParentAddress },
+  { parent, after: from = OLDEST, upTo, uid }: ChannelPart & { parent: ParentAddress },
   isReserved: (entry: StreamEntry) => boolean,
 ): AsyncGenerator<StreamEntry> {
   for (let after = from; ; ) {
-    const page = await call(({ read }) => read(() => replies.read(parent, after, PAGE_ENTRIES)));
+    const page = await call(({ read }) => read(() => replies.read(parent, after, PAGE_ENTRIES, uid)));
     for (const entry of page) {
       if (upTo !== undefined && isBehind(upTo, entry.id)) return;
       if (isReadable(entry) && !isReserved(entry)) yield entry;

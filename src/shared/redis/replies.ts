@@ -30,7 +30,7 @@ export interface StreamEntry {
   entry: ChannelEntry;
 }
 
-/** An entry of a newer version, or a malformed one; readers skip it. */
+/** An entry of a newer version, a malformed one, or one of an agent that the reader does not ask for; readers skip it. */
 export interface UnreadableEntry {
   id: string;
   uid: string;
@@ -47,8 +47,11 @@ export function isReadable(item: StreamItem): item is StreamEntry {
 
 /** See the module's header. */
 export interface ReplyStream {
-  /** Returns up to `count` unacked items after `after` (`"0"` = from the oldest). */
-  read(parent: ParentAddress, after: string, count: number): Promise<StreamItem[]>;
+  /**
+   * Returns up to `count` unacked items after `after` (`"0"` = from the oldest). With `uid`, entries of other agents are not
+   * parsed, and come as unreadable ones: parsing is most of what an entry costs.
+   */
+  read(parent: ParentAddress, after: string, count: number, uid?: string): Promise<StreamItem[]>;
   /** Removes an entry; true for the first ack. `token` identifies this ack, so that a repeated one gets the same answer. */
   ack(parent: ParentAddress, entry: StreamItem, token: string): Promise<boolean>;
 }
@@ -77,11 +80,11 @@ export function createReplyStream(
     );
   };
   return {
-    async read(parent, after, count) {
+    async read(parent, after, count, wanted) {
       const { replies } = keys.parent(parent);
       const entries = await redis.xrange(replies, `(${after}`, "+", "COUNT", count);
-      const items = entries.map(([id, flat]) => decode(id, flat));
-      report(replies, items);
+      const items = entries.map(([id, flat]) => decode(id, flat, wanted));
+      report(replies, wanted === undefined ? items : items.filter(({ uid }) => uid === wanted));
       return items;
     },
     async ack(parent, { id, uid, entry }, token) {
@@ -96,11 +99,12 @@ export function createReplyStream(
   };
 }
 
-function decode(id: string, flat: string[]): StreamItem {
+function decode(id: string, flat: string[], wanted?: string): StreamItem {
   const field = Object.fromEntries(pairs(flat));
   const { uid = "", reply_id = "" } = field;
+  const isWanted = wanted === undefined || uid === wanted;
   try {
-    if (!(Number(field.v) > PAYLOAD_VERSION)) return { id, uid, entry: entryOf(field) };
+    if (isWanted && !(Number(field.v) > PAYLOAD_VERSION)) return { id, uid, entry: entryOf(field) };
   } catch {}
   return { id, uid, entry: { kind: "unreadable", reply_id } };
 }

@@ -2,7 +2,7 @@
  * Guarantee: what a caller waits for costs the same, however many replies of others its parent has not acked, and however
  * long the specifications of its live agents are.
  */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { beginTask } from "../../../src/producer/detached-task.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
@@ -164,4 +164,21 @@ test("neither a spawn that the quota refuses nor a wait for a run that goes on r
     expect(parent.waitAny(["big_0"], { timeout_ms: 200 })).rejects.toMatchObject(refusal("timed_out")),
   );
   expect(waited).toBeLessThan(MOST_BYTES_A_CALL);
+});
+
+test("a look at one agent parses no entry of others, and finds its own among them", async () => {
+  const { stage, parent, worker, repliesOfOthers } = await scene();
+  const { agent_id } = await parent.spawn({ name: "old", keep_alive: true });
+  await repliesOfOthers();
+  await parent.send(agent_id, "go");
+  await worker.run(agent_id, { summary: "its own", keepAlive: true });
+  await repliesOfOthers();
+  const check = parent.tools(["check_sub_agent"])[0] ?? expect.unreachable();
+  const parsed = vi.spyOn(JSON, "parse");
+  closeAtEnd(() => void parsed.mockRestore());
+  expect(await check.run({ agent_id })).toContain("its own");
+  expect(parsed.mock.calls.length).toBeLessThan(100);
+  expect(
+    await stage.observer.xlen(stage.keys.parent({ tenant: "default", parentId: "planner-7" }).replies),
+  ).toBe(3 * UNACKED + 1);
 });

@@ -15,9 +15,10 @@ import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.
 import { BILL_GRACE_MS } from "../../../src/worker/run/call-model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { ARE_TIMES_JUDGED } from "../../helpers/figures.ts";
+import { endLeases } from "../../helpers/leases.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
 import { messageStart, type Script, send, startProvider } from "../../unit/worker/model/scripted-provider.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 40);
@@ -138,12 +139,13 @@ test("a destroyed call whose answer comes a moment later is charged as it was bi
 test("the call that a killed worker had begun is charged by the next one, within one call", async () => {
   const stage = await openStage({
     scenario: { turns: [look(0), { ...text("done"), failures: [silence] }] },
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
   });
   const victim = await stage.spawnWorker();
   const task = stage.parent("bereft").task("x".repeat(4_000));
   await until(() => stage.offline.ledger.length === 1 && stage.offline.inFlight === 1);
   await victim.kill();
+  await endLeases(stage);
   const heir = await stage.startWorker({ metrics: true });
   const reply = await task;
   expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
@@ -160,12 +162,13 @@ test("the call that a killed worker had begun is charged by the next one, within
 test("the call that a killed worker had begun is charged also where the next one cannot write its trace", async () => {
   const stage = await openStage({
     scenario: { turns: [{ ...text("done"), failures: [silence] }] },
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
   });
   const victim = await stage.spawnWorker();
   const agent = await stage.task("work");
   await until(() => stage.offline.inFlight === 1);
   await victim.kill();
+  await endLeases(stage);
   const taken = join(stage.workspaceRoot, agent.tenant);
   await rm(taken, { recursive: true, force: true });
   await writeFile(taken, "a file where the directory was");
@@ -183,7 +186,7 @@ test("the call that a killed worker had begun has the price of the model that an
         { ...text("done"), failures: [silence] },
       ],
     },
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
   });
   const victim = await stage.spawnWorker();
   const parent = stage.parent("bereft");
@@ -191,6 +194,7 @@ test("the call that a killed worker had begun has the price of the model that an
   const task = parent.task({ prompt: "x".repeat(4_000), ...chain });
   await until(() => stage.offline.ledger.length === 2 && stage.offline.inFlight === 1);
   await victim.kill();
+  await endLeases(stage);
   const heir = await stage.startWorker();
   const reply = await task;
   await quiet(stage, [heir]);
@@ -205,7 +209,7 @@ test(`${KILLS} runs whose worker is killed at a random moment: what was billed i
 }, async () => {
   const stage = await openStage({
     scenario: { turns: [look(100), { ...text("done"), latencyMs: 300 }], repeat: true },
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
   });
   const parent = stage.parent("bereft");
   const random = seeded(5);
@@ -219,6 +223,7 @@ test(`${KILLS} runs whose worker is killed at a random moment: what was billed i
     await until(() => begun() >= before + SIDE_BY_SIDE);
     await sleep(random.between(0, 300));
     await victim.kill();
+    await endLeases(stage);
     const heir = await stage.startWorker({ concurrency: SIDE_BY_SIDE });
     await Promise.all(tasks);
     await quiet(stage, [heir]);
@@ -240,7 +245,7 @@ test(`${LONE_KILLS} kills of a worker with one run: each costs one call at most 
 }, async () => {
   const stage = await openStage({
     scenario: { turns: [look(100), { ...text("done"), latencyMs: 300 }] },
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
   });
   const { offline } = stage;
   const random = seeded(7);
@@ -254,6 +259,7 @@ test(`${LONE_KILLS} kills of a worker with one run: each costs one call at most 
     await until(() => offline.ledger.length > before || offline.inFlight > 0);
     await sleep(random.between(0, 350));
     await victim.kill();
+    await endLeases(stage);
     // Of the victim's kind: with the same tools its calls are as large.
     const heir = await stage.spawnWorker();
     expect(await task).toMatchObject({ status: "succeeded", turns: 2 });

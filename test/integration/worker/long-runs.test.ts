@@ -8,9 +8,10 @@ import type { Scenario } from "../../../src/offline/server.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { replay } from "../../../src/worker/loop/replay.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { endLeases } from "../../helpers/leases.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
 const PAGE = "word ".repeat(30_000 / 5);
 const TOO_LONG = { status: 400, message: "prompt is too long: 210000 tokens > 200000 maximum" };
@@ -234,13 +235,14 @@ test("what was refused as too long is not asked once more by whoever takes the r
   // The first call is never answered, the second one is.
   const last = { ...say("All read."), failures: [{ stream: { stallAfterChunks: 0 } }] };
   const turns: Turn[] = [{ content: [write] }, ...reads, last];
-  const stage = await openStage({ scenario: { turns, windowTokens: 34_000 }, timing: SHORT_TIMING });
+  const stage = await openStage({ scenario: { turns, windowTokens: 34_000 }, timing: LONG_TIMING });
   const { offline } = stage;
   const refused = () => offline.ledger.filter(({ http_status }) => http_status === 400).length;
   const first = await stage.spawnWorker();
   const agent = await stage.task("work", { model: "offline-1" });
   await until(() => refused() === 1 && offline.inFlight === 1);
   await first.kill();
+  await endLeases(stage);
   await stage.spawnWorker();
   expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", summary: "All read." });
   expect(refused()).toBe(1);

@@ -2,15 +2,16 @@
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { readTimeline } from "../../../src/shared/redis/events.ts";
+import { endLeases } from "../../helpers/leases.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
 const LINE = { type: "tool_use" as const, name: "note", input: { line: "a", gate: "never" } };
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
 test("a run begins once: its timeline and the next worker's log and figures tell who lost it, and who goes on", async () => {
   const installation = await openStage({
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
     scenario: { turns: [{ content: [LINE] }, done] },
   });
   const first = await installation.spawnWorker();
@@ -18,6 +19,7 @@ test("a run begins once: its timeline and the next worker's log and figures tell
   const { redis, keys } = installation;
   await until(async () => (await redis.hkeys(keys.agent(agent).log)).some((key) => key.endsWith("/started")));
   await first.kill();
+  await endLeases(installation);
   const lines: Record<string, unknown>[] = [];
   const logger = createLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
   const second = await installation.startWorker({ logger, metrics: true });

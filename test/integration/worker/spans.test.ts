@@ -15,8 +15,9 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { endLeases } from "../../helpers/leases.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
 const exporter = new InMemorySpanExporter();
 /** Where a part of the SDK that an application brings throws: `<part> <beginning of the span's name>`. */
@@ -230,13 +231,14 @@ test("a run that no worker can read ends as a failed one for operators too: with
 test("a worker that is killed takes its spans with it; the run goes on in the trace of its caller", async () => {
   const stage = await openStage({
     scenario: { turns: [{ ...done, failures: [silence] }] },
-    timing: SHORT_TIMING,
+    timing: LONG_TIMING,
   });
   const killed = await stage.spawnWorker();
   const parent = stage.parent();
   const working = inCallersSpan(() => parent.task({ name: "survivor", prompt: "work" }));
   await until(() => stage.offline.inFlight === 1);
-  killed.kill("SIGKILL");
+  await killed.kill();
+  await endLeases(stage);
   await stage.startWorker();
   await expect(working).resolves.toMatchObject({ status: "succeeded" });
   await until(() => named("invoke_agent").length === 1 && named("plan").length === 1);

@@ -5,8 +5,9 @@
 import { expect, test } from "vitest";
 import type { LedgerEntry, Scenario } from "../../../src/offline/server.ts";
 import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
+import { endLeases } from "../../helpers/leases.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
 const PAGE = "word ".repeat(6_000);
 /** Its first call is never answered, its second one is. */
@@ -36,7 +37,7 @@ const promptOf = (usage: Usage | null | undefined) =>
 const isSummary = ({ idempotency_key }: LedgerEntry) => /\.\d+-\d+\.\d+$/.test(idempotency_key ?? "");
 
 test("a summary is bought once more when its buyer is killed, and never again once it stands in the log", async () => {
-  const stage = await openStage({ scenario, timing: SHORT_TIMING });
+  const stage = await openStage({ scenario, timing: LONG_TIMING });
   const { offline, keys, redis } = stage;
   const first = await stage.spawnWorker();
   const agent = await stage.task("work");
@@ -45,6 +46,7 @@ test("a summary is bought once more when its buyer is killed, and never again on
 
   await until(() => offline.inFlight === 1 && offline.ledger.length === 5);
   await first.kill();
+  await endLeases(stage);
   expect(await compacted()).toEqual([]);
 
   const second = await stage.spawnWorker();
@@ -54,6 +56,7 @@ test("a summary is bought once more when its buyer is killed, and never again on
   // The summary alone has brought the run on: this holder's death counts against nobody.
   expect(await redis.hget(record, "committed")).toBe("1");
   await second.kill();
+  await endLeases(stage);
 
   const third = await stage.spawnWorker();
   const taken = await stage.recordWhere(agent, ({ worker }) => worker === third.id);

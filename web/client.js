@@ -6,6 +6,8 @@ const MOST_WAIT_MS = 30_000;
 const FIRST_WAIT_MS = 1_000;
 /** Maximum characters of an event that is not complete yet. */
 const MOST_PENDING = 1_000_000;
+/** Matches a text of printable ASCII without spaces. */
+const PRINTABLE = /^[!-~]+$/;
 
 /** An error response of the API; its message is the server's sentence. */
 export class Refused extends Error {
@@ -17,8 +19,17 @@ export class Refused extends Error {
   }
 }
 
-/** @param {string | undefined} key @param {Record<string, string>} more */
+/**
+ * Throws {@link Refused} for a key that no header can hold: `fetch` would fail as it does without a server.
+ * @param {string | undefined} key @param {Record<string, string>} more
+ */
 function headersOf(key, more = {}) {
+  if (key !== undefined && !PRINTABLE.test(key))
+    throw new Refused(
+      401,
+      "That is no key: it has a space or another character that no key has. Copy it again.",
+      0,
+    );
   return { ...more, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };
 }
 

@@ -83,6 +83,11 @@ function when(row, shown, make) {
   row.replaceChildren(...make());
 }
 
+/** Sets the text of a line if it has changed. @param {Element | null} line @param {string} text */
+function setText(line, text) {
+  if (line && line.textContent !== text) line.textContent = text;
+}
+
 /** @param {string} status */
 function pill(status) {
   const made = node("span", "status", status);
@@ -118,9 +123,7 @@ export function parentRow(chosen, choose) {
       button.addEventListener("click", () => choose(parent.parent_id));
       row.append(button);
     }
-    const facts = factsOf(parent);
-    const line = button.lastElementChild;
-    if (line && line.textContent !== facts.join(" · ")) line.textContent = facts.join(" · ");
+    setText(button.lastElementChild, factsOf(parent).join(" · "));
     button.setAttribute("aria-current", String(parent.parent_id === chosen));
   };
 }
@@ -169,19 +172,27 @@ export function agentCard(readWhole) {
 /** Fills the card of a channel entry. @param {any} entry @param {HTMLElement} row */
 export function replyCard(entry, row) {
   row.className = "card";
-  when(row, entry.reply_id, () => {
-    const isEnd = entry.kind === "reply" || entry.kind === "ended";
-    const facts = isEnd
-      ? [entry.stop_reason, plural(entry.turns, "turn"), plural(entry.tokens, "token"), money(entry.cost_usd)]
-      : [];
-    return [
-      node("div", "head", [
-        node("span", "name", entry.agent_id),
-        pill(isEnd ? entry.status : entry.kind),
-        node("span", "facts", [...facts, ago(entry.created_at)].join(" · ")),
-      ]),
-      node("p", "text", entry.summary ?? entry.text ?? entry.question ?? ""),
-      ...(entry.error ? [node("p", "text error", entry.error)] : []),
-    ];
-  });
+  when(row, entry.reply_id, () => [
+    node("div", "head", [
+      node("span", "name", entry.agent_id),
+      pill(isEnd(entry) ? entry.status : entry.kind),
+      node("span", "facts"),
+    ]),
+    node("p", "text", entry.summary ?? entry.text ?? entry.question ?? ""),
+    ...(entry.error ? [node("p", "text error", entry.error)] : []),
+  ]);
+  // An entry never changes, but its age does: the line is set by itself, so that the text keeps its scroll position.
+  setText(row.querySelector(".facts"), entryFacts(entry));
+}
+
+/** @param {any} entry */
+const isEnd = ({ kind }) => kind === "reply" || kind === "ended";
+
+/** Returns what a card says of an entry. @param {any} entry */
+function entryFacts(entry) {
+  const { stop_reason, turns, tokens, cost_usd, created_at } = entry;
+  const facts = isEnd(entry)
+    ? [stop_reason, plural(turns, "turn"), plural(tokens, "token"), money(cost_usd)]
+    : [];
+  return [...facts, ago(created_at)].join(" · ");
 }

@@ -198,6 +198,15 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await seen(page, "#state", "live");
   });
 
+  test("says how old each reply is, as time passes", async () => {
+    const { page } = await openPage();
+    await page.clock.install();
+    await page.goto(`${api.url}/#parent=planner-7`);
+    await seen(page, "#replies li", /quick_one[\s\S]* · (just now|\d+ min ago)/);
+    await page.clock.fastForward("02:00:00");
+    await seen(page, "#replies li", /quick_one[\s\S]* · 2 h ago/);
+  });
+
   test("follows the events behind one whose text has line separators of Unicode", async () => {
     const use = (name: string, input: Record<string, unknown>) => ({
       content: [{ type: "tool_use" as const, name, input }],
@@ -294,6 +303,11 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await page.getByRole("button", { name: "Show" }).click();
     await seen(page, "#refused", "unknown or revoked");
     await picture(page, "key");
+    // No header can hold it, so the browser sends nothing.
+    await input.fill("saq_…");
+    await page.getByRole("button", { name: "Show" }).click();
+    await seen(page, "#refused", "That is no key");
+    await page.reload();
     await input.fill(token);
     await page.getByRole("button", { name: "Show" }).click();
     await seen(page, "#parents li", "mine");

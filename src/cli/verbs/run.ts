@@ -1,4 +1,6 @@
 /** `run`: gives each prompt on the command line to its own sub-agent and prints the replies. */
+import { openDefinitions } from "../../producer/definitions/folders.ts";
+import { DefinitionName, ProfileInput, readInput } from "../../producer/input.ts";
 import { CEILING, type Effort, type LimitsInput, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import { parentIdOf } from "../as-parent.ts";
 import {
@@ -77,6 +79,8 @@ export const verb: DefineCommand = (command, open, done) => {
 /** Command-line flags. */
 interface RunFlags extends PromptFlags {
   parent?: string;
+  /** Name of an agent definition. */
+  agent?: string;
   model?: string;
   tools?: string;
   /** Path of the output schema. */
@@ -99,7 +103,13 @@ const NAME_MAX_CODE_POINTS = 45;
 /** Number of characters of a prompt that its name is made from. */
 const BEGINNING_CHARS = 1_000;
 
-/** Runs the command. Throws `invalid_input` for an invalid prompt or schema before it starts anything. */
+/** The flags that a spawn checks, too; here they are checked before a worker of this command could take other work. */
+const AskedInput = ProfileInput.extend({ agent: DefinitionName.optional() });
+
+/**
+ * Runs the command. Throws `invalid_input` for an invalid prompt, schema or flag, and `unknown_definition`, before it starts
+ * anything.
+ */
 async function run(context: CommandContext, prompts: readonly string[], flags: RunFlags): Promise<number> {
   const outputSchema = await readOutputSchema(flags.schema, context);
   const questions = questionsOf(await readTexts(prompts, context));
@@ -111,7 +121,8 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
     ...(maxCostUsd !== undefined && { max_cost_usd: maxCostUsd }),
     ...(maxDuration !== undefined && { max_duration_ms: maxDuration }),
   };
-  const { tools, model, system, effort, taskBudget: task_budget } = flags;
+  const { agent, model, system, effort, taskBudget: task_budget } = flags;
+  const tools = flags.tools?.split(",");
   const budgets = flags.budgetUsd === undefined ? undefined : { parent: { max_cost_usd: flags.budgetUsd } };
   const profile = {
     model,
@@ -122,12 +133,14 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
     budgets,
   };
   const parentId = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
+  const asked = readInput(AskedInput, { ...profile, tools, agent }, "run");
+  if (asked.agent !== undefined) openDefinitions(context.config.agents, context.clock).find(asked.agent);
   const service = await startLocalService(context, "use");
   try {
     showBanner(context, service);
     return await runPrompts(context, service, questions, {
       ...flags,
-      tools: tools?.split(","),
+      tools,
       outputSchema,
       parentId,
       profile,

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { EXIT } from "../../../../src/cli/command.ts";
 import { questionsOf } from "../../../../src/cli/verbs/run.ts";
 import { AgentName } from "../../../../src/shared/protocol/ids.ts";
+import { runHere } from "../../../helpers/program.ts";
 
 const namesOf = (...prompts: string[]) => questionsOf(prompts).map((question) => question.name);
 
@@ -39,4 +41,22 @@ test.each([
 
 test("a prompt of exactly 256 KB is accepted", () => {
   expect(questionsOf(["x".repeat(256 * 1024)])).toHaveLength(1);
+});
+
+test.each([
+  [["--model", "a b"], /^subagent-queue: run refused, nothing was done: model: a model's id has no spaces/],
+  [["--model", ""], /: model: name a model\.$/],
+  [["--system", " "], /: system: it is blank/],
+  [["--tools", "read_file,,grep"], /: tools\.1: a tool's name is empty\.$/],
+  [["--agent", ""], /: agent: must be at least 1 character long\.$/],
+  [["--agent", "nope"], /There is no agent definition "nope": use one of /],
+])("%j is refused before a worker is started, or Redis is asked", async (flags, why) => {
+  // Nothing answers there: a command that begins ends as one that has no Redis.
+  const env = { REDIS_URL: "redis://127.0.0.1:1", SUBAGENT_AGENTS: undefined };
+  const { code, stdout, stderr } = await runHere(["run", "hi", ...flags], { cwd: import.meta.dirname, env });
+  expect({ code, stdout, stderr }).toEqual({
+    code: EXIT.usage,
+    stdout: [],
+    stderr: [expect.stringMatching(why)],
+  });
 });

@@ -1856,6 +1856,14 @@ export default [
     title: "before a worker is started",
   },
   {
+    id: "health-host-without-a-port",
+    promise: "A worker whose health checks have an address and no port is refused.",
+    file: "src/cli/verbs/worker.ts",
+    find: "if (flags.healthHost !== undefined && ",
+    replace: "if (flags.healthHost === undefined && ",
+    tests: ["test/unit/cli/verbs/worker.test.ts"],
+  },
+  {
     id: "page-live-while-nothing-answers",
     promise: "The live page says so when the server is silent; it does not go on to say that it is live.",
     file: "web/client.js",

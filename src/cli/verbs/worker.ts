@@ -1,6 +1,7 @@
 /** `worker`: joins a Redis and works until a signal stops it; its log goes to stderr as JSON lines. */
 
 import { Option } from "commander";
+import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { createHealthServer } from "../../worker/health/server.ts";
@@ -43,7 +44,7 @@ export const verb: DefineCommand = (command, open, done) => {
       "port that serves /healthz, /readyz and /metrics; 0: any free port",
       wholeUpTo(65_535),
     )
-    .option("--health-host <address>", "address of the health checks", listenAddress, "127.0.0.1")
+    .option("--health-host <address>", "address of the health checks, default 127.0.0.1", listenAddress)
     .option(
       "--allow-offline",
       "without ANTHROPIC_API_KEY answer by rule, in production and beside real workers, too",
@@ -62,23 +63,27 @@ interface WorkerFlags {
   json: boolean;
   /** Port of the health checks; 0: a free one; default: SUBAGENT_HEALTH_PORT, else none are served. */
   healthPort?: number;
-  /** Address of the health checks. */
-  healthHost: string;
+  /** Address of the health checks; default: loopback. */
+  healthHost?: string;
   /** Allow the offline model everywhere if no provider is configured. */
   allowOffline: boolean;
   /** True: a worker started this process to run its suspects. */
   isolated?: boolean;
 }
 
+const NO_HEALTH_PORT = "--health-host needs a port: give --health-port as well, or set SUBAGENT_HEALTH_PORT.";
+
 /**
  * Runs the command: waits for Redis without limit, prints one line when it is ready, and drains when a signal stops it.
  * Throws `invalid_config` without REDIS_URL (no producer would use a worker's private Redis), if it would use the offline
  * model in production or beside real workers, and for a Redis unsafe in production. Throws `setup_failed` if the health port
- * or the workspaces cannot be used.
+ * or the workspaces cannot be used, `invalid_input` for an address of the health checks without a port.
  */
 async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
   const { config, output, signal } = context;
   const redisUrl = requireRedisUrl(config, "a worker joins the Redis that its producers use");
+  if (flags.healthHost !== undefined && (flags.healthPort ?? config.healthPort) === undefined)
+    throw new SubagentError("invalid_input", NO_HEALTH_PORT);
   // A process of suspects has the permissions of the worker that started it.
   if (!flags.allowOffline && !flags.isolated) refuseOfflineInProduction(config);
   const disposables = createDisposables();
@@ -178,7 +183,7 @@ async function readyLine(
 /** Serves the health checks if flags or environment set a port, until `disposables` closes; returns their URL. */
 async function serveHealth(
   { config, logger }: CommandContext,
-  { healthPort: port = config.healthPort, healthHost: host }: WorkerFlags,
+  { healthPort: port = config.healthPort, healthHost: host = "127.0.0.1" }: WorkerFlags,
   pool: SubagentWorker,
   disposables: Disposables,
 ): Promise<string | undefined> {

@@ -53,13 +53,25 @@ export function strictOptions(command: Command): Command {
 
 const DURATION = /^(\d{1,7})(ms|s|m|h)$/;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const DAY_MS = 24 * 3_600_000;
 
 /** Parses a duration like `90s`, `5m` or `2h`, at most 24 h; returns ms. */
 export function durationMs(text: string): number {
   const [, count, unit = ""] = DURATION.exec(text) ?? [];
   const ms = Number(count) * (UNIT_MS[unit] ?? 0);
-  if (ms > 0 && ms <= 24 * 3_600_000) return ms;
+  if (ms > 0 && ms <= DAY_MS) return ms;
   throw new InvalidArgumentError("Write a time like 90s, 5m or 2h, at most 24h.");
+}
+
+/** Parses a time back from now: a duration, or days like `30d`; returns ms. */
+export function agoMs(text: string): number {
+  const [, days] = /^(\d{1,4})d$/.exec(text) ?? [];
+  if (days !== undefined && Number(days) > 0) return Number(days) * DAY_MS;
+  try {
+    return durationMs(text);
+  } catch {
+    throw new InvalidArgumentError("Write a time like 90s, 5m, 2h or 30d; hours up to 24h.");
+  }
 }
 
 /** Parses an amount of USD above 0. */

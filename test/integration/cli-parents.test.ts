@@ -76,3 +76,15 @@ test("ps reads and shows the last active parents, says how many more there are, 
   expect(whole.parents).toHaveLength(2_001);
   expect(whole).not.toHaveProperty("more");
 });
+
+test("ps shows parents of earlier days to those who ask for days, and counts them in days", async () => {
+  const { ask } = await scene(3);
+  expect(await ask("ps", "--json")).toMatchObject({ code: 0, stale: 0 });
+  const { code, stdout, stderr } = await ask("ps", "--since", "30d", "--limit", "1");
+  expect({ code, rows: stdout.length }).toEqual({ code: 0, rows: 2 });
+  expect(stderr).toEqual(["2,000 more parents were active in the last 30d: --limit 2001 shows all."]);
+  const { parents } = JSON.parse((await ask("ps", "--since", "9999d", "--json")).stdout[0] ?? "");
+  expect(parents).toHaveLength(2_001);
+  const wrong = await ask("ps", "--since", "0d");
+  expect(wrong).toMatchObject({ code: 2, stderr: [expect.stringMatching(/Write a time like .*30d/)] });
+});

@@ -1864,6 +1864,15 @@ export default [
     tests: ["test/unit/cli/verbs/worker.test.ts"],
   },
   {
+    id: "ps-days-are-hours",
+    promise: "ps shows the parents of all days that it was asked for.",
+    file: "src/cli/command.ts",
+    find: "return Number(days) * DAY_MS;",
+    replace: "return Number(days) * 3_600_000;",
+    tests: ["test/integration/cli-parents.test.ts"],
+    title: "earlier days",
+  },
+  {
     id: "page-live-while-nothing-answers",
     promise: "The live page says so when the server is silent; it does not go on to say that it is live.",
     file: "web/client.js",

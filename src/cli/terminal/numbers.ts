@@ -1,5 +1,6 @@
 /** Numbers for people: tokens, money, durations. Pure. */
 
+const DAY_MS = 86_400_000;
 const grouped = new Intl.NumberFormat("en-US");
 const dollars = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
@@ -40,8 +41,9 @@ export function formatAge(ms: number): string {
   return minutes > 0 ? `${minutes}m${two(seconds % 60)}s` : `${seconds}s`;
 }
 
-/** Formats a length of time that was chosen: `24h`, `1h30m`, `90s` as `1m30s`. */
+/** Formats a length of time that was chosen: `30d`, `24h`, `1h30m`, `90s` as `1m30s`. */
 export function formatLength(ms: number): string {
+  if (ms > DAY_MS && ms % DAY_MS === 0) return `${ms / DAY_MS}d`;
   return formatAge(ms).replace(/(?<=[hm])00[ms]$/, "");
 }
 
@@ -51,7 +53,7 @@ export function formatPlural(count: number, noun: string, plural = `${noun}s`): 
 }
 
 const UNITS = [
-  ["d", 86_400_000],
+  ["d", DAY_MS],
   ["h", 3_600_000],
   ["min", 60_000],
   ["s", 1_000],

@@ -1,7 +1,7 @@
 /** `ps`: shows the recently active parents with their running and waiting agents and today's usage. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
-import { type CommandContext, type DefineCommand, durationMs, EXIT, wholeUpTo } from "../command.ts";
+import { agoMs, type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
 import { formatAge, formatCompact, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
@@ -13,6 +13,7 @@ const HELP = `
 Examples:
   subagent-queue ps
   subagent-queue ps --since 1h --limit 10
+  subagent-queue ps --since 30d
   subagent-queue ps --json | jq -r '.parents[] | [.parent_id, .today.cost_usd] | @tsv'
 
 It shows the parents of every tenant on the Redis of REDIS_URL.`;
@@ -27,8 +28,8 @@ const MOST_SHOWN = 1_000_000;
 export const verb: DefineCommand = (command, open, done) => {
   command
     .addOption(
-      new Option("--since <time>", "parents that were active within this time, such as 1h")
-        .argParser(durationMs)
+      new Option("--since <time>", "parents that were active within this time, such as 1h or 30d")
+        .argParser(agoMs)
         .default(DAY_MS, "24h"),
     )
     .option(

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { openParentScene } from "../helpers/parent-scene.ts";
@@ -126,6 +127,24 @@ test("logs of an agent that is not known is refused as show is, and says before 
   await following.waitForLine("No event of nope is kept; events expire after a day.");
   expect(await following.kill("SIGINT")).toMatchObject({ code: 0, stdout: [] });
   expect(following.stderr).toHaveLength(1);
+});
+
+test("profile set takes from standard input what it takes from a file, and says why it cannot be read", async () => {
+  const stage = await openStage();
+  const set = (...bytes: (string | Buffer)[]) =>
+    runHere(["profile", "set", "-"], { ...placeOn(stage), input: Readable.from(bytes) });
+  const system = "line\n".repeat(50_000);
+  const long = JSON.stringify({ system });
+  expect(long.length).toBeGreaterThan(256 * 1024);
+  expect(await set(long)).toMatchObject({ code: 0, stdout: ["version 1"] });
+  expect(await set(Buffer.from([0x7b, 0xff, 0x7d]))).toMatchObject({
+    code: 2,
+    stderr: [expect.stringMatching(/The profile "-" cannot be used: it is not UTF-8/)],
+  });
+  expect(await set("x".repeat(1_100_000))).toMatchObject({
+    code: 2,
+    stderr: [expect.stringMatching(/it is larger than 1 MB/)],
+  });
 });
 
 test("a cap in USD on a model without a price says where a price is given", async () => {

@@ -1873,6 +1873,15 @@ export default [
     title: "earlier days",
   },
   {
+    id: "profile-of-standard-input-cut",
+    promise: "A profile from standard input may be as long as one in a file.",
+    file: "src/cli/local/text-file.ts",
+    find: "readUpTo(source, maxBytes + 1)",
+    replace: "readUpTo(source, maxBytes / 4 + 1)",
+    tests: ["test/integration/cli-words.test.ts"],
+    title: "profile set takes",
+  },
+  {
     id: "page-live-while-nothing-answers",
     promise: "The live page says so when the server is silent; it does not go on to say that it is live.",
     file: "web/client.js",

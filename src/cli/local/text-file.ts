@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { quoted } from "../../shared/protocol/text.ts";
-import { readUpTo } from "./input.ts";
+import { readUpTo, type TextSource } from "./input.ts";
 
 const MEGABYTE = 1024 * 1024;
 const SHOWN_PATH_CHARS = 200;
@@ -37,16 +37,25 @@ export function shownPath(file: string): string {
 }
 
 /** Reads a file, without its byte order mark. Throws `invalid_input` with the reason. */
-export async function readTextFile(
-  file: string,
-  source: FileSource,
+export function readTextFile(file: string, source: FileSource, form: FileForm): Promise<string> {
+  return textOf((maxBytes) => bytesOf(file, source, maxBytes), source.signal, form);
+}
+
+/** Reads standard input to its end, as {@link readTextFile} does a file. */
+export function readTextInput(source: TextSource, form: FileForm): Promise<string> {
+  return textOf((maxBytes) => readUpTo(source, maxBytes + 1), source.signal, form);
+}
+
+async function textOf(
+  read: (maxBytes: number) => Promise<Buffer>,
+  signal: AbortSignal,
   { refused, wants, maxMegabytes }: FileForm,
 ): Promise<string> {
   const refusal = (problem: string) => new SubagentError("invalid_input", `${refused}: ${problem}.`);
   const nameAnother = `name a file with ${wants}`;
   const maxBytes = maxMegabytes * MEGABYTE;
-  const bytes = await bytesOf(file, source, maxBytes).catch((error: unknown) => {
-    if (source.signal.aborted) throw error;
+  const bytes = await read(maxBytes).catch((error: unknown) => {
+    if (signal.aborted) throw error;
     throw refusal(`${reasonOf(error)}; ${nameAnother}`);
   });
   if (bytes.length > maxBytes) throw refusal(`it is larger than ${maxMegabytes} MB; ${nameAnother}`);

@@ -5,8 +5,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { readTexts } from "../local/input.ts";
-import { readTextFile, shownPath } from "../local/text-file.ts";
+import { readTextFile, readTextInput, shownPath } from "../local/text-file.ts";
 import { plain, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP_COLUMNS = 80;
@@ -67,8 +66,8 @@ function inWords({ version, registered_at, profile }: ProfileView): string {
 async function readProfile(file: string, context: CommandContext): Promise<object> {
   const refused = `The profile ${shownPath(file)} cannot be used`;
   const form = { refused, wants: "a JSON object", maxMegabytes: 1 };
-  const text = file === "-" ? (await readTexts(["-"], context))[0] : await readTextFile(file, context, form);
-  const profile: unknown = jsonIn(text ?? "");
+  const text = await (file === "-" ? readTextInput(context, form) : readTextFile(file, context, form));
+  const profile: unknown = jsonIn(text);
   if (typeof profile === "object" && profile !== null && !Array.isArray(profile)) return profile;
   throw new SubagentError(
     "invalid_input",

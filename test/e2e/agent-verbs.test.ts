@@ -331,7 +331,7 @@ test("schedule without --prompt reads standard input, but not from a person who 
   expect(refused.code).toBe(2);
   expect(refused.stderr).toEqual(["subagent-queue: Give --prompt, or --prompt - to read standard input."]);
   const piped = await say(time, { SUBAGENT_MODEL: "offline-1" }, { input: Readable.from(["Say hello"]) });
-  expect(piped.stdout.join("\n")).toMatch(/^morning +every 1800 s .* Say hello$/);
+  expect(piped.stdout.join("\n")).toMatch(/^morning {2}every 1800 s {2}next \S+ {2}Say hello$/);
 });
 
 test("the help of profile names every field that a profile may have", async () => {

@@ -107,5 +107,5 @@ function lineOf(view: ScheduleView): string {
   const { schedule_id, cron, tz, every_ms, at, paused, next_at, prompt } = view;
   const rhythm = cron ? `${cron} ${tz ?? ""}`.trim() : every_ms ? `every ${every_ms / 1_000} s` : `at ${at}`;
   const next = paused ? "paused" : `next ${next_at ?? "–"}`;
-  return clip(plainLine(`${schedule_id}  ${rhythm}  ${next}  ${prompt}`), 200);
+  return clip([schedule_id, rhythm, next, prompt].map(plainLine).join("  "), 200);
 }

@@ -21,7 +21,7 @@ import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/p
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { answerOf } from "../terminal/reply.ts";
-import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
+import { hanging, plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
 import { toldIn } from "./logs.ts";
 
 const HELP = `
@@ -203,7 +203,9 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
     ...part("Asked, not yet read", unread.flatMap(text)),
     ...part(
       "Timeline",
-      timeline.flatMap((line) => toldIn(line)).map(({ time, said }) => `${dim(time)}  ${said}`),
+      timeline
+        .flatMap((line) => toldIn(line))
+        .flatMap(({ time, said }) => hanging(`${dim(time)}  `, said, width - 2)),
     ),
     ...part(status === "ended" ? "Reply" : "Last text", text(answerOf({ output, summary: reply }))),
     ...part("Files", left),

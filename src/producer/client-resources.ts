@@ -17,8 +17,9 @@ import type { AgentStore } from "../shared/redis/agent-store.ts";
 import { inOneFlight, type RedisClient, refuseWrongServer } from "../shared/redis/connection/connection.ts";
 import { checkServers, serverRefusal } from "../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../shared/redis/installation.ts";
-import { type Pause, PauseReason } from "../shared/redis/pause.ts";
+import { createPause, type Pause, PauseReason, type SteppedPause } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
+import { stepsOf } from "../shared/redis/steps.ts";
 import { readParents } from "../shared/redis/survey.ts";
 import { ProfileInput, type RegisteredProfile, readInput, UNREGISTERED } from "./input.ts";
 import {
@@ -149,7 +150,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
     logger,
     clock,
     call,
-    pause: pauseByCalls(installation, call, options.prefix),
+    pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
     inBackground: background.add,
     requireDurable,
@@ -207,17 +208,21 @@ function openBackground(clock: Clock) {
 }
 
 /** Returns the pause with checked input and each change as one call. */
-function pauseByCalls({ pause }: Installation, call: RunCall, prefix: string = DEFAULT_PREFIX): Pause {
-  const operate = <T>(what: string, send: () => Promise<T>) =>
-    call((each) => each.write({ what, key: { prefix } }, send));
+function pauseByCalls(
+  { redis, keys, pause }: Installation,
+  call: RunCall,
+  { prefix = DEFAULT_PREFIX, clock }: ClientOptions,
+): Pause {
+  const operate = <T>(what: string, work: (pausing: SteppedPause) => Promise<T>) =>
+    call((each) => work(createPause(redis, keys, clock, stepsOf(each, { what, key: { prefix } }))));
   return {
     async pause(reason) {
       const checked = readInput(PauseReason.optional(), reason, "pause");
-      const inForce = await operate("the pause", () => pause.begin(checked));
+      const inForce = await operate("the pause", (pausing) => pausing.begin(checked));
       await pause.known();
       return inForce;
     },
-    resume: () => operate("the resume", pause.resume),
+    resume: () => operate("the resume", (pausing) => pausing.resume()),
     state: () => call((each) => each.read(pause.state)),
   };
 }

@@ -15,7 +15,7 @@
  */
 
 import { type Clock, LoopTime } from "../shared/clock.ts";
-import { isWrongType, messageOf, SubagentError } from "../shared/errors.ts";
+import { type ErrorCode, isWrongType, messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
 import { connectionProblem, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
@@ -39,10 +39,14 @@ export const CALL_BUDGET_MS = 800;
 /** Maximum number of running calls on one connection; further calls wait for a slot, in order. */
 const MAX_CALLS = 256;
 
-/** The key that makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. */
+/**
+ * The key that makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. `over`: the error of a
+ * repetition after a call that has worked.
+ */
 export interface SafeRepeat {
   what: string;
   key: Readonly<Record<string, string>>;
+  over?: ErrorCode;
 }
 
 /** The commands of one call; they share its time. */
@@ -247,7 +251,8 @@ function failureOf(
 ): SubagentError {
   if (repeat) {
     const [[field, key] = ["", ""]] = Object.entries(repeat.key);
-    const sentence = `Redis did not answer, so it is unknown whether ${repeat.what} happened: the same call with ${field} "${key}" is safe.`;
+    const over = repeat.over === undefined ? "" : `; ${repeat.over} then says that it did`;
+    const sentence = `Redis did not answer, so it is unknown whether ${repeat.what} happened: the same call with ${field} "${key}" is safe${over}.`;
     return new SubagentError("outcome_unknown", sentence, { ...repeat.key }, problem);
   }
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);

@@ -63,7 +63,8 @@ export async function forgetSchedule(
   { schedule_id }: Pick<Schedule, "schedule_id">,
   seen?: string,
 ): Promise<boolean> {
-  const answer = await write({ what: "the removal", key: { schedule_id } }, () =>
+  const repeat = { what: "the removal", key: { schedule_id }, over: "unknown_schedule" } as const;
+  const answer = await write(repeat, () =>
     client.store.schedule(addressOfParent(parent), { schedule_id, seen }),
   );
   return answer.status === "removed";

@@ -1,9 +1,11 @@
 /** The webhook of a parent: the URL to which the API's processes push its replies. */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
+import { stepsOf } from "../shared/redis/steps.ts";
 import { createWebhooks, type WebhookReceipt, type WebhookView } from "../shared/redis/webhooks.ts";
 import { readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
+import type { SafeRepeat } from "./redis-call.ts";
 
 const MOST_URL_CHARS = 2_048;
 
@@ -33,29 +35,27 @@ export function parentWebhook(context: ParentContext): ParentWebhook {
     async set(input) {
       const { url } = readInput(WebhookInput, input, "webhook");
       const repeat = { what: "the setting", key: { url } };
-      return withCall(context, (call) => call.write(repeat, () => webhooksOf(call).set(call.parent, url)));
+      return withCall(context, (call) => webhooksOf(call, repeat).set(call.parent, url));
     },
     get: () =>
       withCall(context, async (call) => {
-        const found = await call.read(() => webhooksOf(call).view(call.parent));
+        const { redis, keys } = call.client;
+        const found = await call.read(() => createWebhooks(redis, keys).view(call.parent));
         if (found) return found;
         throw unknownWebhook(call);
       }),
     remove: () =>
       withCall(context, async (call) => {
-        let wasRepeated = false;
-        const repeat = { what: "the removing", key: { parent_id: call.parent.parentId } };
-        const removed = await call.write(repeat, (repeated) => {
-          wasRepeated = repeated;
-          return webhooksOf(call).remove(call.parent);
-        });
-        if (!removed && !wasRepeated) throw unknownWebhook(call);
+        const key = { parent_id: call.parent.parentId };
+        const repeat = { what: "the removing", key, over: "unknown_webhook" } as const;
+        if (!(await webhooksOf(call, repeat).remove(call.parent))) throw unknownWebhook(call);
       }),
   };
 }
 
-function webhooksOf({ client: { redis, keys } }: ParentCall) {
-  return createWebhooks(redis, keys);
+function webhooksOf(call: ParentCall, repeat: SafeRepeat) {
+  const { redis, keys } = call.client;
+  return createWebhooks(redis, keys, stepsOf(call, repeat));
 }
 
 function unknownWebhook({ parent: { parentId } }: ParentCall): SubagentError {

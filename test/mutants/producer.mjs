@@ -1,6 +1,35 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "resume-forgets-its-pause",
+    promise:
+      "The resume of a client resolves to the pause that it ended, also if an answer of Redis was lost.",
+    file: "src/producer/client-resources.ts",
+    find: "call((each) => work(createPause(redis, keys, clock, stepsOf(each, { what, key: { prefix } }))));",
+    replace:
+      "call((each) => each.write({ what, key: { prefix } }, () => work(createPause(redis, keys, clock))));",
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "a resume says",
+  },
+  {
+    id: "webhook-set-refused-late",
+    promise: "A webhook that was set and then met a refusal is not called unset.",
+    file: "src/shared/redis/webhooks.ts",
+    find: "await steps.write(() => redis.multi().del(webhook).hset(webhook, fields).exec());",
+    replace: "await steps.read(() => redis.multi().del(webhook).hset(webhook, fields).exec());",
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "setting a webhook",
+  },
+  {
+    id: "unschedule-repeated-unsaid",
+    promise: "An unknown outcome of a removal says what the refusal of its repetition means.",
+    file: "src/producer/redis-call.ts",
+    find: 'repeat.over === undefined ? "" :',
+    replace: 'repeat.over !== undefined ? "" :',
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "removing a schedule",
+  },
+  {
     id: "call-refusal-counts-as-change",
     promise: "A failure behind a refusal that Redis has answered says that nothing was done.",
     file: "src/producer/redis-call.ts",

@@ -19,6 +19,7 @@ import { isOutOfMemory } from "./connection/server-check.ts";
 import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
+import { SENT_ONCE, type Steps } from "./steps.ts";
 import { createWakeQueue } from "./wake-queue.ts";
 
 /** A worker trusts its last read of pause and limits this long: no call begins on older knowledge. */
@@ -58,31 +59,34 @@ export interface SteppedPause extends Pause {
   known(): Promise<void>;
 }
 
-/** Returns the pause of the installation that `keys` name. */
-export function createPause(redis: RedisClient, keys: Keys, clock: Clock = systemClock): SteppedPause {
+/** Returns the pause of the installation that `keys` name; `steps` send its commands. */
+export function createPause(
+  redis: RedisClient,
+  keys: Keys,
+  clock: Clock = systemClock,
+  steps: Steps = SENT_ONCE,
+): SteppedPause {
   const scripts = loadScripts(redis, keys, TIMING);
   // A key of the wrong type also stops calls: scripts check only that it exists.
-  const state = async () => decode(await unlessMistyped(redis.get(keys.paused), ""));
-  const queue = async (work: "pause" | "resume") => {
-    const wakes = createWakeQueue(redis, keys);
-    await wakes[work]().finally(() => wakes.stop());
-  };
+  const readState = async () => decode(await unlessMistyped(redis.get(keys.paused), ""));
+  const state = () => steps.read(readState);
+  const queue = (work: "pause" | "resume") => steps.write(() => changeQueue(redis, keys, work));
   /**
    * Pauses or resumes the queue until it agrees with the key, and resolves to the pause in force. Only another operator's
    * call in between makes it repeat: whichever call touches the queue last has read the key after that.
    */
   const matchQueue = async (): Promise<PauseState | undefined> => {
     for (let known = await state(); ; ) {
-      await (known ? queue("pause").catch(ignoreFullMemory) : queue("resume"));
+      await queue(known ? "pause" : "resume");
       const inForce = await state();
       if ((inForce === undefined) === (known === undefined)) return inForce;
       known = inForce;
     }
   };
   const begin = async (reason?: string): Promise<PauseState> => {
-    const at = isoTime(await redisNowMs(redis));
+    const at = isoTime(await steps.read(() => redisNowMs(redis)));
     const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
-    await scripts.run("pause", undefined, { note: JSON.stringify(note) });
+    await steps.write(() => scripts.run("pause", undefined, { note: JSON.stringify(note) }));
     return (await matchQueue()) ?? { at };
   };
   const known = () => clock.sleep(PAUSE_KNOWN_MS);
@@ -98,11 +102,17 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
     async resume() {
       const ended = await state();
       await queue("resume");
-      await redis.del(keys.paused);
+      await steps.write(() => redis.del(keys.paused));
       await matchQueue();
       return ended;
     },
   };
+}
+
+async function changeQueue(redis: RedisClient, keys: Keys, work: "pause" | "resume"): Promise<void> {
+  const wakes = createWakeQueue(redis, keys);
+  const done = wakes[work]().finally(() => wakes.stop());
+  await (work === "pause" ? done.catch(ignoreFullMemory) : done);
 }
 
 /** Accepts that Redis has no memory left for pausing the queue: the key alone stops all calls. */

@@ -12,6 +12,7 @@ import { OLDEST } from "../protocol/reply.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
+import { SENT_ONCE, type Steps } from "./steps.ts";
 
 const SECRET_BYTES = 24;
 
@@ -59,14 +60,14 @@ export interface Webhooks {
   get(parent: ParentAddress): Promise<StoredWebhook | undefined>;
   /** Returns the webhook as its parent sees it; undefined if there is none. */
   view(parent: ParentAddress): Promise<WebhookView | undefined>;
-  /** Removes it; true if there was one. */
+  /** Removes it; true if there was one, or if an earlier attempt may have removed it. */
   remove(parent: ParentAddress): Promise<boolean>;
   /** Tells the pushing processes about new entries. */
   ring(parent: ParentAddress): Promise<void>;
 }
 
-/** Returns the webhooks of an installation. */
-export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
+/** Returns the webhooks of an installation; `steps` send the commands of a change. */
+export function createWebhooks(redis: RedisClient, keys: Keys, steps: Steps = SENT_ONCE): Webhooks {
   const heldAs = (member: string) => [member, `${member}/again`, `${member}/retry`] as const;
   /** Takes the slot from the pushing process and makes the parent due at once, without waiting for a retry. */
   const beginSlot = async (member: string) => {
@@ -91,25 +92,37 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     },
     async set(parent, url) {
       const secret = `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
-      const created_at = new Date(await redisNowMs(redis)).toISOString();
+      const created_at = new Date(await steps.read(() => redisNowMs(redis))).toISOString();
       const { webhook } = keys.parent(parent);
-      await redis.sadd(keys.webhooks, parentMember(parent));
-      await redis.multi().del(webhook).hset(webhook, { v: "1", url, secret, created_at }).exec();
+      const member = parentMember(parent);
+      await steps.read(() => redis.sadd(keys.webhooks, member));
+      const fields = { v: "1", url, secret, created_at };
+      await steps.write(() => redis.multi().del(webhook).hset(webhook, fields).exec());
       // Entries that are in the channel are pushed at once.
-      await beginSlot(parentMember(parent));
-      await redis.publish(keys.webhookDoorbell, parentMember(parent));
+      await steps.read(() => beginSlot(member));
+      await steps.read(() => redis.publish(keys.webhookDoorbell, member));
       return { url, status: "active", created_at, secret };
     },
     async remove(parent) {
-      const removed = await redis.del(keys.parent(parent).webhook);
-      await endSlot(parentMember(parent));
-      await forgetWebhook(redis, keys, parent);
-      return removed === 1;
+      const wasThere = await deleteWebhook(redis, keys.parent(parent).webhook, steps);
+      await steps.read(() => endSlot(parentMember(parent)));
+      await steps.read(() => forgetWebhook(redis, keys, parent));
+      return wasThere;
     },
     async ring(parent) {
       await redis.publish(keys.webhookDoorbell, parentMember(parent));
     },
   };
+}
+
+/** Deletes the hash of a webhook; true if there was one, or if an earlier attempt may have deleted it. */
+async function deleteWebhook(redis: RedisClient, webhook: string, steps: Steps): Promise<boolean> {
+  let isRepeated = false;
+  const remove = (repeated: boolean) => {
+    isRepeated = repeated;
+    return redis.del(webhook);
+  };
+  return (await steps.write(remove, (count) => count > 0)) > 0 || isRepeated;
 }
 
 /**

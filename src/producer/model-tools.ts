@@ -6,7 +6,7 @@
  *    it makes checks the rest.
  */
 import { z } from "zod";
-import { messageOf, SubagentError } from "../shared/errors.ts";
+import { messageOf, SubagentError, withoutKey } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import { JsonObject } from "../shared/protocol/content.ts";
 import { clip } from "../shared/protocol/text.ts";
@@ -227,11 +227,17 @@ function toolOf(context: ParentContext, name: ParentToolName): ParentTool {
       try {
         return await RUNS[name](context, { name, input, signal: signal ?? undefined, ackLater });
       } catch (error) {
-        if (toolUse || !(error instanceof SubagentError)) throw error;
-        return error.message;
+        const told = toldToModel(error);
+        if (toolUse || !(told instanceof SubagentError)) throw told;
+        return told.message;
       }
     },
   };
+}
+
+/** Returns the error of a call as a model can use it: no tool takes a key that makes a repetition safe. */
+export function toldToModel(error: unknown): unknown {
+  return withoutKey(error, "look with list_sub_agents or check_sub_agent before you repeat it");
 }
 
 const MOST_LISTED = 64;

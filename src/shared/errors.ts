@@ -158,3 +158,11 @@ export class ToolFailure extends Error {
 export function isWrongType(error: unknown): boolean {
   return error instanceof Error && error.message.includes("WRONGTYPE");
 }
+
+const ADVICE = /: the same call with (?:request_key|message_id|question_id) "[^"]*" is safe\.$/;
+
+/** Returns the error for a caller that can name no key: an unknown outcome has `advice` in place of the advice to repeat the call. */
+export function withoutKey(error: unknown, advice: string): unknown {
+  if (!(error instanceof SubagentError) || !ADVICE.test(error.message)) return error;
+  return new SubagentError(error.code, error.message.replace(ADVICE, `: ${advice}.`), {}, error);
+}

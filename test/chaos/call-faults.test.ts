@@ -6,6 +6,7 @@
 import { expect, test } from "vitest";
 import type { Client } from "../../src/producer/client.ts";
 import type { Parent } from "../../src/producer/parent.ts";
+import { newThreadId, openThread } from "../../src/service/agent-protocol/thread.ts";
 import { SubagentError } from "../../src/shared/errors.ts";
 import { type Keys, keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
@@ -26,6 +27,7 @@ interface Scene {
   directClient: Client;
   redis: RedisClient;
   keys: Keys;
+  threadId: string;
 }
 
 interface Call {
@@ -39,10 +41,23 @@ interface Call {
   says?: (result: unknown) => unknown;
   /** Refusal of a repetition after the call has worked. */
   over?: string;
+  /** Repeated, it does more: it has no key. */
+  isOnce?: boolean;
 }
 
 const urlOf = ({ redis, keys }: Scene) => redis.hget(keys.parent(PARENT).webhook, "url");
 const noteOf = async ({ redis, keys }: Scene) => (await redis.get(keys.paused)) !== null;
+const begin = (client: Client, threadId: string, text: string) =>
+  openThread(client, PARENT.tenant, PARENT.parentId, threadId).begin({
+    assistantId: "agent",
+    text,
+    callbackThreadId: "caller",
+  });
+const textsOf = async ({ redis, keys, threadId }: Scene) =>
+  (await redis.lrange(keys.agent({ ...PARENT, uid: threadId }).inbox, 0, -1)).map(
+    (text) => JSON.parse(text).text,
+  );
+
 const CALLS: Readonly<Record<string, Call>> = {
   "setting a webhook": {
     before: ({ direct }) => direct.webhook.set({ url: "https://example.com/a" }),
@@ -76,6 +91,19 @@ const CALLS: Readonly<Record<string, Call>> = {
     state: ({ redis, keys }) => redis.hlen(keys.parent(PARENT).schedules),
     after: 0,
     over: "unknown_schedule",
+  },
+  "a first run of a thread": {
+    run: ({ client, threadId }) => begin(client, threadId, "one"),
+    state: textsOf,
+    after: ["one"],
+    isOnce: true,
+  },
+  "a message to a run of a thread": {
+    before: ({ directClient, threadId }) => begin(directClient, threadId, "one"),
+    run: ({ client, threadId }) => begin(client, threadId, "two"),
+    state: textsOf,
+    after: ["one", "two"],
+    isOnce: true,
   },
 };
 
@@ -123,7 +151,7 @@ async function sceneOver(line: string, prefix: string): Promise<Scene> {
   closeAtEnd(() => closeRedis(redis));
   await started(client);
   const [parent, direct] = [testParent(client), testParent(directClient)];
-  return { client, parent, direct, directClient, redis, keys: keysUnder(prefix) };
+  return { client, parent, direct, directClient, redis, keys: keysUnder(prefix), threadId: newThreadId() };
 }
 
 /** Runs the call with a fault at its command `at`; resolves to the number of its commands. */
@@ -152,6 +180,11 @@ async function live(name: string, { before, run, state, ...call }: Call, at: num
     return count;
   }
   expect({ life, code: error.code }).toEqual({ life, code: "outcome_unknown" });
+  if (call.isOnce) {
+    expect([earlier, call.after]).toContainEqual(now.state);
+    expect(error.message).not.toContain("the same call with");
+    return count;
+  }
   await started(scene.client);
   const again = await run(scene).catch((reason: unknown) => reason);
   if (again instanceof SubagentError) {

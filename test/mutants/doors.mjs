@@ -21,6 +21,25 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "thread-message-noted-after-it",
+    promise:
+      "A message to a run of a thread that is to be called back is not called unsent for want of the note.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "begun: (uid) => note(uid, 0).catch(() => {}) };",
+    replace: "begun: (uid) => note(uid, 0) };",
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "a message to a run of a thread",
+  },
+  {
+    id: "thread-advises-a-key",
+    promise: "A client of the Agent Protocol is not told to repeat a call with a key that it cannot send.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "throw withoutKey(error,",
+    replace: "throw error ?? withoutKey(error,",
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "a first run of a thread",
+  },
+  {
     id: "api-keys-in-one-command",
     promise: "No command reads all API keys of an installation.",
     file: "src/shared/redis/api-keys.ts",
@@ -2370,7 +2389,7 @@ export default [
     id: "callback-noted-late",
     promise: "A process that dies between a spawn and its note leaves no thread untold.",
     file: "src/service/agent-protocol/thread.ts",
-    find: "    await noteEnd(uid, SPAWN_MS);\n",
+    find: "    await notes.begin(uid);\n",
     replace: "",
     tests: ["test/integration/service/callbacks.test.ts"],
   },

@@ -13,9 +13,9 @@ import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { profileOf } from "../../producer/inheritance.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
-import { spawnAgent } from "../../producer/spawn.ts";
+import { type SpawnReceipt, spawnAgent } from "../../producer/spawn.ts";
 import { checkSpawn } from "../../producer/spawn-input.ts";
-import { type ErrorCode, SubagentError } from "../../shared/errors.ts";
+import { type ErrorCode, SubagentError, withoutKey } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
@@ -73,7 +73,7 @@ const PAGE = 16;
 const REPORT_CUT = "\n[the rest of this report is left out: the prompt would be too long]";
 /** Maximum attempts of one message while other requests begin runs of the same thread. */
 const MOST_TRIES = 8;
-/** The callback note of an agent comes due after this time if its spawn does not complete before. */
+/** The callback note of an agent comes due after this time if its spawn or send does not complete before. */
 const SPAWN_MS = 10_000;
 /** Run status by reply status. `partial` is `success`, because clients of the protocol pass a text on only for `success`. */
 const STATUSES: Readonly<Record<ReplyStatus, RunStatus>> = {
@@ -120,7 +120,10 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
     async run(runId) {
       return runOf(await recordOfRun(context, threadId, runId), threadId);
     },
-    begin: (message) => beginRun(context, threadId, records, message),
+    begin: (message) =>
+      beginRun(context, threadId, records, message).catch((error: unknown) => {
+        throw withoutKey(error, "read the runs of this thread before you send the message again");
+      }),
     async wait(runId, signal) {
       const { status } = await thread.run(runId);
       if (status === "pending" || status === "running") await waitForEnd(context, runId, signal);
@@ -202,14 +205,24 @@ function runIdOf({ uid }: AgentRecord): string {
 }
 
 function runOf(record: AgentRecord, threadId: string): ProtocolRun {
-  const created_at = isoTime(record.created_at);
+  const { uid, name, ended_at } = record;
+  const begun = pendingRun(uid, threadId, { name, created_at: isoTime(record.created_at) });
+  const updated_at = ended_at === undefined ? begun.created_at : isoTime(ended_at);
+  return { ...begun, status: statusOf(record), updated_at };
+}
+
+function pendingRun(
+  uid: string,
+  threadId: string,
+  { name, created_at }: Pick<SpawnReceipt, "name" | "created_at">,
+): ProtocolRun {
   return {
-    run_id: runIdOf(record),
+    run_id: replyIdOf(uid, FIRST_RUN),
     thread_id: threadId,
-    assistant_id: record.name,
-    status: statusOf(record),
+    assistant_id: name,
+    status: "pending",
     created_at,
-    updated_at: record.ended_at === undefined ? created_at : isoTime(record.ended_at),
+    updated_at: created_at,
     metadata: {},
     multitask_strategy: "interrupt",
   };
@@ -238,13 +251,14 @@ async function beginRun(
   records: () => Promise<AgentRecord[]>,
   message: ThreadMessage,
 ): Promise<ProtocolRun> {
-  const noteEnd = await callbackNotes(context, threadId, message.callbackThreadId);
+  const notes = await callbackNotes(context, threadId, message.callbackThreadId);
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
     let last = (await records()).at(-1);
     if (last && last.status !== "ended") {
+      await notes.begin(last.uid);
       const sent = await send(context, last.agent_id, message.text).catch(unless("agent_ended"));
       if (sent) {
-        await noteEnd(last.uid, 0);
+        await notes.begun(last.uid);
         return runOf(last, threadId);
       }
       // The agent ended meanwhile: its record has the final text only now.
@@ -256,15 +270,14 @@ async function beginRun(
     const prompt = last ? followUp(await textOf(context, last), message.text) : message.text;
     const { assistantId: name, traceparent } = message;
     const checked = checkSpawn("agent", { name, prompt, traceparent }, context);
-    await noteEnd(uid, SPAWN_MS);
+    await notes.begin(uid);
     const spawned = await withCall(context, (call) => spawnAgent(call, checked, uid)).catch(
       unless("conflict"),
     );
     if (!spawned) continue;
-    await noteEnd(uid, 0);
-    const record = (await records()).at(-1);
-    if (record) return runOf(record, threadId);
-    throw unknownThread(threadId);
+    await notes.begun(uid);
+    // Nothing is read any more: an error would say that no run began.
+    return pendingRun(uid, threadId, spawned.receipt);
   }
   throw new SubagentError(
     "conflict",
@@ -282,18 +295,28 @@ function nextUid(threadId: string, last: AgentRecord | undefined): string {
   );
 }
 
-/** Stores the callback thread, if given. Returns a function that notes an agent for a callback; it does nothing without one. */
+/** The notes of agents whose end is to be called back. */
+interface CallbackNotes {
+  /** Notes the agent of a run before the run begins. Rejects as the call does. */
+  begin(uid: string): Promise<void>;
+  /** Makes the first check come now, after the run has begun. Never rejects: the note is there already. */
+  begun(uid: string): Promise<void>;
+}
+
+/** Stores the callback thread, if given. Without one the notes do nothing. */
 async function callbackNotes(
   context: ParentContext,
   threadId: string,
   callbackThreadId: string | undefined,
-): Promise<(uid: string, inMs: number) => Promise<void>> {
+): Promise<CallbackNotes> {
   return withCall(context, async ({ read, client, parent }) => {
     const callbacks = createCallbacks(client.redis, client.keys);
     if (callbackThreadId !== undefined) await read(() => callbacks.set(parent, threadId, callbackThreadId));
-    if ((await read(() => callbacks.get(parent, threadId))) === undefined) return async () => {};
-    return (uid, inMs) =>
+    if ((await read(() => callbacks.get(parent, threadId))) === undefined)
+      return { begin: async () => {}, begun: async () => {} };
+    const note = (uid: string, inMs: number) =>
       withCall(context, (call) => call.read(() => callbacks.note(agentOf(parent, uid), inMs)));
+    return { begin: (uid) => note(uid, SPAWN_MS), begun: (uid) => note(uid, 0).catch(() => {}) };
   });
 }
 

@@ -12,7 +12,7 @@ import { ProtocolError, type RequestId, Server, type ServerContext } from "@mode
 import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
-import { TOOL_INPUTS } from "../../producer/model-tools.ts";
+import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -165,20 +165,28 @@ function begin({ parent, name, input }: TaskCall) {
   return beginTask(parent, { name: "agent", ...given, ...(tools && { tools }) }, "agent");
 }
 
+async function begun(call: TaskCall) {
+  try {
+    return await begin(call);
+  } catch (error) {
+    throw toldToModel(error);
+  }
+}
+
 async function startTask(call: TaskCall) {
-  return createdTask(contextOf(call.parent), await begin(call));
+  return createdTask(contextOf(call.parent), await begun(call));
 }
 
 /** Waits for the reply up to `answerWithinMs`, or until the client leaves or the server stops. Later `check_sub_agent` returns the reply. */
 async function answerPlainly(call: TaskCall) {
-  const begun = await begin(call);
-  const { agent_id, unknown_tools } = begun.receipt;
+  const spawned = await begun(call);
+  const { agent_id, unknown_tools } = spawned.receipt;
   const enough = new AbortController();
   const end = () => enough.abort();
   const timer = call.clock.timeout(call.answerWithinMs, end);
   const forgets = [onAbort(call.signal, end), call.onStop(end)];
   try {
-    const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
+    const { reply, ack } = await waitForTask(call.parent, spawned, enough.signal);
     await call.requireStillValid();
     call.ackLater(ack);
     return resultOf(reply, unknown_tools);

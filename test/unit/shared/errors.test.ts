@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../../src/shared/errors.ts";
+import { ERRORS, type ErrorCode, messageOf, SubagentError, withoutKey } from "../../../src/shared/errors.ts";
 
 const CODES = Object.keys(ERRORS) as ErrorCode[];
 
@@ -68,4 +68,25 @@ test.for([
   const sentence = "something that cannot be shown was thrown";
   expect(messageOf(cause)).toBe(sentence);
   expect(new SubagentError("closed", "Closed.", {}, cause).cause).toBe(sentence);
+});
+
+const unknown = (key: string) =>
+  new SubagentError(
+    "outcome_unknown",
+    `Redis did not answer, so it is unknown whether the spawn happened: the same call with ${key} "k1" is safe.`,
+    { [key]: "k1" },
+  );
+
+test("a caller that cannot name the key is not told to", () => {
+  for (const key of ["request_key", "message_id", "question_id"])
+    expect(withoutKey(unknown(key), "look first")).toMatchObject({
+      code: "outcome_unknown",
+      message: "Redis did not answer, so it is unknown whether the spawn happened: look first.",
+      details: {},
+    });
+});
+
+test("an error that names what the caller has, and any other, stays as it is", () => {
+  const others = [unknown("agent_id"), new SubagentError("conflict", "Used."), new Error("No.")];
+  for (const error of others) expect(withoutKey(error, "look first")).toBe(error);
 });

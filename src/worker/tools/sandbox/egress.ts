@@ -174,9 +174,10 @@ class Traffic {
       server.once("error", failed);
       const carry = guarded(failed, () => {
         client.write("HTTP/1.1 200 Connection Established\r\n\r\n");
+        // Bytes that came with the request are metered and carried as those behind it.
+        if (head.length > 0) client.unshift(head);
         this.#meter(client);
         this.#meter(server);
-        if (head.length > 0) server.write(head);
         pipeline(client, server, () => undefined);
         pipeline(server, client, () => undefined);
       });

@@ -696,6 +696,15 @@ export default [
     tests: ["test/integration/service/acks.test.ts"],
   },
   {
+    id: "door-one-more-request-waits",
+    promise: "At most 32 requests wait on a connection for the answer before theirs.",
+    file: "src/shared/http-server.ts",
+    find: "if (queue && queue.length >= MOST_WAITING)",
+    replace: "if (queue && queue.length > MOST_WAITING)",
+    tests: ["test/unit/shared/http-server.test.ts"],
+    title: "one more ends it",
+  },
+  {
     id: "door-empty-address",
     promise: "No port is open on every address because its address is empty.",
     file: "src/shared/http-server.ts",
@@ -1013,6 +1022,15 @@ export default [
     find: "(held.get(tenant) ?? 0) + bytes > MOST_HELD_BYTES",
     replace: "bytes > MOST_HELD_BYTES",
     tests: BODY,
+    title: "announces are bounded",
+  },
+  {
+    id: "door-chunked-body-uncounted",
+    promise: "A body that is sent in chunks counts from its announcement, too.",
+    file: "src/service/api/body.ts",
+    find: "return Number.POSITIVE_INFINITY;",
+    replace: "return 0;",
+    tests: ["test/integration/service/body.test.ts"],
     title: "announces are bounded",
   },
   {
@@ -2230,6 +2248,16 @@ export default [
     replace: 'admin: ["read", "admin"]',
     tests: ["test/integration/service/auth.test.ts"],
     title: "of the scope",
+  },
+  {
+    id: "door-slot-of-a-closed-answer",
+    promise:
+      "A client that leaves before its request is let in takes nothing of its tenant's share for good.",
+    file: "src/service/api/auth.ts",
+    find: "    if (response.closed) return;\n",
+    replace: "",
+    tests: ["test/integration/service/auth.test.ts"],
+    title: "left before it was let in",
   },
   {
     id: "door-guesses-uncounted",

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, get, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
-import express, { type Request } from "express";
+import express, { type Request, type RequestHandler } from "express";
 import { beforeAll, describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
@@ -20,9 +20,11 @@ import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
+import { latch } from "../../helpers/latch.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { keysLike } from "../../helpers/redis.ts";
+import { slowClient } from "../../helpers/slow-client.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -273,8 +275,19 @@ describe("what shows the whole installation", () => {
   );
 });
 
+/** `failing`: the opening of Redis that fails. `before`: what sees a request first. `isOpen`: until then Redis is not open. */
+interface GuardOptions {
+  failing?: number;
+  before?: RequestHandler;
+  isOpen?: Promise<unknown>;
+  requestsAtOnce?: number;
+}
+
 /** A guard on a stage of its own, and the address of a server that passes requests to `answer` behind it. */
-async function guarded(answer: (auth: Auth, request: Request) => Promise<unknown>, failing = 0) {
+async function guarded(
+  answer: (auth: Auth, request: Request) => Promise<unknown>,
+  { failing = 0, before = (_request, _response, next) => next(), ...options }: GuardOptions = {},
+) {
   const fresh = await openStage();
   const client = await internalsOf(fresh.client()).open();
   const clock = handClock();
@@ -282,12 +295,13 @@ async function guarded(answer: (auth: Auth, request: Request) => Promise<unknown
   const open = async () => {
     opened += 1;
     if (opened === failing) throw new SubagentError("redis_unavailable", "Redis is away.");
+    await options.isOpen;
     return client;
   };
-  const bounds = { requestsPerMinute: 10, requestsAtOnce: 10 };
+  const bounds = { requestsPerMinute: 10, requestsAtOnce: options.requestsAtOnce ?? 10 };
   const auth = createAuth({ open, openWithoutKeys: true, tenant: "default", clock, ...bounds });
   const app = express();
-  app.get("/", auth.require("read"), async (request, response) => {
+  app.get("/", before, auth.require("read"), async (request, response) => {
     response.json(await answer(auth, request));
   });
   return { fresh, clock, url: await listenUntilEnd(createServer(app)) };
@@ -295,7 +309,7 @@ async function guarded(answer: (auth: Auth, request: Request) => Promise<unknown
 
 test("what could not be counted because Redis was away is counted again when it is back", async () => {
   // The first opening asks for keys, the second one is for the counters.
-  const { url } = await guarded(async () => ({}), 2);
+  const { url } = await guarded(async () => ({}), { failing: 2 });
   expect((await fetch(url)).status).toBe(503);
   expect((await fetch(url)).status).toBe(200);
 });
@@ -424,6 +438,24 @@ describe("a tenant whose requests wait", () => {
     leaving.abort();
     await until(async () => (await door.ask("GET", replies, { token: greedy })).status === 200);
   });
+});
+
+test("a request whose client left before it was let in takes nothing of its tenant's share", async () => {
+  const [asked, left, redis, letIn] = [latch(), latch(), latch(), latch()];
+  const before: RequestHandler = (_request, response, next) => {
+    response.once("close", () => left.open());
+    asked.open();
+    next();
+  };
+  const answer = async () => letIn.open();
+  const { url } = await guarded(answer, { before, isOpen: redis.opened, requestsAtOnce: 1 });
+  const client = await slowClient(url, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+  await asked.opened;
+  client.destroy();
+  await left.opened;
+  redis.open();
+  await letIn.opened;
+  expect((await fetch(url)).status).toBe(200);
 });
 
 describe("clients that are slow", () => {

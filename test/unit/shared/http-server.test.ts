@@ -214,10 +214,21 @@ test("requests of one connection are answered one after another, and none begins
   expect(begun).toEqual(["/1", "/", "/2", "/3", "/"]);
 });
 
-test("a connection with more requests than may wait is closed", async () => {
-  const server = await serve();
-  const socket = await slow(server, get("/held").repeat(40));
-  await closed(socket);
+test("32 requests wait on a connection for the answer before theirs; one more ends it", async () => {
+  const begun: string[] = [];
+  const first = latch();
+  const server = await serve({
+    answer: ({ url = "" }, response) => {
+      begun.push(url);
+      void first.opened.then(() => response.end("ok"));
+    },
+  });
+  const [most, beyond] = ["/most", "/beyond"];
+  await slow(server, get(most).repeat(1 + 32));
+  await closed(await slow(server, get(beyond).repeat(1 + 33)));
+  first.open();
+  await until(() => begun.filter((url) => url === most).length === 1 + 32);
+  expect(begun.filter((url) => url === beyond)).toHaveLength(1);
 });
 
 /** More than the buffers of a connection hold. */

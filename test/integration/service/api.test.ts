@@ -35,6 +35,17 @@ test("no answer is for a cache: a cache in between would show one program what a
   for (const { headers } of answers) expect(headers.get("cache-control")).toBe("no-store");
 });
 
+test("metrics count a request while it is open and then by its method, one of five or other", async () => {
+  await api.ask("PATCH", newParent().path);
+  // Of the requests of this file only the one that asks is open at last.
+  const body = await until(async () => {
+    const { body } = await api.ask("GET", "/metrics");
+    return /^subagent_api_open_requests 1$/m.test(body) && /method="other",status="4xx"/.test(body) && body;
+  });
+  expect(body).toMatch(/^subagent_api_requests_total\{method="other",status="4xx"\} 1$/m);
+  expect(body).not.toContain("PATCH");
+});
+
 test("a stopping API answers what waits: the agent's address, no entries, the end of a stream", async () => {
   const quiet = await openStage();
   const stopping = await startApi({ client: quiet.client(), mounts: [mcpMount()] });

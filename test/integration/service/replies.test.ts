@@ -1,9 +1,11 @@
 /** A parent's channel over HTTP: what reading and acking costs, and what stands in front of what can be read. */
 import { expect, test } from "vitest";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { readEvents, startApi } from "../../helpers/api.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 /** More than an ack searches. */
@@ -61,6 +63,24 @@ test("an ack finds replies by their agents' records, and reads a bounded part of
   await stage.observer.del(replies);
   expect(await ack(unknown)).toEqual({ acked: [], already: [unknown], pages: 1 });
   monitor.stop();
+});
+
+test("an ack of several messages finds each, whenever its agent was spawned", async () => {
+  const stage = await openStage();
+  const api = await startApi({ client: stage.client() });
+  const [parent, worker] = [stage.parent(), stage.scriptedWorker()];
+  const ids: string[] = [];
+  for (const name of ["early", "late"]) {
+    const { agent_id } = await parent.spawn({ name });
+    await parent.send(agent_id, "go");
+    await worker.run(agent_id, { interim: "half of it" });
+    ids.push(`${await worker.uidOf(agent_id)}.i`);
+    // The next agent is spawned behind this message.
+    const writtenMs = await redisNowMs(stage.redis);
+    await until(async () => (await redisNowMs(stage.redis)) > writtenMs);
+  }
+  const { body } = await api.ask("POST", `${REPLIES}/ack`, { body: { reply_ids: ids.toReversed() } });
+  expect(body).toEqual({ acked: ids, already: [] });
 });
 
 test("what cannot be read holds up nothing behind it, for a reader that waits and for one that follows", async () => {

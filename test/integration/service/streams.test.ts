@@ -89,6 +89,16 @@ async function makeReplies(parentId: string): Promise<string[]> {
   return (await parent.newReplies()).entries.map(({ reply_id }) => reply_id);
 }
 
+test.for(["x", "1-2-3", "1-2x", `${"9".repeat(17)}-0`])(
+  "a client of replies that comes back with the id %j, which is of no event, is told so",
+  async (id) => {
+    const headers = { accept: "text/event-stream", "last-event-id": id };
+    const { status, body } = await api.ask("GET", "/v1/parents/crowd/replies", { headers });
+    expect(body).toMatchObject({ code: "invalid_input", detail: expect.stringMatching(/^Last-Event-ID/) });
+    expect(status).toBe(400);
+  },
+);
+
 test("a client that reads nothing has no more taken for it than its socket holds, and is cut off", async () => {
   const clock = handClock();
   const { open } = internalsOf(stage.client());

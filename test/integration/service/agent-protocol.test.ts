@@ -252,6 +252,38 @@ test("a state acks each reply once, however often it is read, also where the tra
   }
 });
 
+test("a run whose reply is no longer kept is a success or an error, as its agent ended", async () => {
+  const { redis, keys, ...stage } = await openStage();
+  const threadId = newThreadId();
+  const thread = openThread(stage.client(), "default", "long", threadId);
+  const worker = stage.scriptedWorker("long");
+  await thread.begin({ assistantId: "well", text: "go" });
+  await worker.run("well");
+  await thread.begin({ assistantId: "ill", text: "go on" });
+  await thread.cancel();
+  for (const n of [0, 1]) {
+    const { record } = keys.agent({ tenant: "default", parentId: "long", uid: uidIn(threadId, n) });
+    await redis.hdel(record, "reply");
+  }
+  expect((await thread.runs()).map(({ status }) => status)).toEqual(["success", "error"]);
+});
+
+test("a later agent of a thread is no thread", async () => {
+  const quiet = await openStage();
+  const { ask } = await startApi({ client: quiet.client(), mounts: [agentProtocol()] });
+  const threadId = newThreadId();
+  const thread = openThread(quiet.client(), "default", "agent-protocol", threadId);
+  for (const text of ["one", "two"]) {
+    await thread.begin({ assistantId: "researcher", text });
+    await thread.cancel();
+  }
+  const path = `${AGENT_PROTOCOL_PATH}/threads/${uidIn(threadId, 1)}`;
+  const body = { assistant_id: "researcher", input: input("three") };
+  for (const answer of [await ask("GET", path), await ask("POST", `${path}/runs`, { body })])
+    expect(answer).toMatchObject({ status: 404 });
+  expect(await thread.runs()).toHaveLength(2);
+});
+
 test("a thread whose first records have expired shows the others, and counts on behind the last one", async () => {
   const { redis, keys } = stage;
   const client = new Client({ apiUrl, apiKey: null });

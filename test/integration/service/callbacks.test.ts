@@ -5,6 +5,7 @@ import { createCallbackSender } from "../../../src/service/agent-protocol/callba
 import { AGENT_PROTOCOL_PATH, agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { newThreadId, openThread } from "../../../src/service/agent-protocol/thread.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
@@ -72,15 +73,53 @@ test("a noted thread whose id would lead out of the threads gets no request", as
   expect(keys).toEqual([]);
 });
 
-test("a callback that a server has not taken for a day is given up", async () => {
+test.for([
+  ["a day is given up", 24 * 60 + 1, true],
+  ["23 hours is kept", 23 * 60, false],
+] as const)("a callback that a server has not taken for %s", async ([, minutes, isGivenUp]) => {
   const stage = await openStage();
   const { url } = await startServer((response) => response.writeHead(503).end());
   await endedThread(stage);
-  const clock = { ...systemClock, now: () => systemClock.now() + 24 * 3_600_000 + 60_000 };
-  const sender = createCallbackSender({ client: stage.client(), url, clock });
+  const clock = { ...systemClock, now: () => systemClock.now() + minutes * 60_000 };
+  const given: unknown[] = [];
+  const logger = createLogger({
+    level: "warn",
+    destination: { write: (line) => void given.push(JSON.parse(line).given_up) },
+  });
+  const sender = createCallbackSender({ client: stage.client(), url, clock, logger });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await until(() => given.length > 0);
+  // The request that is under way at a stop is ended with what it brought.
+  await sender.stop();
+  const kept = await stage.redis.zcard(stage.keys.callbacks);
+  expect({ given, kept }).toEqual({ given: [isGivenUp], kept: isGivenUp ? 0 : 1 });
+});
+
+test("a run that was cancelled is called back to nobody: its client knows", async () => {
+  const stage = await openStage();
+  const { url, keys } = await startServer((response) => response.writeHead(200).end());
+  const thread = openThread(stage.client(), "default", "planner-7", newThreadId());
+  await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId: "main" });
+  await thread.cancel();
+  const sender = createCallbackSender({ client: stage.client(), url, apiKey: "lg-abc" });
   closeAtEnd(() => sender.stop());
   sender.start();
   await until(async () => (await stage.redis.zcard(stage.keys.callbacks)) === 0);
+  expect(keys).toEqual([]);
+});
+
+test("an API that calls nobody back keeps no note of the thread that a run names", async () => {
+  const stage = await openStage();
+  const api = await startApi({ client: stage.client(), mounts: [agentProtocol()] });
+  const threadId = newThreadId();
+  const input = { messages: [{ role: "user", content: "go" }], callbackThreadId: "main" };
+  const body = { assistant_id: "researcher", input };
+  const path = `${AGENT_PROTOCOL_PATH}/threads/${threadId}/runs`;
+  expect((await api.ask("POST", path, { body })).status).toBe(200);
+  const { callback } = stage.keys.parent({ tenant: "default", parentId: "agent-protocol" });
+  expect(await stage.redis.exists(stage.keys.callbacks)).toBe(0);
+  expect(await stage.redis.exists(callback(threadId))).toBe(0);
 });
 
 test("a server that answers nothing gets 64 requests at most, however many threads have ended", async () => {

@@ -169,6 +169,22 @@ export default [
     RULES,
   ),
   guard(
+    "rules-work-not-taken",
+    "What one call of an answer uses up is not there for the others.",
+    "shared/protocol/permissions.ts",
+    "  shared.left -= most - call.work.left;\n",
+    "",
+    ["test/unit/worker/loop/next.test.ts"],
+  ),
+  guard(
+    "rules-pattern-of-any-search",
+    "Only the pattern of a search for names is a path.",
+    "shared/protocol/permissions.ts",
+    'tool === "glob" && typeof fields.pattern',
+    "typeof fields.pattern",
+    RULES,
+  ),
+  guard(
     "rules-work-of-each-call",
     "The calls of one answer share the work that judging them may take.",
     "worker/loop/next.ts",

@@ -162,7 +162,10 @@ test("a task says how long it is kept: by the installation's times, and once it 
   expect(ended.ttlMs).toBe(tookMs + keptAfterAckMs);
 });
 
-test("a question that is accepted with a blank answer gets its default answer", async () => {
+test.for([
+  ["accepted with a blank answer", { action: "accept", content: { answer: " " } }],
+  ["declined, whatever stands beside that,", { action: "decline", content: { answer: "red" } }],
+] as const)("a question that is %s gets its default answer", async ([, response]) => {
   const question = { question: "Which colour?", default_answer: "green" };
   const asks = { content: [{ type: "tool_use" as const, name: "ask_parent", input: question }] };
   const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -175,12 +178,24 @@ test("a question that is accepted with a blank answer gets its default answer", 
   const taskId = String(result?.taskId);
   const { inputRequests } = await taskWhere(url, taskId, "input_required");
   const [key = ""] = Object.keys(inputRequests ?? {});
-  const inputResponses = { [key]: { action: "accept", content: { answer: " " } } };
+  const inputResponses = { [key]: response };
   expect(await ask(url, "tasks/update", { taskId, inputResponses })).toMatchObject({
     result: { resultType: "complete" },
   });
   await taskWhere(url, taskId, "completed");
   expect(heads.at(-1)?.messages).toMatch(/tool_result.*green/);
+});
+
+test("the result of a run that failed is marked as an error, that of a task as that of a plain call", async () => {
+  const { url } = await open({ scenario: { turns: [{ content: [], stop_reason: "refusal" }] } });
+  const taskId = await begin(url, "refused");
+  expect((await taskWhere(url, taskId, "completed")).result).toMatchObject({
+    isError: true,
+    structuredContent: { status: "failed" },
+  });
+  const call = { name: "task", arguments: { prompt: "refused" } };
+  const { result } = await ask(url, "tools/call", call, { followsTasks: false });
+  expect(result).toMatchObject({ isError: true, structuredContent: { status: "failed" } });
 });
 
 test("only tasks/cancel destroys: a request that is closed leaves its agent at work", async () => {

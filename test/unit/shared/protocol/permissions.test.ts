@@ -260,6 +260,9 @@ describe("paths", () => {
     expect(verdict({ allow: ["glob(.)"] }, "glob", { pattern: "**" })).toBe("allow");
     expect(verdict({ allow: ["glob(.)"] }, "glob", glob)).toBe("deny");
     expect(verdict({ deny: ["glob(secrets/**)"] }, "glob", glob)).toBe("deny");
+    // The pattern of another search is no path.
+    const grep = { pattern: "/api/", path: "src/a" };
+    expect(verdict({ allow: ["grep(src/**)"] }, "grep", grep)).toBe("allow");
   });
 
   test("a search is refused above whatever the pattern may name", () => {

@@ -4,11 +4,11 @@ import { isIPv4 } from "node:net";
 import { closeAtEnd } from "./cleanup.ts";
 
 const [TYPE_A, TYPE_AAAA] = [1, 28];
-const [ANSWER, NO_SUCH_NAME] = [0x8180, 0x8183];
+const [ANSWER, FAILURE, NO_SUCH_NAME] = [0x8180, 0x8182, 0x8183];
 const HEADER_BYTES = 12;
 
-/** What a name server knows of a name: its addresses, or that it never answers. */
-export type Known = readonly string[] | "silent";
+/** What a name server knows of a name: its addresses, that it never answers, or that it answers with a failure of its own. */
+export type Known = readonly string[] | "silent" | "broken";
 
 /**
  * Starts a name server on a free port of 127.0.0.1, until the test ends. It knows `names`, and that there are no others.
@@ -22,9 +22,11 @@ export async function startNameServer(names: Readonly<Record<string, Known>>) {
     asked.push(`${name} ${type === TYPE_A ? "A" : "AAAA"}`);
     const known = names[name];
     if (known === "silent") return;
-    const found = (known ?? []).filter((each) => isIPv4(each) === (type === TYPE_A));
+    const found = (known === "broken" ? [] : (known ?? [])).filter(
+      (each) => isIPv4(each) === (type === TYPE_A),
+    );
     const head = Buffer.from(question.subarray(0, HEADER_BYTES));
-    head.writeUInt16BE(known ? ANSWER : NO_SUCH_NAME, 2);
+    head.writeUInt16BE(known === "broken" ? FAILURE : known ? ANSWER : NO_SUCH_NAME, 2);
     head.writeUInt16BE(found.length, 6);
     head.writeUInt32BE(0, 8);
     socket.send(

@@ -1241,6 +1241,15 @@ export default [
     title: "a name of the hosts file",
   },
   {
+    id: "dns-failure-hidden",
+    promise: "A name that one domain has not and another cannot be asked for is not called unknown.",
+    file: "src/shared/dns.ts",
+    find: "throw problems.find((problem) => !saysNone(problem)) ?? problems[0];",
+    replace: "throw problems[0];",
+    tests: ["test/unit/shared/dns.test.ts"],
+    title: "may exist",
+  },
+  {
     id: "dns-without-search-domains",
     promise: "A short name is looked up in the search domains, in the order of the system.",
     file: "src/shared/dns.ts",
@@ -1283,6 +1292,15 @@ export default [
     replace: "request.method",
     tests: ["test/integration/service/api.test.ts"],
     title: "metrics count a request",
+  },
+  {
+    id: "webhook-ring-in-a-round-lost",
+    promise: "An entry that comes while another one of its parent is being sent is pushed behind it.",
+    file: "src/service/webhooks/push.ts",
+    find: "if (slot) slot.hasNewRing = true;\n    else this.#wait(member);",
+    replace: "if (!slot) this.#wait(member);",
+    tests: ["test/integration/service/webhooks-idle.test.ts"],
+    title: "being sent",
   },
   {
     id: "door-webhook-slot-not-kept",
@@ -1725,6 +1743,15 @@ export default [
     replace: "",
     tests: ["test/unit/service/api/api.test.ts"],
     title: "an API names",
+  },
+  {
+    id: "intake-jobs-not-given-back",
+    promise: "A process that stops gives the jobs that wait for their replies back at once.",
+    file: "src/service/intake/intake.ts",
+    find: "  taker.leaveAll();\n",
+    replace: "",
+    tests: ["test/integration/service/intake.test.ts"],
+    title: "whose process stops",
   },
   {
     id: "intake-options-unchecked",

@@ -225,15 +225,17 @@ test("a job that any client of BullMQ adds becomes a task, and its return value 
 });
 
 test("a job whose process stops waits on in another one, for the same agent", async () => {
-  const stage = await openStage({ latencyMs: 1_500 });
-  await stage.startWorker();
+  const stage = await openStage({ timing: LONG_TIMING });
   const first = await startIntake(stage);
   const queue = jobsOf(stage);
-  const { id } = await queue.add("report", { parent_id: "moved", prompt: "say hello" });
+  const job = await queue.add("report", { parent_id: "moved", prompt: "say hello" });
   await until(async () => (await stage.parent("moved").list()).length === 1);
   await first.stop();
+  // It was given back, not left until its lock expires.
+  expect(await job.getState()).toBe("waiting");
   await startIntake(stage);
-  expect((await ended(queue, id)).returnvalue).toMatchObject({
+  await stage.startWorker();
+  expect((await ended(queue, job.id)).returnvalue).toMatchObject({
     agent_id: "task",
     status: "succeeded",
   });

@@ -150,6 +150,25 @@ test("a parent with a slow receiver gives its slot to the next one after a minut
   expect(held.at(-1)?.path).toBe("/default/next");
 });
 
+test("an entry that comes while another one of its parent is being sent is pushed behind it", async () => {
+  const stage = await openStage();
+  const { url, held } = await startReceiver();
+  const tell = waitingParents(stage, url);
+  const of = (parentId: string) => held.filter(({ path }) => path === `/default/${parentId}`);
+  await tell("default", "slow");
+  startPush(stage);
+  await until(() => of("slow").length === 1);
+  // No walk finds what its process has heard of.
+  await stage.redis.del(stage.keys.webhooks);
+  await tell("default", "slow", 2);
+  // Rings come in their order: with this one the other is heard.
+  await tell("default", "last");
+  await until(() => of("last").length === 1);
+  expect(of("slow")).toHaveLength(1);
+  for (const { response } of of("slow")) response.writeHead(204).end();
+  await until(() => of("slow").length === 2);
+});
+
 test("a slot that another process has is asked for once at a ring, and not again until it is free", async () => {
   const stage = await openStage({ redis: "own" });
   const { url, held } = await startReceiver();

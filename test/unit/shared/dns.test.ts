@@ -78,3 +78,8 @@ test("a name that no domain has does not exist, and one with addresses of one fa
   await expect(resolve("none.test")).rejects.toMatchObject({ code: "ENODATA" });
   await expect(resolve("unknown.test")).rejects.toMatchObject({ code: "ENOTFOUND" });
 });
+
+test("a name that one domain has not and another cannot be asked for may exist: the failure is told", async () => {
+  const { resolve } = await scene({ "receiver.b.test": "broken" }, { settings: "search a.test b.test" });
+  await expect(resolve("receiver")).rejects.toMatchObject({ code: "ESERVFAIL" });
+});

@@ -2025,6 +2025,15 @@ export default [
     title: "between its reading and its writing",
   },
   {
+    id: "sandbox-outlives-its-worker",
+    promise: "A command dies with its worker, also when its guardian is dead.",
+    file: "src/worker/tools/sandbox/bubblewrap.ts",
+    find: '["--die-with-parent", "--info-fd"',
+    replace: '["--info-fd"',
+    tests: ["test/integration/tools/start-kills.test.ts"],
+    title: "behind root leave nothing behind when their guardians are killed",
+  },
+  {
     id: "withheld-scanned-once",
     promise: "A secret that comes into an opened directory later is hidden from commands.",
     file: "src/worker/tools/sandbox/withheld.ts",

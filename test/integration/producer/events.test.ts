@@ -242,6 +242,13 @@ describe("for a reader that is slow", () => {
     return { events, tell, forget };
   }
 
+  test("the last event of a step has its number, as all that a reader has taken until then", async () => {
+    const { events } = await behindByEightLines();
+    const numbered = (await take(events, 1_600)).flatMap(({ number, turn }) => (number ? [turn] : []));
+    expect(numbered).toEqual([200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]);
+    await events.return?.();
+  });
+
   test("what is told beyond some 1,000 events is read from the history: nothing is lost", async () => {
     const { events } = await behindByEightLines();
     const turns = (await take(events, 1_600)).map(({ turn }) => turn);

@@ -11,6 +11,7 @@ import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { keysLike, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 /** Priority of a wake that has no place yet. */
@@ -305,6 +306,20 @@ describe("the quota", () => {
     expect((await parent.spawn({ name: "next" })).agent_id).toBe("next");
     expect((await parent.list()).map((agent) => agent.agent_id)).toEqual(["next"]);
     expect(await parent.get("short_2")).toMatchObject({ status: "ended", ended_reason: "idle" });
+  });
+
+  test("gives them back before it asks again, also on a Redis that has forgotten the scripts", async () => {
+    const stage = await openStage({ redis: "own" });
+    const parent = testParent(stage.client(), { idle_ms: 1 });
+    // From now on this connection calls the scripts by their digests.
+    await parent.spawn({ name: "first" });
+    await parent.destroy("first");
+    for (let i = 0; i < 10; i += 1) await parent.spawn({ name: "short" });
+    const uids = await stage.store.liveUids(address);
+    const lives = uids.map((uid) => stage.keys.agent({ ...address, uid }).life);
+    await until(async () => (await stage.redis.exists(...lives)) === 0);
+    await stage.redis.script("FLUSH");
+    expect((await parent.spawn({ name: "next" })).agent_id).toBe("next");
   });
 
   test("admits exactly 10 of 11 parallel spawns, in 200 rounds over four clients", async () => {

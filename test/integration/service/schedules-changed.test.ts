@@ -120,6 +120,20 @@ test("a single schedule that has run, and is made again as it was, does not run 
   expect([...(await Promise.all(queued)), await begun(stage)]).toEqual([0, 0, 0, 1]);
 });
 
+test("a single schedule that is made after a list has removed the one of its name and time runs", async () => {
+  const stage = await openStage({ timing: { ...TIMING, keptAfterAckMs: 1 } });
+  const wish = await runOnce(stage);
+  const client = stage.client();
+  const { clock } = await internalsOf(client).open();
+  // A second behind the first one, however long its run took.
+  const soon = vi.spyOn(clock, "now").mockReturnValue(Date.parse(wish.at) + 1_000);
+  closeAtEnd(() => void soon.mockRestore());
+  const parent = testParent(client);
+  expect(await parent.schedules()).toEqual([]);
+  await parent.schedule({ ...wish, prompt: "say more" });
+  await until(async () => (await begun(stage)) === 2);
+});
+
 test("a single schedule that was paused while its task began does not run again when it is resumed", async () => {
   const stage = await openStage({ timing: { ...TIMING, keptAfterAckMs: 1 } });
   await runOnce(stage);

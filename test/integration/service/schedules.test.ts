@@ -456,6 +456,29 @@ test("a schedule that another call removes in the middle of schedule leaves noth
   expect(await parent.schedules()).toEqual([]);
 });
 
+test("a schedule that another call replaces in the middle of schedule leaves its own way in no queue", async () => {
+  const stage = await openStage();
+  const { parent, intakeQueue } = await parentWithQueue(stage);
+  const wish = { schedule_id: "often", prompt: "say hello" };
+  const last = { ...wish, at: "2100-01-02T00:00:00Z" };
+  const add = intakeQueue.add.bind(intakeQueue);
+  vi.spyOn(intakeQueue, "add").mockImplementationOnce(async (...args) => {
+    await stage.parent().schedule(last);
+    return add(...args);
+  });
+  await parent.schedule({ ...wish, at: "2100-01-01T00:00:00Z" });
+  expect(await queued(stage)).toEqual({ jobs: 1, schedulers: 0 });
+
+  const repeat = intakeQueue.repeat.bind(intakeQueue);
+  vi.spyOn(intakeQueue, "repeat").mockImplementationOnce(async (...args) => {
+    await stage.parent().schedule(last);
+    return repeat(...args);
+  });
+  await parent.schedule({ ...wish, every_ms: 3_600_000 });
+  expect(await queued(stage)).toEqual({ jobs: 1, schedulers: 0 });
+  expect(await parent.schedules()).toMatchObject([{ at: last.at }]);
+});
+
 test("a schedule that has lost its scheduler in the queue gets it back when the list is asked for", async () => {
   const stage = await openStage();
   const parent = stage.parent();

@@ -197,6 +197,17 @@ describe.each(users)("sandboxes that start behind %s", (user) => {
     }
   }, 600_000);
 
+  it("leave nothing behind when their guardians are killed before their worker", async () => {
+    const worker = await startWorker(asNobody);
+    await until(() => worker.begun() === STARTS);
+    const guardians = processesOf(worker).filter(({ line }) => line.startsWith("/bin/sh -c exec 9<&0"));
+    expect(guardians).toHaveLength(STARTS);
+    for (const { pid } of guardians) process.kill(pid, "SIGKILL");
+    await until(() => processesOf(worker).every(({ pid }) => guardians.every((each) => each.pid !== pid)));
+    await kill(worker);
+    await expectNoneLeft(worker);
+  });
+
   it("leave nothing behind that waits for a launcher which is dead", async () => {
     const stuck = launcher("stuck", "sleep 7386420 & trap '' TERM HUP; wait; read -r <&5");
     const worker = await startWorker(asNobody, stuck);

@@ -27,6 +27,7 @@ const WRITES: Readonly<Record<string, string | null>> = {
   srem: "set",
   publish: "channel",
   del: null,
+  unlink: null,
   rename: null,
   pexpire: null,
   expire: null,
@@ -38,7 +39,7 @@ const READS = new Set(
   ),
 );
 /** Commands whose arguments are all keys. */
-const OF_MANY = new Set(["del", "rename", "exists", "mget", "subscribe"]);
+const OF_MANY = new Set(["del", "unlink", "rename", "exists", "mget", "subscribe"]);
 
 /** Users of a key: names of scripts, and names of the connections that use it outside of Lua. */
 export interface Users {

@@ -4,7 +4,8 @@
 -- transcript of an agent that was destroyed in the middle of a run stays for a minute, at most as long as the record: the
 -- run's holder may still ask whether what it bought was committed. The timelines of a parent's newest `kept_timelines`
 -- ended agents stay; older ones are deleted, and of their numbers in the history at most 200 with one ack: Redis looks
--- for each of them. The history is bounded without that.
+-- for each of them. The history is bounded without that. A transcript may have tens of thousands of entries: Redis frees them
+-- in the background.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the
 -- record cannot be made smaller; a turn of a destroyed run that is counted once more because its commit cannot be seen.
 -- A hash takes half the memory if all its values are this short; with many of them it does not.
@@ -74,7 +75,7 @@ if json then
   if is_cut_off then
     redis.call('PEXPIRE', transcript, math.min(HOLDER_MS, kept_ms))
   else
-    redis.call('DEL', transcript)
+    redis.call('UNLINK', transcript)
   end
   local stays = { status = 'ended', acked_by = token, v = agent.v, agent_id = agent.agent_id, name = agent.name, run = agent.run,
     wake = agent.wake, ended_reason = agent.ended_reason, created_at = agent.created_at, ended_at = agent.ended_at }
@@ -82,7 +83,7 @@ if json then
   write(record, stays)
 else
   redis.call('SET', ack, token, 'PX', request_ttl_ms)
-  if transcript_ms > 0 then redis.call('PEXPIRE', transcript, transcript_ms) else redis.call('DEL', transcript) end
+  if transcript_ms > 0 then redis.call('PEXPIRE', transcript, transcript_ms) else redis.call('UNLINK', transcript) end
   redis.call('HDEL', record, 'begun', 'breaks', 'end_entry', 'lost_call', 'message_ids', 'running_ms', 'settled_epoch', 'worker')
 end
 redis.call('PEXPIRE', record, record_ms)

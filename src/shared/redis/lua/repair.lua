@@ -3,7 +3,7 @@
 -- Closes: a repair that was decided on an older check deleting the keys of a living agent.
 local agent = read(record, 'status', 'agent_id')
 if not agent.status or agent.status == 'ended' then
-  local removed = redis.call('HDEL', live, uid) + redis.call('DEL', log, inbox, attachments, life)
+  local removed = redis.call('HDEL', live, uid) + redis.call('UNLINK', log, inbox, attachments, life)
   if not agent.status then removed = removed + redis.call('DEL', timeline) end
   if removed == 0 then return answer('whole') end
   return answer('repaired', { removed = removed, counted = false, named = false })

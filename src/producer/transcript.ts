@@ -86,7 +86,7 @@ export async function readTranscript(
 /** Length, in bytes, above which a transcript is copied in pages before the spawn, each page as a call of its own. */
 const LONG_BYTES = 1024 ** 2;
 /** Most entries of such a page. */
-const PAGE_ENTRIES = 100;
+const PAGE_ENTRIES = 400;
 
 type ResumeInput = z.output<typeof ResumeInput>;
 

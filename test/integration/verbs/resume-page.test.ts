@@ -8,7 +8,7 @@ import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import { handedBack, type Rig, SPEC, verbRig } from "./rig.ts";
 
 const KEPT_MS = 60_000;
-const PAGE_BYTES = 262_144;
+const PAGE_BYTES = 524_288;
 
 /** An agent that has ended, with so many entries of so many bytes. */
 async function ended(rig: Rig, count: number, bytes: number) {
@@ -42,9 +42,9 @@ async function copied(rig: Rig, agent: AgentAddress, { old, keys }: Awaited<Retu
 }
 
 test.for([
-  { count: 40, bytes: 50_000, most: 6 },
+  { count: 40, bytes: 50_000, most: 11 },
   { count: 3, bytes: 2 * PAGE_BYTES, most: 1 },
-  { count: 500, bytes: 2_000, most: 131 },
+  { count: 500, bytes: 2_000, most: 262 },
 ])("$count entries of $bytes bytes are copied at most $most at a time", async ({ count, bytes, most }) => {
   const rig = verbRig();
   const from = await ended(rig, count, bytes);

@@ -666,8 +666,8 @@ export default [
     id: "forward-other-agents",
     promise: "What has come of one agent is of that agent alone.",
     file: "src/producer/model-replies.ts",
-    find: "(uid === undefined || entry.uid === uid)",
-    replace: "(true)",
+    find: "unackedEntries(context, client, { uid, ...part })",
+    replace: "unackedEntries(context, client, part)",
     tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
@@ -698,8 +698,8 @@ export default [
     id: "stream-newer-read",
     promise: "An entry of a newer version is not read.",
     file: "src/shared/redis/replies.ts",
-    find: "if (!(Number(field.v) > PAYLOAD_VERSION)) return",
-    replace: "return",
+    find: "if (isWanted && !(Number(field.v) > PAYLOAD_VERSION)) return",
+    replace: "if (isWanted) return",
     tests: ["test/integration/producer/newer-entries.test.ts", "test/integration/verbs/ack.test.ts"],
   },
   {

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import type { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
@@ -12,7 +13,7 @@ import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.
 import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import { latch } from "../../helpers/latch.ts";
+import { type Latch, latch } from "../../helpers/latch.ts";
 import { FSYNC_NEVER, redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage, type StageOptions } from "../../stage/stage.ts";
@@ -23,8 +24,6 @@ const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pat
 const done = { content: [{ type: "text" as const, text: "done" }] };
 /** Five calls a run. */
 const SCENARIO = { turns: [list, list, list, list, done] };
-/** As many, but no run gets to its end in the time that a pause takes, even if one worker begins much later than the other. */
-const LONG_SCENARIO = { turns: [list, list, { ...list, latencyMs: 5_000 }, list, done] };
 
 async function opened(options: StageOptions = {}) {
   const installation = await openStage({ scenario: SCENARIO, latencyMs: LATENCY_MS, ...options });
@@ -32,6 +31,20 @@ async function opened(options: StageOptions = {}) {
   const tasks = (count: number) =>
     Promise.all(Array.from({ length: count }, (_, i) => installation.task(`work ${i}`)));
   return Object.assign(installation, { pause, tasks });
+}
+
+/** As `model`, but the answers of second calls are held until the latch is open; `held` gets their purchase ids. */
+function holdingSeconds(model: Model, held: Set<string>, released: Latch<void>): Model {
+  return {
+    ...model,
+    async call(request, control) {
+      const isHeld = !released.isOpen && JSON.parse(`[${request.messages}]`).length > 1;
+      if (isHeld) held.add(request.purchaseId);
+      const outcome = await model.call(request, control);
+      if (isHeld) await released.opened;
+      return outcome;
+    },
+  };
 }
 
 /** Resolves when no run is held and no call is under way any more. */
@@ -50,33 +63,27 @@ function expectNothingBoughtTwice({ offline }: Stage, runs: number): void {
 }
 
 test("after pause no call begins, on any worker; what was in flight is kept; after resume all go on at once", async () => {
-  const installation = await opened({ scenario: LONG_SCENARIO });
-  const paused = latch();
-  const resumed = latch();
+  const installation = await opened();
+  const [paused, resumed] = [latch(), latch()];
   let isResumed = false;
-  const held = new Set<string>();
-  const heldAgain = new Set<string>();
+  const [held, heldAgain] = [new Set<string>(), new Set<string>()];
   const calling = heldModel(installation, ({ purchaseId }) => {
     if (!isResumed) return undefined;
     heldAgain.add(purchaseId);
     return resumed.opened;
   });
-  // The runs of one worker are in the middle of their second calls when the pause comes.
-  const model: Model = {
-    ...calling,
-    async call(request, control) {
-      const isHeld = !isResumed && JSON.parse(`[${request.messages}]`).length > 1;
-      if (isHeld) held.add(request.purchaseId);
-      const outcome = await calling.call(request, control);
-      if (isHeld) await paused.opened;
-      return outcome;
-    },
-  };
-  const worker = await installation.startWorker({ concurrency: 4, model });
-  await installation.spawnWorker({ concurrency: 4 });
+  // All runs are in the middle of their second calls when the pause comes.
+  const worker = await installation.startWorker({
+    concurrency: 4,
+    model: holdingSeconds(calling, held, paused),
+  });
+  const others = heldModel(installation, () => undefined);
+  await installation.startWorker({ concurrency: 4, model: holdingSeconds(others, held, paused) });
   const agents = await installation.tasks(12);
   const begun = () => new Set(installation.offline.ledger.map(({ conversation }) => conversation));
-  await until(() => held.size === 4 && begun().size === 8, { what: "calls on both workers" });
+  await until(() => held.size === 8 && installation.offline.ledger.length === 16, {
+    what: "calls on both workers",
+  });
   await installation.pause.pause("the budget is used up");
   const pausedAt = Date.now();
   paused.open();
@@ -112,11 +119,20 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
 });
 
 test("a pause outlives the workers; those that start meanwhile take nothing until it is over", async () => {
-  const installation = await opened({ latencyMs: 1_000, timing: SHORT_TIMING });
-  const first = await installation.startWorker();
+  const { checkMs, longestCheckMs } = SHORT_TIMING;
+  const installation = await opened({ latencyMs: 0, timing: { ...TIMING, checkMs, longestCheckMs } });
+  const paused = latch();
+  const held = new Set<string>();
+  const model = holdingSeconds(
+    heldModel(installation, () => undefined),
+    held,
+    paused,
+  );
+  const first = await installation.startWorker({ model });
   const agents = await installation.tasks(4);
-  await until(() => installation.offline.ledger.length >= 4);
+  await until(() => held.size === 4);
   await installation.pause.pause();
+  paused.open();
   await standsStill(installation, agents);
   await first.stop();
   await installation.startWorker();
@@ -127,7 +143,7 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
   const isChecked = async (agent: Agent) => {
     const nextCheck = await installation.redis.zscore(installation.keys.deadlines, deadlineMember(agent));
     // The first check comes within a tick of the deadline, and sets the next one within the longest look from then on.
-    return Number(nextCheck) >= (await installation.record(agent)).deadline + 2 * SHORT_TIMING.longestCheckMs;
+    return Number(nextCheck) >= (await installation.record(agent)).deadline + 2 * longestCheckMs;
   };
   await until(async () => (await Promise.all(agents.map(isChecked))).every((isTwice) => isTwice), {
     what: "two checks of every run",

@@ -780,6 +780,14 @@ export default [
     title: "aborted in the line",
   },
   {
+    id: "model-connection-as-offered",
+    promise: "A provider's server does not say how long an unused connection is kept.",
+    file: "src/worker/model/anthropic/connections.ts",
+    find: "      keepAliveMaxTimeout: keepAliveMs,\n",
+    replace: "",
+    tests: ["test/unit/worker/model/anthropic/connections.test.ts"],
+  },
+  {
     id: "model-connections-uncounted",
     promise: "There are never more connections than the operator allows.",
     file: "src/worker/model/anthropic/connections.ts",

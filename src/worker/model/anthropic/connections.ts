@@ -33,6 +33,7 @@ export class Connections {
     this.#options = {
       connect: buildConnector({ timeout: connectTimeoutMs }),
       keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: keepAliveMs,
       headersTimeout: 0,
       bodyTimeout: 0,
     };

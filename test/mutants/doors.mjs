@@ -1983,6 +1983,23 @@ export default [
     title: "before a worker is started",
   },
   {
+    id: "run-names-counted-anew",
+    promise: "The names of the prompts of a run take time in proportion to their number.",
+    file: "src/cli/verbs/run.ts",
+    find: "  counts.set(words, count);",
+    replace: "",
+    tests: ["test/unit/cli/verbs/run.test.ts"],
+    title: "20,000 equal prompts",
+  },
+  {
+    id: "run-labels-beside-one-neighbour",
+    promise: "The label of a prompt leaves out the longest beginning that it shares with another.",
+    file: "src/cli/local/fan-out.ts",
+    find: "const beside = [order[at - 1], order[at + 1]];",
+    replace: "const beside = [order[at - 1]];",
+    tests: ["test/unit/cli/local/fan-out.test.ts"],
+  },
+  {
     id: "health-host-without-a-port",
     promise: "A worker whose health checks have an address and no port is refused.",
     file: "src/cli/verbs/worker.ts",

@@ -169,12 +169,24 @@ const BEGINNING_MIN_CHARS = 10;
 /** Returns the row labels of the names: numbered if there are several, without a beginning shared with another name. */
 export function labelsOf(names: readonly string[]): readonly string[] {
   if (names.length < 2) return names;
+  const shares = sharesOf(names);
   return names.map((name, n) => {
-    const others = names.filter((_, other) => other !== n);
-    const shared = Math.max(...others.map((other) => sharedLength(name, other)));
+    const shared = shares[n] ?? 0;
     const cut = name.slice(0, shared).lastIndexOf(" ") + 1;
     return `${n + 1} ${cut >= BEGINNING_MIN_CHARS && cut < name.length ? `… ${name.slice(cut)}` : name}`;
   });
+}
+
+/** Returns, for each name, the length of the longest beginning that it shares with another one. */
+function sharesOf(names: readonly string[]): number[] {
+  // In their order the name that shares most with a name stands beside it.
+  const order = [...names.entries()].sort(([, a], [, b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const shares: number[] = [];
+  for (const [at, [n, name]] of order.entries()) {
+    const beside = [order[at - 1], order[at + 1]];
+    shares[n] = Math.max(...beside.map((other) => (other ? sharedLength(name, other[1]) : 0)));
+  }
+  return shares;
 }
 
 /** Returns the length of the common beginning of two texts. */

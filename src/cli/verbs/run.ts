@@ -152,10 +152,10 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
 
 /** Gives each prompt a unique name from its first words. Throws `invalid_input` with the number of an invalid prompt. */
 export function questionsOf(prompts: readonly string[]): NamedPrompt[] {
-  const taken = new Set<string>();
+  const [taken, counts] = [new Set<string>(), new Map<string, number>()];
   return prompts.map((prompt, index) => {
     requireText(prompt, `Prompt ${index + 1}`);
-    return { name: uniqueName(prompt, taken), prompt, label: lineOf(prompt) };
+    return { name: uniqueName(prompt, taken, counts), prompt, label: lineOf(prompt) };
   });
 }
 
@@ -164,12 +164,15 @@ function lineOf(prompt: string): string {
   return plainLine(plain(prompt.slice(0, BEGINNING_CHARS)));
 }
 
-function uniqueName(prompt: string, taken: Set<string>): string {
+/** Returns a name that is not `taken`, and adds it. `counts`: the next number by first words; all lower ones are taken. */
+function uniqueName(prompt: string, taken: Set<string>, counts: Map<string, number>): string {
   const line = lineOf(prompt).replace(/[/\\]/g, " ");
   // Combining marks take no cell, so a limit in cells alone would not keep a name short.
   const words = cutTo([...line].slice(0, NAME_MAX_CODE_POINTS).join(""), NAME_MAX_CELLS).trim() || "prompt";
   let name = words;
-  for (let count = 2; taken.has(name); count += 1) name = `${words} ${count}`;
+  let count = counts.get(words) ?? 2;
+  for (; taken.has(name); count += 1) name = `${words} ${count}`;
+  counts.set(words, count);
   taken.add(name);
   return name;
 }

@@ -16,3 +16,12 @@ test("what each shares with one other is left out, though not all share it", () 
   expect(labelsOf(names)).toEqual(["1 … a.js?", "2 … b.js?", "3 Which framework is it?"]);
   expect(labelsOf(["the very same words", "the very same words"])).toEqual(["1 … words", "2 … words"]);
 });
+
+test("the labels of 20,000 prompts take time in proportion to their number", () => {
+  const names = Array.from({ length: 20_000 }, (_, n) => `Review src/file${n}.ts and report`);
+  const begin = process.cpuUsage();
+  const labels = labelsOf(names);
+  const { user } = process.cpuUsage(begin);
+  expect(labels.at(-1)).toBe("20000 Review src/file19999.ts and report");
+  expect(user / 1_000).toBeLessThan(5_000);
+});

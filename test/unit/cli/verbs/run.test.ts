@@ -17,6 +17,15 @@ test("equal prompts get names of their own", () => {
   expect(namesOf("again", "again", "again")).toEqual(["again", "again 2", "again 3"]);
 });
 
+test("the names of 20,000 equal prompts take time in proportion to their number, and pass over one that is taken", () => {
+  const begin = process.cpuUsage();
+  const names = namesOf("again 3", ...new Array<string>(20_000).fill("again"));
+  const { user } = process.cpuUsage(begin);
+  expect(names.slice(0, 4)).toEqual(["again 3", "again", "again 2", "again 4"]);
+  expect(new Set(names).size).toBe(20_001);
+  expect(user / 1_000).toBeLessThan(5_000);
+});
+
 test("every name is accepted as one, whatever the prompt", () => {
   const prompts = [
     "../../x",

@@ -3,6 +3,7 @@ import { EXIT } from "../../../../src/cli/command.ts";
 import { questionsOf } from "../../../../src/cli/verbs/run.ts";
 import { AgentName } from "../../../../src/shared/protocol/ids.ts";
 import { runHere } from "../../../helpers/program.ts";
+import { CLEAN } from "../../../helpers/program-on-stage.ts";
 
 const namesOf = (...prompts: string[]) => questionsOf(prompts).map((question) => question.name);
 
@@ -61,7 +62,7 @@ test.each([
   [["--agent", "nope"], /There is no agent definition "nope": use one of /],
 ])("%j is refused before a worker is started, or Redis is asked", async (flags, why) => {
   // Nothing answers there: a command that begins ends as one that has no Redis.
-  const env = { REDIS_URL: "redis://127.0.0.1:1", SUBAGENT_AGENTS: undefined };
+  const env = { ...CLEAN, REDIS_URL: "redis://127.0.0.1:1" };
   const { code, stdout, stderr } = await runHere(["run", "hi", ...flags], { cwd: import.meta.dirname, env });
   expect({ code, stdout, stderr }).toEqual({
     code: EXIT.usage,

@@ -82,9 +82,10 @@ test("ps shows parents of earlier days to those who ask for days, and counts the
   expect(await ask("ps", "--json")).toMatchObject({ code: 0, stale: 0 });
   const { code, stdout, stderr } = await ask("ps", "--since", "30d", "--limit", "1");
   expect({ code, rows: stdout.length }).toEqual({ code: 0, rows: 2 });
-  expect(stderr).toEqual(["2,000 more parents were active in the last 30d: --limit 2001 shows all."]);
+  expect(stderr.at(-1)).toBe("2,000 more parents were active in the last 30d: --limit 2001 shows all.");
   const { parents } = JSON.parse((await ask("ps", "--since", "9999d", "--json")).stdout[0] ?? "");
   expect(parents).toHaveLength(2_001);
   const wrong = await ask("ps", "--since", "0d");
-  expect(wrong).toMatchObject({ code: 2, stderr: [expect.stringMatching(/Write a time like .*30d/)] });
+  expect(wrong.code).toBe(2);
+  expect(wrong.stderr.at(-1)).toMatch(/Write a time like .*30d/);
 });

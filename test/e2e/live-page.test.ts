@@ -200,8 +200,11 @@ describe.skipIf(!hasBrowser)("the live page", () => {
 
   test("says how old each reply is, as time passes", async () => {
     const { page } = await openPage();
+    const parent = stage.parent("aged");
+    await parent.spawn({ name: "Quick One" });
+    await parent.send("quick_one", "quick");
     await page.clock.install();
-    await page.goto(`${api.url}/#parent=planner-7`);
+    await page.goto(`${api.url}/#parent=aged`);
     await seen(page, "#replies li", /quick_one[\s\S]* · (just now|\d+ min ago)/);
     await page.clock.fastForward("02:00:00");
     await seen(page, "#replies li", /quick_one[\s\S]* · 2 h ago/);

@@ -21,6 +21,24 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "webhook-dead-process-retries-early",
+    promise: "Refused entries wait for their retry also if the process that pushed newer ones dies.",
+    file: "src/service/webhooks/push.ts",
+    find: "this.#takeOver(member, { heldUntilMs, retryInMs: retries.get(member) });",
+    replace: "this.#takeOver(member, { heldUntilMs, retryInMs: undefined });",
+    tests: ["test/integration/service/webhook-trouble.test.ts"],
+    title: "refused entries wait",
+  },
+  {
+    id: "webhook-due-forgets-the-retry",
+    promise: "The slot of a process that died while refused entries wait is taken for newer ones.",
+    file: "src/shared/redis/lua/webhook-due.lua",
+    find: "if retry_in > 0 then",
+    replace: "if retry_in > 9e15 then",
+    tests: ["test/integration/verbs/webhook-slot.test.ts"],
+    title: "while refused entries wait",
+  },
+  {
     id: "thread-message-noted-after-it",
     promise:
       "A message to a run of a thread that is to be called back is not called unsent for want of the note.",
@@ -1314,7 +1332,7 @@ export default [
     id: "door-webhook-dead-process",
     promise: "The slots of a process that died are taken when they end.",
     file: "src/service/webhooks/push.ts",
-    find: "for (const member of due.taken) this.#takeOver(member, heldUntilMs);",
+    find: "for (const member of due.taken) this.#takeOver(member, { heldUntilMs, retryInMs: retries.get(member) });",
     replace: "",
     tests: ["test/integration/service/webhooks-idle.test.ts"],
     title: "slot of a process",

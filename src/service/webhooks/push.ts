@@ -27,7 +27,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
-import { type BegunSlot, createWebhookSlots, type PushRetry } from "../../shared/redis/webhook-slot.ts";
+import { createWebhookSlots, type PushRetry } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
@@ -119,9 +119,13 @@ interface Slot {
   readonly parent: ParentAddress;
   /** Monotonic clock, counted from the moment at which the command was sent; 0: not held yet. */
   heldUntilMs: number;
+  /** Time until refused entries are tried again; until then only newer ones are pushed. */
+  retryInMs: number | undefined;
   /** A ring came after the round began. */
   hasNewRing: boolean;
 }
+
+const NOT_HELD = { heldUntilMs: 0, retryInMs: undefined };
 
 class Pusher {
   readonly #parts: PushParts;
@@ -192,11 +196,11 @@ class Pusher {
     return taken < MOST_SLOTS_OF_TENANT;
   }
 
-  /** Begins a round; `heldUntilMs`: this process already has the slot until then. */
-  #begin(member: string, heldUntilMs?: number): void {
+  /** Begins a round; `held`: this process already has the slot. */
+  #begin(member: string, held: Pick<Slot, "heldUntilMs" | "retryInMs"> = NOT_HELD): void {
     const parent = parentOfMember(member);
     if (!parent || this.#parts.signal.aborted) return;
-    const slot: Slot = { parent, heldUntilMs: heldUntilMs ?? 0, hasNewRing: false };
+    const slot: Slot = { parent, ...held, hasNewRing: false };
     this.#slots.set(member, slot);
     const end = this.#take(slot)
       .catch((error: unknown) => {
@@ -218,17 +222,17 @@ class Pusher {
   async #take(slot: Slot): Promise<"none" | "next"> {
     const { open, slots } = this.#parts;
     const { parent } = slot;
-    let begun: BegunSlot | undefined;
     if (slot.heldUntilMs === 0) {
       const sentMs = this.#clock.monotonicMs();
       const lease = { token: this.#token, ms: LEASE_MS };
-      begun = await open.call(({ read }) => read(() => slots.begin(parent, lease)));
+      const begun = await open.call(({ read }) => read(() => slots.begin(parent, lease)));
       if (!begun) return "none";
       slot.heldUntilMs = sentMs + LEASE_MS;
+      slot.retryInMs = begun.retryInMs;
     }
     this.#checkIn(KEEP_MS);
     const isOurs = () => this.#clock.monotonicMs() < slot.heldUntilMs;
-    const round = await pushParent(this.#parts, parent, isOurs, begun?.retryInMs);
+    const round = await pushParent(this.#parts, parent, isOurs, slot.retryInMs);
     return (await this.#end(parent, round)) ? "next" : "none";
   }
 
@@ -265,7 +269,8 @@ class Pusher {
       const due = await open.call(({ read }) => read(() => slots.due(lease, kept, room)));
       const lost = new Set(due.lost);
       for (const [member, slot] of held) slot.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
-      for (const member of due.taken) this.#takeOver(member, heldUntilMs);
+      const retries = new Map(due.resting.map((each) => [each.member, each.retry_in_ms]));
+      for (const member of due.taken) this.#takeOver(member, { heldUntilMs, retryInMs: retries.get(member) });
       this.#fill();
       const longestMs = this.#slots.size > 0 ? KEEP_MS : LEASE_MS;
       return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
@@ -276,12 +281,12 @@ class Pusher {
   }
 
   /** Begins a round in a taken due slot. Without room for the tenant, the parent waits and the slot expires. */
-  #takeOver(member: string, heldUntilMs: number): void {
+  #takeOver(member: string, held: Pick<Slot, "heldUntilMs" | "retryInMs">): void {
     const tenant = parentOfMember(member)?.tenant;
     if (tenant === undefined || this.#slots.has(member)) return;
     if (this.#hasRoomFor(tenant)) {
       this.#rung.get(tenant)?.delete(member);
-      this.#begin(member, heldUntilMs);
+      this.#begin(member, held);
     } else this.#wait(member);
   }
 

@@ -91,14 +91,22 @@ export const INSTALLATION_VERBS = {
   },
   /**
    * Extends the slots of a process for `ms`; `lost` are those that it no longer has. Then takes up to `limit` slots that are
-   * due. `next_ms`: time until the next one is due.
+   * due. `resting`: those of them whose refused entries are not tried before `retry_in_ms`. `next_ms`: time until the next one
+   * is due.
    */
   "webhook-due": {
     keys: ["webhooks_due", "webhook_holders"],
     context: [],
     args: { token: text, ms: int, limit: int },
     lists: { kept: list("member") },
-    answers: { due: { lost: texts, taken: texts, next_ms: optional(int) } },
+    answers: {
+      due: {
+        lost: texts,
+        taken: texts,
+        resting: rows({ member: text, retry_in_ms: int }),
+        next_ms: optional(int),
+      },
+    },
   },
   /**
    * Releases a slot if `token` still has it: for good, or until a retry in `in_ms`. `refused`: the receiver lives, and newer

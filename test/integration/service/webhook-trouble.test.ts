@@ -107,6 +107,28 @@ test("a receiver that has failed for days is tried again after an hour at most",
   expect(failed.next_try_in_ms).toBe(HOUR_MS);
 });
 
+test("refused entries wait for their retry also if the process that pushed newer ones has died", async () => {
+  const { stage, parent, reply } = await scene(500);
+  const { redis, keys } = stage;
+  const address = { tenant: "default", parentId: "pushed" };
+  const [member, { webhook, replies }] = [parentMember(address), keys.parent(address)];
+  await reply();
+  await until(async () => (await parent.newReplies()).entries.length === 1);
+  const [[id = ""] = []] = await redis.xrevrange(replies, "+", "-", "COUNT", 1);
+  await redis.hset(webhook, { failures: 1, after: id, last_problem: "The receiver answered 500." });
+  await redis.hset(keys.webhookHolders, member, "dead", `${member}/retry`, Date.now() + HOUR_MS);
+  await redis.zadd(keys.webhooksDue, 1, member);
+  const answers: string[] = [];
+  const onAnswer = (status: string) => void answers.push(status);
+  const push = createWebhookPush({ client: stage.client(), reach: "any", onAnswer });
+  closeAtEnd(() => push.stop());
+  push.start();
+  const isReleased = async () =>
+    Number(await redis.zscore(keys.webhooksDue, member)) > Date.now() + HOUR_MS / 2;
+  await until(async () => answers.length > 0 || (await isReleased()));
+  expect(answers).toEqual([]);
+});
+
 test("a receiver that is gone for good is named in the log and by the doctor, for nothing else says that pushes have ended", async () => {
   const { stage, lines, logger, reply, parent } = await scene(410);
   const push = createWebhookPush({ client: stage.client(), reach: "any", logger });

@@ -96,6 +96,25 @@ test("what comes while refused entries wait for their time gets a slot at once, 
   expect(await redis.exists(keys.webhooksDue, keys.webhookHolders)).toBe(0);
 });
 
+test("the slot of a process that died while refused entries wait is taken for newer ones, until the time of the retry", async () => {
+  const { redis, keys, slots } = scene();
+  await slots.begin(parent, A);
+  await slots.end(parent, "a", { inMs: 60_000, isRefused: true });
+  await slots.begin(parent, A);
+  // The process dies here, and its lease ends before the retry.
+  await redis.zadd(keys.webhooksDue, 1, member);
+  const { taken, resting } = await slots.due(B, [], 1);
+  expect({ taken, resting }).toEqual({
+    taken: [member],
+    resting: [{ member, retry_in_ms: expect.any(Number) }],
+  });
+  expect(resting[0]?.retry_in_ms).toBeGreaterThan(0);
+  expect(resting[0]?.retry_in_ms).toBeLessThanOrEqual(60_000);
+  await redis.hset(keys.webhookHolders, `${member}/retry`, 1);
+  await redis.zadd(keys.webhooksDue, 1, member);
+  expect(await slots.due(A, [], 1)).toMatchObject({ taken: [member], resting: [] });
+});
+
 test("a process keeps its slots, and hears of those that passed to another", async () => {
   const { redis, keys, slots } = scene();
   const other: ParentAddress = { tenant: "default", parentId: "q" };

@@ -21,6 +21,24 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "intake-counter-stays-unreadable",
+    promise: "A job of the intake queue whose counter is no number is taken without it.",
+    file: "src/shared/redis/intake-repair.ts",
+    find: 'isWrongType(error) || error.message.includes("hash value is not an integer")',
+    replace: "isWrongType(error)",
+    tests: INTAKE,
+    title: "whose counter is no number",
+  },
+  {
+    id: "intake-no-job-stays-active",
+    promise: "What stands in the intake queue and is no job leaves it.",
+    file: "src/shared/redis/intake-repair.ts",
+    find: "if (!isHash) await redis.lrem(",
+    replace: "if (isHash === undefined) await redis.lrem(",
+    tests: INTAKE,
+    title: "whose counter is no number",
+  },
+  {
     id: "webhook-dead-process-retries-early",
     promise: "Refused entries wait for their retry also if the process that pushed newer ones dies.",
     file: "src/service/webhooks/push.ts",
@@ -2253,9 +2271,9 @@ export default [
   {
     id: "intake-unreadable-options-kept",
     promise: "A job whose options, progress or parent are no JSON is done without them.",
-    file: "src/shared/redis/intake-jobs.ts",
-    find: "if (unreadable.length > 0) await redis.hdel(key, ...unreadable);",
-    replace: "void unreadable;",
+    file: "src/shared/redis/intake-repair.ts",
+    find: "const unreadable = PARSED_FIELDS.filter((name, i) => !isReadable(name, values?.[i]));",
+    replace: "const unreadable = PARSED_FIELDS.filter(() => false);",
     tests: ["test/integration/service/intake.test.ts"],
     title: "is done without them",
   },

@@ -7,7 +7,8 @@
  * 2. A job that waits for its reply takes no slot, neither here nor of a run: this module tells BullMQ that the job was
  *    moved, and renews its lock itself. However many wait, others begin.
  * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
- * 4. A job whose options, progress or parent BullMQ cannot parse is taken without them, when its lock has expired.
+ * 4. A job whose options, progress or parent BullMQ cannot parse, or whose counters are no numbers, is taken without them, when its
+ *    lock has expired. What is no job leaves the queue.
  * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits from
  *    its first take on, and if its scheduler's times cannot be read it is refused.
  */
@@ -32,6 +33,7 @@ import { JSON_MAX_DEPTH } from "../protocol/message.ts";
 import { clip, exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { INTAKE_DONE_KEPT } from "./intake-queue.ts";
+import { mayBeOfAJob, repairActive } from "./intake-repair.ts";
 
 /** Jobs that one process begins at once. */
 const CONCURRENCY = 100;
@@ -343,7 +345,7 @@ function openWorker(
   let isRepairing = false;
   worker.on("error", (error) => {
     trouble.tell(error.message);
-    if (isRepairing || !(error instanceof SyntaxError || error instanceof TypeError)) return;
+    if (isRepairing || !mayBeOfAJob(error)) return;
     isRepairing = true;
     repairActive(redis, (name) => worker.toKey(name))
       .catch((failure: unknown) => trouble.tell(messageOf(failure)))
@@ -353,39 +355,4 @@ function openWorker(
   });
   worker.on("active", trouble.over);
   return worker;
-}
-
-/** Fields of a job, besides its data, that BullMQ parses when it takes the job. */
-const PARSED_FIELDS = ["opts", "progress", "parent"] as const;
-/** Jobs whose fields are read in one flight. */
-const READ_AT_A_TIME = 500;
-
-/**
- * Removes the fields of active jobs that BullMQ cannot parse. Another program wrote them, and BullMQ does not say in which job: it
- * would take that job, fail and leave it to the next process, without an end.
- */
-async function repairActive(redis: RedisClient, keyOf: (name: string) => string): Promise<void> {
-  const ids = await redis.lrange(keyOf("active"), 0, -1);
-  for (let from = 0; from < ids.length; from += READ_AT_A_TIME) {
-    const some = ids.slice(from, from + READ_AT_A_TIME);
-    await Promise.all(some.map((id) => removeUnreadable(redis, keyOf(id))));
-  }
-}
-
-async function removeUnreadable(redis: RedisClient, key: string): Promise<void> {
-  // A key of another type has no fields.
-  const values = await redis.hmget(key, ...PARSED_FIELDS).catch(() => []);
-  const unreadable = PARSED_FIELDS.filter((name, i) => !isReadable(name, values[i]));
-  if (unreadable.length > 0) await redis.hdel(key, ...unreadable);
-}
-
-function isReadable(name: (typeof PARSED_FIELDS)[number], text: string | null | undefined): boolean {
-  if (!text) return true;
-  try {
-    const value: unknown = JSON.parse(text);
-    // BullMQ reads the entries of the options.
-    return name !== "opts" || value !== null;
-  } catch {
-    return false;
-  }
 }

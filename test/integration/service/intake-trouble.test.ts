@@ -175,3 +175,23 @@ test("a job that meets an error without an explanation fails with it after a min
   expect(failed.failedReason).toMatch(/protocol_violation.*choice of a model is broken/);
   expect((await queue.getJob(String(fresh?.id)))?.finishedOn).toBeUndefined();
 });
+
+test("a job whose counter is no number is taken without it, and what is no job leaves the queue", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
+  closeAtEnd(() => queue.close());
+  const data = { parent_id: "counted", prompt: "say hello", reply: "channel" };
+  await queue.add("task", data, { jobId: "counted" });
+  await redis.hset(keys.intakeJob("counted"), "ats", "many");
+  await queue.add("task", data, { jobId: "text" });
+  await redis.set(keys.intakeJob("text"), "no job");
+  await startIntake(stage);
+  const isDone = async () => {
+    // As if the lock of the first attempt had expired.
+    await redis.del(`${keys.intakeJob("counted")}:lock`);
+    return (await redis.hexists(keys.intakeJob("counted"), "finishedOn")) === 1;
+  };
+  await until(isDone, { timeoutMs: 60_000 });
+  await until(async () => (await redis.llen(queue.toKey("active"))) === 0, { timeoutMs: 60_000 });
+});

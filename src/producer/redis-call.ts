@@ -157,7 +157,8 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
       const maxSilenceMs = sent === 0 ? leftMs() / 2 : leftMs();
       const outcome = await answerTo(connection, () => send(sent > 0), maxSilenceMs, leftMs);
       if (outcome.status === "answered") {
-        if (hasChanged(outcome.value)) done ??= repeat;
+        // An attempt whose answer was lost may have changed what this one found.
+        if (sent > 0 || hasChanged(outcome.value)) done ??= repeat;
         return outcome.value;
       }
       if (outcome.status === "unsent") {

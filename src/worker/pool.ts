@@ -10,13 +10,14 @@
  *    expires.
  */
 
-import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
+import { DelayedError, type Job, WaitingError } from "bullmq";
 import { type Clock, within } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { problemLog } from "../shared/problem-log.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { isNewerWake, Wake } from "../shared/protocol/worker.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection/connection.ts";
+import { QueueWorker } from "../shared/redis/queue-worker.ts";
 import { WAKES_KEPT } from "../shared/redis/wake-queue.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 import {
@@ -182,7 +183,7 @@ function stopTimers({ provider, toolTimers }: RunContext): void {
   toolTimers.stop();
 }
 
-type WakeWorker = Worker<Wake, WakeResult>;
+type WakeWorker = QueueWorker<Wake, WakeResult>;
 type WakeJob = Job<Wake, WakeResult>;
 
 /** `waiting` is the connection that waits for wakes. */
@@ -200,7 +201,7 @@ function openWorker(
   { redis, keys, concurrency }: PoolOptions,
   take: (job: WakeJob, token?: string) => Promise<WakeResult>,
 ): WakeWorker {
-  return new Worker<Wake, WakeResult>(keys.wakeQueue, take, {
+  return new QueueWorker<Wake, WakeResult>(keys.wakeQueue, take, {
     connection: redis,
     prefix: keys.bullPrefix,
     concurrency,
@@ -296,9 +297,8 @@ async function drain(
   over.abort();
   // No run gets an answer any more: closing the connection rejects their pending commands, and they end.
   if (runs.size > 0 && redis.status !== "ready") closeRedis(redis);
-  const closing = worker?.close(redis.status !== "ready").catch(() => {});
   // If Redis still does not answer, the worker closes its connection next.
-  if (closing) await within(clock, CLOSE_MS, closing);
+  await worker?.closeWithin(clock, CLOSE_MS, redis.status !== "ready");
 }
 
 /** Resolves when Redis has been unavailable for {@link AWAY_MS} in a row, or when `signal` aborts. */

@@ -282,6 +282,7 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/shared/redis/wake-queue.ts",
     "src/shared/redis/intake-queue.ts",
     "src/shared/redis/intake-jobs.ts",
+    "src/shared/redis/queue-worker.ts",
     "src/worker/pool.ts",
   ],
   "@anthropic-ai/sdk": ["src/worker/model/anthropic/"],

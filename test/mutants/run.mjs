@@ -2837,4 +2837,20 @@ export default [
     tests: ["test/integration/worker/quarantine.test.ts"],
     title: "whose worker stops",
   },
+  {
+    id: "queue-worker-close-without-end",
+    promise: "A worker of a queue that is closed leaves no timer and no connection.",
+    file: "src/shared/redis/queue-worker.ts",
+    find: "    await this.lockManager.close();\n",
+    replace: "",
+    tests: ["test/integration/queue-worker.test.ts"],
+  },
+  {
+    id: "queue-worker-connection-left",
+    promise: "A worker of a queue that is closed leaves no connection that reconnects.",
+    file: "src/shared/redis/queue-worker.ts",
+    find: "await this.getBackend()\n      .close(true)\n      .catch(() => {});",
+    replace: "",
+    tests: ["test/integration/queue-worker.test.ts"],
+  },
 ];

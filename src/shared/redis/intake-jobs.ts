@@ -19,7 +19,7 @@ import {
   type JobSchedulerJobOptions,
   type Processor,
   UnrecoverableError,
-  Worker,
+  type Worker,
   type WorkerOptions,
 } from "bullmq";
 import type { Clock } from "../clock.ts";
@@ -34,6 +34,7 @@ import { clip, exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { INTAKE_DONE_KEPT } from "./intake-queue.ts";
 import { mayBeOfAJob, repairActive } from "./intake-repair.ts";
+import { QueueWorker } from "./queue-worker.ts";
 
 /** Jobs that one process begins at once. */
 const CONCURRENCY = 100;
@@ -47,6 +48,8 @@ const DATA_MAX_CHARS = 3 * INTAKE_MAX_BYTES;
 /** Data that is too deep to be accepted, but no deeper than this, is parsed, so that its parent can be told. */
 const READ_MAX_DEPTH = 1_000;
 const STALLED_CHECK_MS = 5_000;
+/** Time limit of a close, after all jobs have ended. */
+const CLOSE_MS = 5_000;
 /** BullMQ must never fail a job by itself: the job's sub-agent may be running. */
 const NEVER = 1_000_000;
 const IDLE_POLL_S = 1;
@@ -133,7 +136,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
         await worker.pause(true).catch(() => {});
         await waiting.allEnded();
       }
-      await worker.close(isAway).catch(() => {});
+      await worker.closeWithin(clock, CLOSE_MS, isAway);
       waiting.stop();
     },
   };
@@ -260,7 +263,7 @@ async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, 
  * BullMQ worker that checks a job's data before BullMQ parses it. Otherwise a job with invalid JSON would be taken again and
  * again. Data that is too long, too deep or too wide would block the thread and fill its memory.
  */
-class IntakeWorker extends Worker {
+class IntakeWorker extends QueueWorker<unknown, unknown> {
   /** Reason why the data of a job was not parsed, or its recurrence cannot be used. */
   readonly unread = new WeakMap<Job, string>();
   readonly #clock: Clock;

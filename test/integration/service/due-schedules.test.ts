@@ -113,8 +113,12 @@ async function begunAfter(change: (stage: Stage) => Promise<unknown>) {
   const waits = async () =>
     (await queue.getDelayed()).some((job) => job.attemptsStarted > 0 && job.data.prompt === SECONDLY.prompt);
   await until(waits, { what: "a task that has come due to wait for room" });
+  // No job is in the middle of a try, which has asked for its schedule already.
+  await queue.pause();
+  await until(async () => (await queue.getActiveCount()) === 0);
   await change(stage);
   for (const agentId of idle) await parent.destroy(agentId);
+  await queue.resume();
   // Each job that was due is over: the queue has none but the next one.
   await until(async () => (await queue.getDelayed()).every((job) => job.attemptsStarted === 0));
   await until(async () => (await queue.getActiveCount()) + (await queue.getWaitingCount()) === 0);

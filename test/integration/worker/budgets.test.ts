@@ -288,7 +288,7 @@ test.each([
 test("an image takes a fixed part of a budget, whatever its bytes", async () => {
   const stage = await openStage({ scenario: { turns: [text("seen")], repeat: true } });
   await stage.startWorker();
-  const png = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(1_000_000, 7)]);
+  const png = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(100_000, 7)]);
   const images = [{ base64: png.toString("base64") }, { base64: png.toString("base64") }];
   const look = (max_total_tokens: number) =>
     stage

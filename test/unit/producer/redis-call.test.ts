@@ -74,6 +74,21 @@ test("a call whose change was refused says that nothing was done when its next c
   await expect(refused).rejects.toMatchObject({ code: "redis_unavailable" });
 });
 
+test("a call whose change was sent twice and found nothing to change is no call that did nothing", async () => {
+  const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  const removal = createRedisCalls(connection).run(async ({ write, read }) => {
+    await write(
+      repeat,
+      // The first answer is lost; the second one says that there was nothing to remove.
+      async (repeated) => (repeated ? 0 : Promise.reject(CLOSED)),
+      (count) => count > 0,
+    );
+    await read(() => Promise.reject(Object.assign(new Error("full"), { name: "ReplyError" })));
+  });
+  await expect(removal).rejects.toMatchObject({ code: "outcome_unknown" });
+});
+
 const repeat = { what: "the question", key: { request_key: "k" } };
 
 /** Calls on a connection whose time the test moves, and whose every question the test answers. */

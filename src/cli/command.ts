@@ -8,6 +8,7 @@ import { isHostName } from "../shared/options.ts";
 import { CEILING, Effort } from "../shared/protocol/limits.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
 import { terminalLine } from "./terminal/log.ts";
+import { DAY_MS } from "./terminal/numbers.ts";
 import type { Output } from "./terminal/output.ts";
 import { plainLine } from "./terminal/text.ts";
 
@@ -53,7 +54,6 @@ export function strictOptions(command: Command): Command {
 
 const DURATION = /^(\d{1,7})(ms|s|m|h)$/;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
-const DAY_MS = 24 * 3_600_000;
 
 /** Parses a duration like `90s`, `5m` or `2h`, at most 24 h; returns ms. */
 export function durationMs(text: string): number {

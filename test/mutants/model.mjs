@@ -538,8 +538,8 @@ export default [
     id: "turn-impossible-prompt",
     promise: "A prompt has no more tokens than bytes, except for some that a gateway adds.",
     file: "src/worker/model/anthropic/answer-draft.ts",
-    find: "promptTokens(counted) <= this.#promptBytes + HIDDEN_TOKENS",
-    replace: "counted.input_tokens <= this.#promptBytes + HIDDEN_TOKENS",
+    find: "promptTokens(counted) - HIDDEN_TOKENS",
+    replace: "counted.input_tokens - HIDDEN_TOKENS",
     tests: ["test/unit/worker/model/anthropic/answer-draft.test.ts"],
   },
   {

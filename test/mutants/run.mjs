@@ -2370,8 +2370,8 @@ export default [
     id: "alert-told-beside-the-next",
     promise: "An alert is not told again beside the next one.",
     file: "src/worker/run/session.ts",
-    find: "for (const alert of alerts) if (!known.has(alert.kind)) this",
-    replace: "for (const alert of alerts) this",
+    find: "if (!this.#alerts.some(({ kind }) => kind === alert.kind)) this",
+    replace: "this",
     tests: ["test/integration/worker/session.test.ts"],
   },
   {

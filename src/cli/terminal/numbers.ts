@@ -1,6 +1,7 @@
 /** Numbers for people: tokens, money, durations. Pure. */
 
-const DAY_MS = 86_400_000;
+/** A day, ms. */
+export const DAY_MS = 86_400_000;
 const grouped = new Intl.NumberFormat("en-US");
 const dollars = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 

@@ -4,7 +4,14 @@ import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { agoMs, type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
-import { formatAge, formatCompact, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
+import {
+  DAY_MS,
+  formatAge,
+  formatCompact,
+  formatLength,
+  formatPlural,
+  formatUsd,
+} from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -17,8 +24,6 @@ Examples:
   subagent-queue ps --json | jq -r '.parents[] | [.parent_id, .today.cost_usd] | @tsv'
 
 It shows the parents of every tenant on the Redis of REDIS_URL.`;
-
-const DAY_MS = 86_400_000;
 
 /** Parents of a table unless --limit says otherwise: what a person looks at. */
 const DEFAULT_SHOWN = 50;

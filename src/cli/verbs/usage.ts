@@ -8,7 +8,7 @@ import { type BoundBudget, budgetsOf, readSpent } from "../../shared/redis/budge
 import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
-import { formatCount, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
+import { DAY_MS, formatCount, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -36,7 +36,6 @@ interface UsageFlags extends ActingFlags {
   since?: string;
 }
 
-const DAY_MS = 86_400_000;
 const DAYS_BACK = /^(\d{1,4})d$/;
 const ISO_DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 

@@ -200,7 +200,7 @@ async function recordOfRun(context: ParentContext, threadId: string, runId: stri
   throw unknown;
 }
 
-function runIdOf({ uid }: AgentRecord): string {
+function runIdOf({ uid }: Pick<AgentRecord, "uid">): string {
   return replyIdOf(uid, FIRST_RUN);
 }
 
@@ -217,7 +217,7 @@ function pendingRun(
   { name, created_at }: Pick<SpawnReceipt, "name" | "created_at">,
 ): ProtocolRun {
   return {
-    run_id: replyIdOf(uid, FIRST_RUN),
+    run_id: runIdOf({ uid }),
     thread_id: threadId,
     assistant_id: name,
     status: "pending",

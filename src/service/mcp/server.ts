@@ -159,27 +159,24 @@ interface TaskCall {
   onStop: NonNullable<McpServerOptions["onStop"]>;
 }
 
-function begin({ parent, name, input }: TaskCall) {
-  if (name === "task") return beginTask(parent, readInput(nullsLeftOut(TOOL_INPUTS.task), input, "task"));
-  const { tool_allowlist: tools, ...given } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
-  return beginTask(parent, { name: "agent", ...given, ...(tools && { tools }) }, "agent");
-}
-
-async function begun(call: TaskCall) {
+async function begin({ parent, name, input }: TaskCall) {
   try {
-    return await begin(call);
+    if (name === "task")
+      return await beginTask(parent, readInput(nullsLeftOut(TOOL_INPUTS.task), input, "task"));
+    const { tool_allowlist: tools, ...given } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
+    return await beginTask(parent, { name: "agent", ...given, ...(tools && { tools }) }, "agent");
   } catch (error) {
     throw toldToModel(error);
   }
 }
 
 async function startTask(call: TaskCall) {
-  return createdTask(contextOf(call.parent), await begun(call));
+  return createdTask(contextOf(call.parent), await begin(call));
 }
 
 /** Waits for the reply up to `answerWithinMs`, or until the client leaves or the server stops. Later `check_sub_agent` returns the reply. */
 async function answerPlainly(call: TaskCall) {
-  const spawned = await begun(call);
+  const spawned = await begin(call);
   const { agent_id, unknown_tools } = spawned.receipt;
   const enough = new AbortController();
   const end = () => enough.abort();

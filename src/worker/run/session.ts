@@ -340,9 +340,9 @@ export class Session {
   }
 
   #tellAlerts({ alerts }: ReplyBody): void {
-    const known = new Set(this.#alerts.map((alert) => alert.kind));
     const turn = this.state.paidCalls;
-    for (const alert of alerts) if (!known.has(alert.kind)) this.tell({ type: "alert", turn, alert });
+    for (const alert of alerts)
+      if (!this.#alerts.some(({ kind }) => kind === alert.kind)) this.tell({ type: "alert", turn, alert });
     this.#alerts = alerts;
   }
 

@@ -95,7 +95,7 @@ export class AnswerDraft {
   readonly limitBytes: number;
   #model: string;
   readonly #maxTokens: number;
-  readonly #promptBytes: number;
+  readonly #promptBytes: () => number;
   #usage: Usage = ZERO_USAGE;
   /** True if the output tokens are those of the whole message: the start of a stream reports one or two. */
   #isOutputCounted = false;
@@ -110,8 +110,8 @@ export class AnswerDraft {
   /** True if the provider may have billed the call even if no part of its message is readable. */
   mayBeBilled = false;
 
-  /** @param requestedModel model name used if the answer has none @param promptBytes length of the prompt as JSON */
-  constructor(requestedModel: string, maxTokens: number, promptBytes = 0) {
+  /** @param requestedModel model name used if the answer has none @param promptBytes returns the bytes of the prompt as JSON; asked only where they decide */
+  constructor(requestedModel: string, maxTokens: number, promptBytes: () => number = () => 0) {
     this.#model = requestedModel;
     this.#maxTokens = maxTokens;
     this.#promptBytes = promptBytes;
@@ -221,7 +221,8 @@ export class AnswerDraft {
     const isOutputCredible = counted.output_tokens <= this.#maxTokens + HIDDEN_TOKENS;
     if (!isOutputCredible) counted.output_tokens = was.output_tokens;
     this.#isOutputCounted ||= isOutputCredible && typeof usage.output_tokens === "number";
-    const isPromptCredible = promptTokens(counted) <= this.#promptBytes + HIDDEN_TOKENS;
+    const beyondHidden = promptTokens(counted) - HIDDEN_TOKENS;
+    const isPromptCredible = beyondHidden <= 0 || beyondHidden <= this.#promptBytes();
     this.#usage = isPromptCredible ? counted : { ...was, output_tokens: counted.output_tokens };
   }
 

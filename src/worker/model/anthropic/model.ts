@@ -120,7 +120,7 @@ class AnthropicModel implements Model {
 
   async call(request: ModelRequest, control: CallControl): Promise<CallOutcome> {
     if (this.#stopped) return { status: "aborted" };
-    const promptBytes = Buffer.byteLength(request.head) + Buffer.byteLength(request.messages);
+    const promptBytes = () => Buffer.byteLength(request.head) + Buffer.byteLength(request.messages);
     const draft = new AnswerDraft(request.model, request.maxTokens, promptBytes);
     const exchange = this.#transport.prepare(new CallPlan(request, control, draft, this.#timeouts));
     control.abortCall = (reason) => exchange.abort(reason);

@@ -78,7 +78,7 @@ describe("a draft", () => {
   test("believes a provider up to 200,000 tokens more than the call can have", () => {
     const [promptBytes, hidden] = [5_000, 200_000];
     const counted = (usage: object) => {
-      const draft = new AnswerDraft("m", MAX_TOKENS, promptBytes);
+      const draft = new AnswerDraft("m", MAX_TOKENS, () => promptBytes);
       draft.begin({ stop_reason: "end_turn", usage: { input_tokens: 10, output_tokens: 50 } });
       draft.count(usage);
       const { input_tokens, output_tokens, cache_read_input_tokens } = draft.usage;

@@ -206,3 +206,19 @@ test.for(Object.entries(CALLS))(
     await Promise.all(lives);
   },
 );
+
+test("a model whose call has no answer is told where to look, and to name no key that its tool does not take", async () => {
+  const prefix = uniquePrefix();
+  let isAway = false;
+  const isLost = (name = "") => isAway && /^eval/i.test(name);
+  const url = await openFaultLine(Number(new URL(redisUrl()).port), ([name]) =>
+    isLost(name) ? "cut after" : "passes",
+  );
+  const parent = testParent(await started(testClient({ redisUrl: url, prefix })));
+  const [spawn] = parent.tools(["spawn_sub_agent"]);
+  isAway = true;
+  const told = await spawn?.run({ name: "worker" });
+  expect(told).toMatch(
+    /it is unknown whether .*: look with list_sub_agents or check_sub_agent before you repeat it\.$/,
+  );
+});

@@ -76,6 +76,15 @@ export default [
     title: "a first run of a thread",
   },
   {
+    id: "model-advised-a-key",
+    promise: "A model is not told to repeat a call with a key that its tool does not take.",
+    file: "src/producer/model-tools.ts",
+    find: "const told = toldToModel(error);",
+    replace: "const told = error ?? toldToModel(error);",
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "told where to look",
+  },
+  {
     id: "api-keys-in-one-command",
     promise: "No command reads all API keys of an installation.",
     file: "src/shared/redis/api-keys.ts",

@@ -8,6 +8,13 @@ import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
 class WatchedWorker extends QueueWorker<unknown, void> {
+  runningChecks = 0;
+
+  protected override async checkConnectionError<T>(check: () => Promise<T>): Promise<T | undefined> {
+    this.runningChecks++;
+    return super.checkConnectionError(check).finally(() => this.runningChecks--);
+  }
+
   renewsLocks(): boolean {
     return this.lockManager.isRunning();
   }
@@ -30,4 +37,20 @@ test("a worker whose waiting connection is about to reconnect closes in its time
   await worker.closeWithin(systemClock, 100, false);
   expect(worker.renewsLocks()).toBe(false);
   expect(waiting.status).toBe("end");
+});
+
+test("a worker that closes after a failed check for stalled jobs leaves no timer", async () => {
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const worker = new WatchedWorker("jobs", async () => {}, {
+    ...{ connection: redis, prefix: uniquePrefix(), autorun: false, drainDelay: 0.2 },
+  });
+  await redis.set(worker.toKey("active"), "no list");
+  const failures: string[] = [];
+  worker.on("error", (error) => failures.push(error.message));
+  void worker.run();
+  await until(() => failures.some((failure) => failure.includes("WRONGTYPE")));
+  await worker.closeWithin(systemClock, 10_000, false);
+  // The pause of BullMQ would last for five seconds.
+  await until(() => worker.runningChecks === 0, { timeoutMs: 3_000 });
 });

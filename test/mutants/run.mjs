@@ -2853,4 +2853,12 @@ export default [
     replace: "",
     tests: ["test/integration/queue-worker.test.ts"],
   },
+  {
+    id: "queue-worker-pause-left",
+    promise: "A worker of a queue that is closed after a failed check leaves no pause of it.",
+    file: "src/shared/redis/queue-worker.ts",
+    find: "super.checkConnectionError(check, 0)",
+    replace: "super.checkConnectionError(check)",
+    tests: ["test/integration/queue-worker.test.ts"],
+  },
 ];

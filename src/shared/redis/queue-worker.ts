@@ -7,6 +7,11 @@ import { type Clock, within } from "../clock.ts";
 
 /** See the module's header. */
 export class QueueWorker<Data, Result> extends Worker<Data, Result> {
+  /** Leaves the pause after a failed check for stalled jobs to its interval: the one that BullMQ adds outlives a close by 5 s. */
+  protected override checkConnectionError<T>(check: () => Promise<T>): Promise<T | undefined> {
+    return super.checkConnectionError(check, 0);
+  }
+
   /**
    * Closes the worker within `ms`; what BullMQ leaves open then is closed as well. `isForced`: waits for no job. Never rejects.
    */

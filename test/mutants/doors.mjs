@@ -36,7 +36,7 @@ export default [
     find: "if (!isHash) await redis.lrem(",
     replace: "if (isHash === undefined) await redis.lrem(",
     tests: INTAKE,
-    title: "whose counter is no number",
+    title: "what is no job leaves",
   },
   {
     id: "webhook-dead-process-retries-early",

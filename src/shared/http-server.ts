@@ -10,7 +10,8 @@
  *    client that reads nothing of its answer for that time (at most twice as long).
  * 3. `stop` begins no further request, and resolves when every connection is closed: one at rest at once, any other when its
  *    answer has left, or after the time of grace. An answer that waits for something hears of the stop ({@link stopOf}).
- * 4. Requests of one connection are answered one after another. A request whose turn never comes was never begun.
+ * 4. Requests of one connection are answered one after another, and other connections have their turn in between. A request
+ *    whose turn never comes was never begun.
  * 5. An answer that fails, for example by a write after its end, ends its connection and nothing else.
  */
 import { once } from "node:events";
@@ -166,9 +167,13 @@ export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => v
   });
 }
 
-/** Queues a request until the answer before it has left: Node closes no response whose connection ends before its turn. */
+/**
+ * Queues a request until the answer before it has left: Node closes no response whose connection ends before its turn. Of all
+ * that were queued, one begins in a round of the event loop: so no client that sends many at once keeps others waiting.
+ */
 function oneAfterAnother(answer: RequestListener): RequestListener {
   const queues = new WeakMap<Socket, Parameters<RequestListener>[]>();
+  const inTurn = oneEachRound();
   return (...exchange) => {
     const { socket } = exchange[0];
     const queue = queues.get(socket);
@@ -180,14 +185,31 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
       // Without a listener the error would end the process.
       response.on("error", () => socket.destroy());
       response.once("close", () => {
-        const next = waiting.shift();
-        if (!next) queues.delete(socket);
-        // Node has given the response its socket by now, unless the connection has ended.
-        else if (next[1].socket && !stopOf(request).isStopped) begin(...next);
+        if (waiting.length === 0) queues.delete(socket);
+        else inTurn(beginNext);
       });
       answer(request, response);
     };
+    const beginNext = () => {
+      const next = waiting.shift();
+      if (!next || socket.destroyed) return;
+      if (stopOf(next[0]).isStopped) socket.destroySoon();
+      else begin(...next);
+    };
     begin(...exchange);
+  };
+}
+
+/** Returns a function that has the calls it is given made one each round of the event loop, in their order. */
+function oneEachRound(): (call: () => void) => void {
+  const calls: (() => void)[] = [];
+  const round = () => {
+    const call = calls.shift();
+    if (calls.length > 0) setImmediate(round);
+    call?.();
+  };
+  return (call) => {
+    if (calls.push(call) === 1) setImmediate(round);
   };
 }
 

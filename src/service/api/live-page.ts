@@ -8,6 +8,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Response, Router } from "express";
 import { sendProblem } from "./problem.ts";
+import { type SharedAnswer, sendShared, sharedAnswer } from "./shared-answer.ts";
 
 /** `web/` is next to `src/` and next to `dist/`. */
 const FOLDER = join(import.meta.dirname, "..", "..", "..", "web");
@@ -34,19 +35,27 @@ const POLICY = [
 /** Creates the router of the page's files. */
 export function livePageRouter(): Router {
   const router = Router();
+  const files = new Map<string, SharedAnswer>();
+  const answerOf = async (file: string) => {
+    const answer = files.get(file) ?? sharedAnswer(await readFile(join(FOLDER, file)));
+    files.set(file, answer);
+    return answer;
+  };
   for (const [path, file] of Object.entries(FILES))
     router.get(path, (_request, response) => {
-      send(response, file).catch((error: unknown) => sendProblem(response, error));
+      answerOf(file).then(
+        (answer) => send(response, file, answer),
+        (error: unknown) => sendProblem(response, error),
+      );
     });
   return router;
 }
 
-async function send(response: Response, file: string): Promise<void> {
-  const content = await readFile(join(FOLDER, file));
+function send(response: Response, file: string, answer: SharedAnswer): void {
   response
     .set("Content-Security-Policy", POLICY)
     .set("Cache-Control", "no-cache")
     .set("Referrer-Policy", "no-referrer")
-    .type(file)
-    .send(content);
+    .type(file);
+  sendShared(response, answer);
 }

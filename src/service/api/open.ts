@@ -5,42 +5,61 @@ import { documentPage } from "./document-page.ts";
 import { livePageRouter } from "./live-page.ts";
 import { openApiOf } from "./openapi.ts";
 import type { Route } from "./route.ts";
+import { type SharedAnswer, sendShared, sharedAnswer } from "./shared-answer.ts";
 
 /** Creates the router of these routes. */
 export function openRouter(client: Client, routes: readonly Route[]): Router {
   const router = Router();
-  let made: { document: string; page: string } | undefined;
+  let made: { document: SharedAnswer; page: SharedAnswer } | undefined;
   const documents = () => {
     if (made) return made;
     const document = openApiOf(routes);
-    made = { document: JSON.stringify(document, undefined, 2), page: documentPage(routes, document) };
+    made = {
+      document: sharedAnswer(JSON.stringify(document, undefined, 2)),
+      page: sharedAnswer(documentPage(routes, document)),
+    };
     return made;
   };
+  const ready = readiness(client);
   router.get("/healthz", (_request, response) => {
     response.set("Cache-Control", "no-store").json({ status: "ok" });
   });
-  router.get("/readyz", (_request, response) => void ready(client, response));
+  router.get("/readyz", (_request, response) => void ready(response));
   router.get("/openapi.json", (_request, response) => {
-    response.type("application/json").send(documents().document);
+    sendShared(response.type("application/json"), documents().document);
   });
   router.use(livePageRouter());
   router.get("/docs", ({ path }, response) => {
     // The page names its document relative to its own address, so that both may lie behind a proxy's prefix.
     if (path.endsWith("/")) response.redirect("../docs");
-    else response.type("html").send(documents().page);
+    else sendShared(response.type("html"), documents().page);
   });
   return router;
 }
 
 const REDIS_AWAY = "Redis does not answer";
 
-/** Answers readiness after a command to Redis. The route needs no key, so it does not name the address; the log does. */
-async function ready(client: Client, response: Response): Promise<void> {
-  const isReady = await doesRedisAnswer(client).catch(() => false);
-  response
-    .status(isReady ? 200 : 503)
-    .set("Cache-Control", "no-store")
-    .json({ ready: isReady, redis: isReady ? "ready" : "away", reasons: isReady ? [] : [REDIS_AWAY] });
+/**
+ * Returns the route of readiness; it sends a command to Redis, one at a time for all who ask meanwhile. The route needs no key,
+ * so it does not name the address; the log does.
+ */
+function readiness(client: Client): (response: Response) => Promise<void> {
+  let asking: Promise<boolean> | undefined;
+  const ask = () => {
+    asking ??= doesRedisAnswer(client)
+      .catch(() => false)
+      .finally(() => {
+        asking = undefined;
+      });
+    return asking;
+  };
+  return async (response) => {
+    const isReady = await ask();
+    response
+      .status(isReady ? 200 : 503)
+      .set("Cache-Control", "no-store")
+      .json({ ready: isReady, redis: isReady ? "ready" : "away", reasons: isReady ? [] : [REDIS_AWAY] });
+  };
 }
 
 async function doesRedisAnswer(client: Client): Promise<true> {

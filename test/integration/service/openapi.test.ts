@@ -138,6 +138,22 @@ test("is a page for people that loads nothing from elsewhere and runs no script"
     expect(body).toContain(`id="${id}"`);
 });
 
+test.each(["/openapi.json", "/docs", "/", "/page.js"])(
+  "%s is sent once to a client that keeps it",
+  async (path) => {
+    const first = await ask(api.url + path, "GET");
+    const tag = first.headers.get("etag") ?? "";
+    expect(tag).toMatch(/^"[\w-]{22}"$/);
+    // As a browser does; without it `fetch` says `no-cache`.
+    const again = await ask(api.url + path, "GET", {
+      headers: { "if-none-match": tag, "cache-control": "max-age=0" },
+    });
+    expect(again).toMatchObject({ status: 304, body: "" });
+    const other = await ask(api.url + path, "GET", { headers: { "if-none-match": '"other"' } });
+    expect(other).toMatchObject({ status: 200, body: first.body });
+  },
+);
+
 test("is found from its page, whether the page's address ends in a slash or not", async () => {
   for (const address of ["/docs", "/docs/"]) {
     const page = await fetch(api.url + address);

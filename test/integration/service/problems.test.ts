@@ -1,5 +1,6 @@
 /** Guarantee: what goes wrong inside is in the log, and a client hears nothing of it but that. */
 import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
 import express from "express";
 import { describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
@@ -11,8 +12,10 @@ import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { agentOf } from "../../../src/shared/protocol/keys.ts";
 import { ask, startApi } from "../../helpers/api.ts";
+import { latch } from "../../helpers/latch.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { askMcp } from "../../helpers/mcp.ts";
+import { slowClient } from "../../helpers/slow-client.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const INTERNALS = "connect ECONNREFUSED 10.20.30.40:6379";
@@ -102,6 +105,36 @@ test("a client of MCP hears nothing of what went wrong inside", async () => {
   for (const { error } of answers) expect(error?.message).toBe(LOG_SAYS_WHY);
   expect(JSON.stringify(answers)).not.toContain(INTERNALS);
   expect(errors.map(({ problem }) => problem)).toEqual([INTERNALS, INTERNALS]);
+});
+
+test("readiness is one question to Redis for all who ask meanwhile", async () => {
+  const stage = await openStage({ redis: "own" });
+  const client = stage.client();
+  const api = await startApi({ client });
+  const { redis } = await internalsOf(client).open();
+  const [asked, answered] = [latch(), latch<[number, number]>()];
+  let questions = 0;
+  Object.assign(redis, {
+    time() {
+      questions += 1;
+      asked.open();
+      return answered.opened;
+    },
+  });
+  const first = api.ask("GET", "/readyz");
+  await asked.opened;
+  const more = Array.from({ length: 20 }, () =>
+    slowClient(api.url, "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"),
+  );
+  const answers = (await Promise.all(more)).map((socket) => text(socket));
+  // A connection after theirs: when its request is answered, theirs have been read.
+  await api.ask("GET", "/healthz", { headers: { connection: "close" } });
+  answered.open([0, 0]);
+  expect(await first).toMatchObject({ status: 200 });
+  for (const answer of await Promise.all(answers)) expect(answer).toContain('"ready":true');
+  expect(questions).toBe(1);
+  await api.ask("GET", "/readyz");
+  expect(questions).toBe(2);
 });
 
 test("whether the API is ready needs no key, and names no address", async () => {

@@ -231,6 +231,26 @@ test("32 requests wait on a connection for the answer before theirs; one more en
   expect(begun.filter((url) => url === beyond)).toHaveLength(1);
 });
 
+test("of the requests that wait on their connections, one begins in a round of the event loop", async () => {
+  const [CLIENTS, REQUESTS] = [4, 8];
+  const begunIn: number[] = [];
+  let round = 0;
+  const count = () => {
+    round += 1;
+    if (begunIn.length < CLIENTS * REQUESTS) setImmediate(count);
+  };
+  count();
+  const server = await serve({
+    answer: ({ url }, response) => {
+      if (url === "/waits") begunIn.push(round);
+      response.end("ok");
+    },
+  });
+  for (let i = 0; i < CLIENTS; i += 1) await slow(server, get("/first") + get("/waits").repeat(REQUESTS));
+  await until(() => begunIn.length === CLIENTS * REQUESTS);
+  expect(new Set(begunIn).size).toBe(CLIENTS * REQUESTS);
+});
+
 /** More than the buffers of a connection hold. */
 const LONG = "x".repeat(64 * 1_024 * 1_024);
 
@@ -336,7 +356,28 @@ test("an answer in progress at a stop leaves whole, and ends its connection; no 
   expect(asked).toEqual(["/first"]);
 });
 
-test("an answer whose head has left before a stop ends its connection at once; no other request begins", async () => {
+test("a request whose turn comes after a stop does not begin, and its connection ends", async () => {
+  const begun: string[] = [];
+  const stopped = latch<Promise<void>>();
+  const server = await serve({
+    stopGraceMs: 60_000,
+    answer: (request, response) => {
+      begun.push(request.url ?? "");
+      // Behind what the server does when the answer has left, and before the turn of the next request.
+      response.once("close", () => process.nextTick(() => stopped.open(server.stop())));
+      response.end("ok");
+    },
+  });
+  const socket = await slow(server, get("/first") + get("/second"));
+  await closed(socket);
+  await stopped.opened;
+  expect(begun).toEqual(["/first"]);
+});
+
+test.each([
+  ["", get("/first")],
+  ["; no other request begins", get("/first") + get("/second")],
+])("an answer whose head has left before a stop ends its connection at once%s", async (_what, requests) => {
   const [asked, told] = [latch(), latch()];
   const begun: string[] = [];
   const server = await serve({
@@ -348,7 +389,7 @@ test("an answer whose head has left before a stop ends its connection at once; n
       stopOf(request).onStop(() => response.end("last", told.open));
     },
   });
-  const socket = await slow(server, get("/first") + get("/second"));
+  const socket = await slow(server, requests);
   await asked.opened;
   const stoppedAt = performance.now();
   const [said] = await Promise.all([text(socket), server.stop()]);

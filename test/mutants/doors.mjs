@@ -85,6 +85,23 @@ export default [
     title: "told where to look",
   },
   {
+    id: "cli-lost-key-stays",
+    promise: "A key whose making got no answer is removed again.",
+    file: "src/cli/verbs/keys.ts",
+    find: "onKeys(context, (keys) => keys.discard(key_id))",
+    replace: "Promise.resolve(key_id)",
+    tests: ["test/integration/cli-lost-keys.test.ts"],
+  },
+  {
+    id: "cli-lost-key-unnamed",
+    promise: "A key that may have been made unseen, and can be removed no more, is named.",
+    file: "src/cli/verbs/keys.ts",
+    find: 'throw new SubagentError("outcome_unknown", sentence, { key_id }, error);',
+    replace: "if (sentence === key_id) throw error;",
+    tests: ["test/integration/cli-lost-keys.test.ts"],
+    title: "is named",
+  },
+  {
     id: "api-keys-in-one-command",
     promise: "No command reads all API keys of an installation.",
     file: "src/shared/redis/api-keys.ts",

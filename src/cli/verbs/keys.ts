@@ -61,7 +61,7 @@ export const verb: DefineCommand = (command, open, done) => {
   const add = (
     words: string,
     says: string,
-    work: (keys: ApiKeys, subject: string, flags: KeysFlags) => Promise<Result>,
+    work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnWrite) => Promise<Result>,
   ) =>
     command
       .command(words)
@@ -70,12 +70,12 @@ export const verb: DefineCommand = (command, open, done) => {
       .action(async (subject: string, flags: KeysFlags) =>
         done(await change(open("warn"), subject, flags, work)),
       );
-  add("create <name>", "make a key and show it, once", (keys, name, flags) => create(keys, name, flags))
+  add("create <name>", "make a key and show it, once", create)
     .option("--tenant <tenant>", "whose agents it is for, default SUBAGENT_TENANT")
     .addOption(new Option("--scope <scope>", "rights of the key").choices(Scope.options).default("spawn"))
     .addHelpText("after", CREATE_HELP);
-  add("rotate <key_id>", "make a second key of the same name", async (keys, id) => ({
-    made: await keys.rotate(id),
+  add("rotate <key_id>", "make a second key of the same name", async (keys, id, _, onWrite) => ({
+    made: await keys.rotate(id, onWrite),
   })).addHelpText("after", ROTATE_HELP);
   add("revoke <key_id>", "revoke a key, at once and for good", async (keys, id) => ({
     key: await keys.revoke(id),
@@ -96,12 +96,15 @@ interface KeysFlags {
 }
 
 type Result = { made: MadeApiKey } | { key: ApiKey };
+/** Is called with the id of a key just before it is written. */
+type OnWrite = (keyId: string) => void;
 
 /** Creates a key. Throws `invalid_input` for an invalid name, tenant or scope, `conflict` for a name in use. */
 async function create(
   keys: ApiKeys,
   text: string,
   { tenant: owner, scope: may }: KeysFlags,
+  onWrite: OnWrite,
 ): Promise<Result> {
   const name = read(
     ApiKeyName,
@@ -111,7 +114,7 @@ async function create(
   );
   const tenant = read(TenantId, owner, "--tenant", "1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first");
   const scope = read(Scope, may, "--scope", `one of ${Scope.options.join(", ")}`);
-  return { made: await keys.create({ name, tenant, scope }) };
+  return { made: await keys.create({ name, tenant, scope }, onWrite) };
 }
 
 function read<T>(schema: z.ZodType<T>, given: string | undefined, what: string, form: string): T {
@@ -124,10 +127,12 @@ async function change(
   context: CommandContext,
   subject: string,
   flags: KeysFlags,
-  work: (keys: ApiKeys, subject: string, flags: KeysFlags) => Promise<Result>,
+  work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnWrite) => Promise<Result>,
 ): Promise<number> {
   const { output, config } = context;
-  const result = await onKeys(context, (keys) => work(keys, subject, { tenant: config.tenant, ...flags }));
+  const result = await withoutLostKey(context, (onWrite) =>
+    onKeys(context, (keys) => work(keys, subject, { tenant: config.tenant, ...flags }, onWrite)),
+  );
   if (flags.json) output.result(toJsonLine("made" in result ? result.made : result.key));
   else if ("made" in result) {
     output.result(result.made.token);
@@ -135,6 +140,29 @@ async function change(
     output.note(`Key ${key_id} for tenant "${tenant}" with scope ${scope}: it is not shown again.`);
   } else output.result(`revoked ${result.key.key_id}`);
   return EXIT.done;
+}
+
+/**
+ * Calls `work`. A key that it wrote when Redis stopped answering is removed over a new connection, because its secret was never shown.
+ * If that fails too, rejects with `outcome_unknown`, which names the key.
+ */
+async function withoutLostKey<T>(
+  context: CommandContext,
+  work: (onWrite: OnWrite) => Promise<T>,
+): Promise<T> {
+  const written: string[] = [];
+  try {
+    return await work((keyId) => written.push(keyId));
+  } catch (error) {
+    const [key_id] = written;
+    if (key_id === undefined || !(error instanceof SubagentError) || error.code !== "redis_unavailable")
+      throw error;
+    await onKeys(context, (keys) => keys.discard(key_id)).catch(() => {
+      const sentence = `Redis did not answer, so it is unknown whether the key ${key_id} was made, and its secret is lost: when Redis answers, revoke it if subagent-queue keys list shows it.`;
+      throw new SubagentError("outcome_unknown", sentence, { key_id }, error);
+    });
+    throw error;
+  }
 }
 
 async function list(context: CommandContext, { json }: KeysFlags): Promise<number> {

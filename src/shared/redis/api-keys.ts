@@ -58,10 +58,15 @@ export interface MadeApiKey extends ApiKey {
 
 /** See the module's header. Commands reject as the connection does. */
 export interface ApiKeys {
-  /** Makes a key. Rejects with `conflict` when the tenant has a live key of this name: `rotate` makes the second. */
-  create(input: ApiKeyInput): Promise<MadeApiKey>;
-  /** Makes the second key of a name. Rejects with `unknown_key`, or `conflict` when two live already. */
-  rotate(keyId: string): Promise<MadeApiKey>;
+  /**
+   * Makes a key; `onWrite` gets its id just before it is written. Rejects with `conflict` when the tenant has a live key of this
+   * name: `rotate` makes the second.
+   */
+  create(input: ApiKeyInput, onWrite?: (keyId: string) => void): Promise<MadeApiKey>;
+  /** Makes the second key of a name, as `create` does. Rejects with `unknown_key`, or `conflict` when two live already. */
+  rotate(keyId: string, onWrite?: (keyId: string) => void): Promise<MadeApiKey>;
+  /** Removes a key whose secret was never shown, because the answer to its making was lost. Idempotent. */
+  discard(keyId: string): Promise<void>;
   /** Revokes a key, for good and at once, even while Redis has no memory left. Rejects with `unknown_key`. */
   revoke(keyId: string): Promise<ApiKey>;
   /** All keys, revoked ones included, oldest first. */
@@ -83,17 +88,18 @@ export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
   const store = keyStore(redis, keys.apiKeys);
   return {
     list: store.list,
-    create: (input) =>
-      store.make(
-        input,
-        1,
-        `Tenant "${input.tenant}" has a live key "${input.name}": rotate it, or choose another name.`,
-      ),
-    async rotate(keyId) {
+    create(input, onWrite) {
+      const sentence = `Tenant "${input.tenant}" has a live key "${input.name}": rotate it, or choose another name.`;
+      return store.make(input, { most: 1, sentence, onWrite });
+    },
+    async discard(keyId) {
+      await redis.hdel(keys.apiKeys, keyId);
+    },
+    async rotate(keyId, onWrite) {
       const { tenant, name, scope, revoked_at } = await store.known(keyId);
       if (revoked_at) throw new SubagentError("conflict", `Key "${keyId}" is revoked: create a new one.`);
       const sentence = `Two keys "${name}" live already: revoke the one that nothing uses any more.`;
-      return store.make({ tenant, name, scope }, MOST_LIVE, sentence);
+      return store.make({ tenant, name, scope }, { most: MOST_LIVE, sentence, onWrite });
     },
     async revoke(keyId) {
       const stored = await store.known(keyId);
@@ -111,6 +117,13 @@ export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
     },
     exist: async () => (await redis.exists(keys.apiKeys)) === 1,
   };
+}
+
+/** Conditions of a new key; `sentence`: that of the `conflict`. */
+interface Making {
+  most: number;
+  sentence: string;
+  onWrite: ((keyId: string) => void) | undefined;
 }
 
 /** Returns operations on the hash of all keys. */
@@ -139,13 +152,14 @@ function keyStore(redis: RedisClient, hash: string) {
     read,
     list,
     /**
-     * Makes a key; rejects with `conflict` if its name then has more than `most` live keys. Concurrent callers each count
+     * Makes a key; rejects with `conflict` and `sentence` if its name then has more than `most` live keys. Concurrent callers each count
      * again after the write, so there are never too many for long; a key that is deleted again was never returned.
      */
-    async make(input: ApiKeyInput, most: number, sentence: string): Promise<MadeApiKey> {
+    async make(input: ApiKeyInput, { most, sentence, onWrite }: Making): Promise<MadeApiKey> {
       if ((await liveCount(input)) >= most) throw new SubagentError("conflict", sentence);
       const [key_id, secret] = [randomBytes(8).toString("hex"), randomBytes(32).toString("hex")];
       const stored: StoredKey = { v: 1, ...input, digest: digestOf(secret), created_at: await now(redis) };
+      onWrite?.(key_id);
       await redis.hset(hash, key_id, JSON.stringify(stored));
       if ((await liveCount(input)) > most) {
         await redis.hdel(hash, key_id);

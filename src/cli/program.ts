@@ -201,9 +201,13 @@ function nameCalled(args: readonly string[]): string | undefined {
 
 /**
  * Returns `args` without a `help` whose verb does not exist, as in `help nope` or `keys help nope`: commander then refuses
- * the verb by its name, and does not print the whole help.
+ * the verb by its name, and does not print the whole help. `help keys create` becomes `keys help create`, as commander reads it.
  */
 function withoutLostHelp(program: Command, args: readonly string[]): string[] {
+  const [first, parent = "", sub] = args;
+  const hasSubcommands = (verbOf(program, parent)?.commands.length ?? 0) > 0;
+  if (first === "help" && hasSubcommands && sub?.startsWith("-") === false)
+    return withoutLostHelp(program, [parent, first, ...args.slice(2)]);
   const at = args.indexOf("help");
   const named = at < 0 ? undefined : args[at + 1];
   const above = args.slice(0, Math.max(0, at)).reduce<Command | undefined>(verbOf, program);

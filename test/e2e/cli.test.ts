@@ -647,6 +647,7 @@ test.each([
   [["help", "nope"], "unknown command 'nope'"],
   [["help", "wroker"], "unknown command 'wroker' (did you mean worker?)"],
   [["keys", "help", "nope"], "unknown command 'nope'"],
+  [["help", "keys", "nope"], "unknown command 'nope'"],
 ])("%j names the verb that does not exist, and does not print the whole help", async (args, said) => {
   const { code, stdout, stderr } = await here(args, project());
   expect({ code, stdout, stderr }).toEqual({
@@ -671,6 +672,7 @@ test("help of a verb or a subcommand is its help, and an agent may be called hel
   const usage = async (...args: string[]) => (await here(args, place)).stdout[0];
   expect(await usage("help", "keys")).toBe("Usage: subagent-queue keys [options] [command]");
   expect(await usage("keys", "help", "create")).toBe("Usage: subagent-queue keys create [options] <name>");
+  expect(await usage("help", "keys", "create")).toBe("Usage: subagent-queue keys create [options] <name>");
   expect((await here(["send", "help", "hello"], place)).stderr.join("")).toMatch(/REDIS_URL is not set/);
 });
 

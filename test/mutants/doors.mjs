@@ -620,6 +620,15 @@ export default [
     title: "an alert has",
   },
   {
+    id: "cli-help-of-the-parent",
+    promise: "The help of a verb of two words is its own.",
+    file: "src/cli/program.ts",
+    find: 'first === "help" && hasSubcommands',
+    replace: 'first === "" && hasSubcommands',
+    tests: ["test/e2e/cli.test.ts"],
+    title: "help of a verb",
+  },
+  {
     id: "cli-escapes-of-arguments",
     promise: "A refused word of the command line reaches a terminal without its control characters.",
     file: "src/cli/program.ts",

@@ -133,6 +133,12 @@ test.each([
     /Give a time: --cron, --every or --at\.$/,
   ],
   [
+    "a pause with a prompt",
+    ["schedule", "x", "--pause", "--prompt", "y", "--tz", "UTC"],
+    /subagent-queue: --prompt and --tz cannot go with --pause: leave out one of them\.$/,
+  ],
+  ["a prompt of no schedule", ["schedule", "--prompt", "y"], /Name the schedule: schedule <id>/],
+  [
     "a zone of a schedule without a time",
     ["schedule", "x", "--tz", "Europe/Berlin"],
     /Give a time: --cron, --every or --at\.$/,

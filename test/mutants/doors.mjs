@@ -620,6 +620,15 @@ export default [
     title: "an alert has",
   },
   {
+    id: "cli-pause-asked-for-a-time",
+    promise: "A pause with a prompt is refused with the flags that do not go together.",
+    file: "src/cli/verbs/schedule.ts",
+    find: "(action && task.length > 0 &&",
+    replace: "(!action && task.length > 9 &&",
+    tests: ["test/e2e/agent-verbs.test.ts"],
+    title: "a pause with a prompt",
+  },
+  {
     id: "cli-help-of-the-parent",
     promise: "The help of a verb of two words is its own.",
     file: "src/cli/program.ts",

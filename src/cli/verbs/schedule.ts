@@ -59,20 +59,14 @@ function scheduleVerb(
   flags: ScheduleFlags,
 ): Promise<number> {
   const { cron, tz, every, at, prompt, name, tools, pause, resume, remove, json } = flags;
-  const isNew = cron !== undefined || every !== undefined || at !== undefined;
+  const isNew = refuseMixed(id, flags) === "new";
   return actAsParent(context, "schedule", flags, async ({ parent }) => {
     const print = (views: readonly ScheduleView[]) =>
       context.output.result(json ? toJsonLine(views) : views.map(lineOf).join("\n") || "No schedules.");
     if (id === undefined) {
-      if (isNew || pause || resume || remove)
-        throw new SubagentError("invalid_input", "Name the schedule: schedule <id> …");
       print(await parent.schedules());
       return EXIT.done;
     }
-    const isTask = [prompt, name, tools, tz].some((each) => each !== undefined);
-    if (isTask && !isNew) throw new SubagentError("invalid_input", "Give a time: --cron, --every or --at.");
-    if ([isNew, pause, resume, remove].filter(Boolean).length > 1)
-      throw new SubagentError("invalid_input", "Choose one: --pause, --resume, --remove, or a time.");
     if (remove) {
       await parent.unschedule(id);
       context.output.result(json ? toJsonLine({ schedule_id: id, status: "removed" }) : `${id} removed`);
@@ -94,6 +88,23 @@ function scheduleVerb(
     }
     return EXIT.done;
   });
+}
+
+/** Returns whether the flags make a new schedule or not. Throws `invalid_input` for flags that do not go together. */
+function refuseMixed(id: string | undefined, flags: ScheduleFlags): "new" | "known" {
+  const given = (names: readonly (keyof ScheduleFlags)[]) =>
+    names.filter((name) => flags[name] !== undefined && flags[name] !== false).map((name) => `--${name}`);
+  const times = given(["cron", "every", "at"]);
+  const [action, ...more] = given(["pause", "resume", "remove"]);
+  const task = given(["prompt", "name", "tools", "tz"]);
+  const isNew = times.length > 0;
+  const refusal =
+    (id === undefined && (isNew || action || task.length > 0) && "Name the schedule: schedule <id> …") ||
+    (action && (isNew || more.length > 0) && "Choose one: --pause, --resume, --remove, or a time.") ||
+    (action && task.length > 0 && `${task.join(" and ")} cannot go with ${action}: leave out one of them.`) ||
+    (task.length > 0 && !isNew && "Give a time: --cron, --every or --at.");
+  if (refusal) throw new SubagentError("invalid_input", refusal);
+  return isNew ? "new" : "known";
 }
 
 /** Reads the prompt; default: standard input, but not from a terminal, where it would wait. Throws `invalid_input`. */

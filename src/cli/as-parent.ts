@@ -144,7 +144,8 @@ const REPEATABLE_BY: Readonly<Record<string, string>> = {
 const NAMED_KEY = /(^| with )(request_key|message_id|question_id) "/;
 
 /**
- * Rewords an error of the library for the command line. "This parent" becomes the parent's id, with a hint at --parent.
+ * Rewords an error of the library for the command line. "This parent" becomes the parent's id, with a hint at --parent; calls
+ * of the library are left out.
  * The field that makes a second call safe, or was used before, becomes the option of `verb`.
  */
 export function rewordError(verb: string, error: unknown, parentId: string): unknown {
@@ -155,8 +156,10 @@ export function rewordError(verb: string, error: unknown, parentId: string): unk
   const option = verb === "spawn" ? REPEATABLE_BY.request_key : REPEATABLE_BY[field];
   if ((code === "outcome_unknown" || code === "conflict") && field in details)
     return new SubagentError(code, messageOf(error).replace(words, `${before}${option} "`), details, error);
-  if (code !== "unknown_agent") return error;
-  const sentence = messageOf(error).replace("This parent", `Parent "${parentId}"`);
+  if (code !== "unknown_agent" && code !== "unknown_schedule") return error;
+  const sentence = messageOf(error)
+    .replace("This parent", `Parent "${parentId}"`)
+    .replace(", or schedules(),", "");
   const hint = `${sentence.replace(/\.$/, "")}; --parent names another parent.`;
   return new SubagentError(code, hint, details, error);
 }

@@ -84,6 +84,6 @@ export function unknownSchedule(scheduleId: unknown): SubagentError {
   const shown = quoted(String(scheduleId));
   return new SubagentError(
     "unknown_schedule",
-    `This parent has no schedule ${shown}: schedules(), or subagent-queue schedule without a name, lists them.`,
+    `This parent has no schedule ${shown}: subagent-queue schedule without a name, or schedules(), lists them.`,
   );
 }

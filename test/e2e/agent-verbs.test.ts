@@ -124,7 +124,7 @@ test.each([
   [
     "a schedule that is not there",
     ["schedule", "list"],
-    /no schedule "list": .*subagent-queue schedule without a name, lists them\.$/,
+    /Parent "cli" has no schedule "list": \S.*subagent-queue schedule without a name lists them; --parent names/,
   ],
   ["a schedule of two minds", ["schedule", "x", "--pause", "--remove"], /Choose one: --pause/],
   [

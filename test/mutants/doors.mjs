@@ -629,6 +629,15 @@ export default [
     title: "a pause with a prompt",
   },
   {
+    id: "cli-names-a-call-of-the-library",
+    promise: "A refusal of the command line names no call of the library.",
+    file: "src/cli/as-parent.ts",
+    find: '.replace(", or schedules(),", "")',
+    replace: "",
+    tests: ["test/e2e/agent-verbs.test.ts"],
+    title: "a schedule that is not there",
+  },
+  {
     id: "cli-help-of-the-parent",
     promise: "The help of a verb of two words is its own.",
     file: "src/cli/program.ts",

@@ -7,11 +7,14 @@ import { expect, test } from "vitest";
 import type { Client } from "../../src/producer/client.ts";
 import type { Parent } from "../../src/producer/parent.ts";
 import { newThreadId, openThread } from "../../src/service/agent-protocol/thread.ts";
+import { mcpMount } from "../../src/service/mcp/mount.ts";
 import { SubagentError } from "../../src/shared/errors.ts";
 import { type Keys, keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
+import { startApi } from "../helpers/api.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type CommandFault, openFaultLine } from "../helpers/fault-line.ts";
+import { askMcp } from "../helpers/mcp.ts";
 import { started, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 
@@ -207,18 +210,35 @@ test.for(Object.entries(CALLS))(
   },
 );
 
+const LOOK_FIRST =
+  /it is unknown whether .*: look with list_sub_agents or check_sub_agent before you repeat it\.$/;
+
+/** A line to Redis that, once it is away, loses the answer of each script about the parent. */
+async function linesWithoutAnswers() {
+  const line = { isAway: false, redisUrl: "" };
+  const isLost = ([name = "", ...words]: readonly string[]) =>
+    line.isAway && /^eval/i.test(name) && words.some((word) => word.includes(PARENT.parentId));
+  line.redisUrl = await openFaultLine(Number(new URL(redisUrl()).port), (words) =>
+    isLost(words) ? "cut after" : "passes",
+  );
+  return line;
+}
+
 test("a model whose call has no answer is told where to look, and to name no key that its tool does not take", async () => {
-  const prefix = uniquePrefix();
-  let isAway = false;
-  const isLost = (name = "") => isAway && /^eval/i.test(name);
-  const url = await openFaultLine(Number(new URL(redisUrl()).port), ([name]) =>
-    isLost(name) ? "cut after" : "passes",
-  );
-  const parent = testParent(await started(testClient({ redisUrl: url, prefix })));
+  const line = await linesWithoutAnswers();
+  const parent = testParent(await started(testClient({ redisUrl: line.redisUrl, prefix: uniquePrefix() })));
   const [spawn] = parent.tools(["spawn_sub_agent"]);
-  isAway = true;
+  line.isAway = true;
   const told = await spawn?.run({ name: "worker" });
-  expect(told).toMatch(
-    /it is unknown whether .*: look with list_sub_agents or check_sub_agent before you repeat it\.$/,
-  );
+  expect(told).toMatch(LOOK_FIRST);
+});
+
+test.each([true, false])("so is one that begins a task of MCP; follows tasks: %s", async (followsTasks) => {
+  const line = await linesWithoutAnswers();
+  const client = await started(testClient({ redisUrl: line.redisUrl, prefix: uniquePrefix() }));
+  const { url } = await startApi({ client, mounts: [mcpMount()] });
+  line.isAway = true;
+  const call = { name: "task", arguments: { prompt: "go" } };
+  const { result } = await askMcp(`${url}/mcp?parent=planner-7`, "tools/call", call, { followsTasks });
+  expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(LOOK_FIRST) }] });
 });

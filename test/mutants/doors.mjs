@@ -102,6 +102,16 @@ export default [
     title: "is named",
   },
   {
+    id: "mcp-task-advised-a-key",
+    promise:
+      "A model that begins a task of MCP is not told to repeat the call with a key that its tool does not take.",
+    file: "src/service/mcp/server.ts",
+    find: "throw toldToModel(error);",
+    replace: "throw error ?? toldToModel(error);",
+    tests: ["test/chaos/call-faults.test.ts"],
+    title: "begins a task of MCP",
+  },
+  {
     id: "api-keys-in-one-command",
     promise: "No command reads all API keys of an installation.",
     file: "src/shared/redis/api-keys.ts",

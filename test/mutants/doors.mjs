@@ -648,6 +648,15 @@ export default [
     title: "a schedule that is not there",
   },
   {
+    id: "cli-usage-since-before-all",
+    promise: "Usage names no time of which nothing is kept.",
+    file: "src/cli/verbs/usage.ts",
+    find: "const since = isKept ? given : undefined;",
+    replace: "const since = given;",
+    tests: ["test/e2e/agent-verbs.test.ts"],
+    title: "an agent lives through",
+  },
+  {
     id: "cli-help-of-the-parent",
     promise: "The help of a verb of two words is its own.",
     file: "src/cli/program.ts",

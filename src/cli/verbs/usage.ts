@@ -2,6 +2,7 @@
 import type { Parent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { addUsage } from "../../shared/protocol/content.ts";
+import { TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { type BoundBudget, budgetsOf, readSpent } from "../../shared/redis/budget.ts";
@@ -22,10 +23,12 @@ verbs run and start created; with --json, other_parents is the number of those.
 The budgets are those of the configured parent and its tenant. Each run and start
 without --parent is a parent of its own, with a budget of its own.`;
 
+const KEPT_DAYS = TIMING.usageTtlMs / DAY_MS;
+
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command, SEEN_PARENT)
-    .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default: the last 90 days")
+    .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default and most: the last 90 days")
     .addHelpText("after", HELP)
     .action(async (flags: UsageFlags) => done(await usage(open("warn"), flags)));
 };
@@ -41,7 +44,10 @@ const ISO_DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z
 
 /** Runs the command. Throws `invalid_input` for an invalid --since. */
 async function usage(context: CommandContext, flags: UsageFlags): Promise<number> {
-  const since = flags.since === undefined ? undefined : sinceOf(flags.since, context.clock.now());
+  const nowMs = context.clock.now();
+  const given = flags.since === undefined ? undefined : sinceOf(flags.since, nowMs);
+  const isKept = given === undefined || given.getTime() > nowMs - TIMING.usageTtlMs;
+  const since = isKept ? given : undefined;
   return actAsParent(context, "usage", flags, async ({ parent, others }) => {
     const all = await Promise.all([parent, ...others].map((each) => each.usage(since && { since })));
     const totals = all.reduce(added);
@@ -55,6 +61,7 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
     } else {
       const own = others.length > 0 ? ` and ${formatPlural(others.length, "parent")} of run and start` : "";
       const used = budgets.map((budget) => renderBudget(budget, parentId));
+      if (!isKept) output.note(`Usage is kept for ${KEPT_DAYS} days: nothing is known of the time before.`);
       output.result(...renderUsage(parentId + own, day, totals), ...used);
     }
     return EXIT.done;
@@ -124,7 +131,7 @@ function added(sum: UsageTotals, more: UsageTotals): UsageTotals {
 function renderUsage(parentId: string, day: string | undefined, totals: UsageTotals): string[] {
   const { replies, turns, tokens, usage: kinds, cost_usd } = totals;
   return [
-    `${parentId}, ${day === undefined ? "the last 90 days" : `since ${day}`}`,
+    `${parentId}, ${day === undefined ? `the last ${KEPT_DAYS} days` : `since ${day}`}`,
     `  ${formatPlural(replies, "reply", "replies")} · ${formatPlural(turns, "turn")} · ${formatPlural(tokens, "token")} · ${formatUsd(cost_usd)}`,
     `  tokens: ${formatCount(kinds.input_tokens)} in, ${formatCount(kinds.output_tokens)} out, ` +
       `${formatCount(kinds.cache_read_input_tokens)} read from cache, ` +

@@ -100,13 +100,14 @@ export async function resume(
   const input = readInput(ResumeInput, { text, ...objectOf(options, "resume") }, "resume");
   const uid = newUid();
   const spawn = (call: ParentCall, ended: AgentRecord) => spawnResumed(context, call, ended, { input, uid });
-  const done = await withAgent(context, agentId, async (call, agent) => {
-    const ended = await readEnded(call, agent, input);
-    return ended.log_bytes > LONG_BYTES ? ended : spawn(call, ended);
+  const { ended, receipt } = await withAgent(context, agentId, async (call, agent) => {
+    const record = await readEnded(call, agent, input);
+    // A long conversation takes calls of its own.
+    return { ended: record, receipt: record.log_bytes > LONG_BYTES ? undefined : await spawn(call, record) };
   });
-  if (!("log_bytes" in done)) return done;
-  await copyTranscript(context, done, uid, input.request_key ?? uid);
-  return withCall(context, (call) => spawn(call, done));
+  if (receipt) return receipt;
+  await copyTranscript(context, ended, uid, input.request_key ?? uid);
+  return withCall(context, (call) => spawn(call, ended));
 }
 
 /** Reads the record of an ended agent. Rejects with `unknown_transcript`, `conflict` if it has not ended, or `log_full`. */

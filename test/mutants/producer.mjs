@@ -1471,8 +1471,8 @@ export default [
     id: "resume-by-one-command",
     promise: "A long conversation is copied by no single command.",
     file: "src/producer/transcript.ts",
-    find: "return ended.log_bytes > LONG_BYTES ? ended : spawn(call, ended);",
-    replace: "return spawn(call, ended);",
+    find: "record.log_bytes > LONG_BYTES ? undefined : await spawn(call, record)",
+    replace: "await spawn(call, record)",
     tests: ["test/integration/producer/resume-long.test.ts"],
   },
   {

@@ -217,6 +217,10 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
   const used = json((await ask(["usage", "--since", "7d", "--json"])).stdout);
   expect(used).toMatchObject({ parent_id: "cli", turns: 2, cost_usd: 0 });
   expect((await say(["usage"])).stdout[0]).toBe("cli, the last 90 days");
+});
+
+test("usage names no time of which nothing is kept", async () => {
+  const { say } = place();
   const all = await say(["usage", "--since", "9999d"]);
   expect(all.stdout[0]).toBe("cli, the last 90 days");
   expect(all.stderr.join()).toMatch(/Usage is kept for 90 days: nothing is known of the time before\./);

@@ -654,7 +654,7 @@ export default [
     find: "const since = isKept ? given : undefined;",
     replace: "const since = given;",
     tests: ["test/e2e/agent-verbs.test.ts"],
-    title: "an agent lives through",
+    title: "usage names no time",
   },
   {
     id: "cli-help-of-the-parent",

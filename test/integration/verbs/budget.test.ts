@@ -3,7 +3,7 @@
  * budgets is used then, by tokens or money, whichever is more.
  */
 import { expect, test } from "vitest";
-import { createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
+import { budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
 import { verbRig } from "./rig.ts";
 
 function bookOf() {
@@ -77,4 +77,31 @@ test("a rolling window has sixty parts; what was spent before them is neither co
   const book = createBudgetBook(redis, keys, store.timing);
   await book.reserve([team], "call.1", { tokens: 5, costUsd: 0 }, false);
   expect(await redis.hgetall(keys.budget("team"))).toEqual({ "t/41": "5", "t/100": "5", "c/100": "0" });
+});
+
+test("what a parent spends is no other tenant's, though its parent has the same id", async () => {
+  const caps = { max_total_tokens: 100 };
+  const budgets = { agent: caps, parent: caps, tenant: { ...caps, window_ms: 3_600_000 } };
+  const boundIn = (tenant: string) => budgetsOf({ tenant, parentId: "p", uid: "u" }, budgets);
+  const book = bookOf();
+  const amount = { tokens: 100, costUsd: 0 };
+  expect(await book.reserve(boundIn("one"), "call.1", amount, false)).toEqual({ status: "granted", used: 1 });
+  expect(await book.reserve(boundIn("two"), "call.2", amount, false)).toEqual({ status: "granted", used: 1 });
+});
+
+test("a call that one of its budgets refuses takes nothing from the others", async () => {
+  const { redis, keys, store } = verbRig();
+  const [wide, narrow] = [
+    { name: "wide", of: "agent" as const, maxTokens: 1_000 },
+    { name: "narrow", of: "parent" as const, maxTokens: 100 },
+  ];
+  const book = createBudgetBook(redis, keys, store.timing);
+  for (const budgets of [
+    [wide, narrow],
+    [narrow, wide],
+  ]) {
+    const answer = await book.reserve(budgets, "call.1", { tokens: 250, costUsd: 1 }, false);
+    expect(answer).toEqual({ status: "refused", over: "max_total_tokens", budget: narrow });
+    expect(await readSpent(redis, keys, wide)).toEqual({ tokens: 0, costUsd: 0 });
+  }
 });

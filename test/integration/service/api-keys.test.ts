@@ -53,3 +53,18 @@ test("among thousands of keys one is made, a second one of its name, and no thir
   expect(atOnce.length).toBeGreaterThan(0);
   expect(Math.max(...atOnce)).toBeLessThan(MOST_AT_ONCE);
 });
+
+test("another tenant's key of the same name is in nobody's way, also where one tenant's name contains the other's", async () => {
+  const { keys } = await scene();
+  // The scene has this name at `tenant-70` and others, but not at `tenant-`.
+  const made = await keys.create({ tenant: "tenant", name: "backend", scope: "read" });
+  expect(await keys.find(made.token)).toMatchObject({ tenant: "tenant", scope: "read" });
+});
+
+test("a token with anything before or behind it opens nothing", async () => {
+  const { keys } = await scene();
+  const { token, key_id } = await keys.create({ tenant: "tenant-7", name: "front", scope: "read" });
+  expect(await keys.find(token)).toMatchObject({ key_id });
+  for (const text of [`${token}0`, `${token}\n`, ` ${token}`, token.slice(0, -1)])
+    expect(await keys.find(text)).toBeUndefined();
+});

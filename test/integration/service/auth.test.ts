@@ -205,6 +205,7 @@ describe("a key", () => {
       refusal("conflict", /rotate/),
     );
     const second = await store.rotate(first.key_id);
+    expect(second).toMatchObject({ tenant: "acme", name: "rotated", scope: "read" });
     const works = async () =>
       Promise.all(
         [first, second].map(async (key) => (await api.ask("GET", AGENTS, { token: key.token })).status),

@@ -4,7 +4,7 @@ import { keysUnder, type ParentAddress, parentMember } from "../../../src/shared
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { createWebhookSlots, type PushLease } from "../../../src/shared/redis/webhook-slot.ts";
-import { createWebhooks } from "../../../src/shared/redis/webhooks.ts";
+import { createWebhooks, nextTryMsOf } from "../../../src/shared/redis/webhooks.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -83,6 +83,9 @@ test("what comes while refused entries wait for their time gets a slot at once, 
     const { retryInMs = 0 } = begun ?? {};
     expect(retryInMs).toBeGreaterThan(0);
     expect(retryInMs).toBeLessThanOrEqual(60_000);
+    // The parent is told the time of the retry, and not when the slot for newer entries is over.
+    await redis.zadd(keys.webhooksDue, retryAt + 1_000_000, member);
+    expect(await nextTryMsOf(redis, keys, parent)).toBeLessThan(retryAt + 60_000);
     // Sent again, because its answer was lost.
     expect((await slots.begin(parent, lease))?.retryInMs).toBeLessThanOrEqual(retryInMs);
     // Another process hears of an entry meanwhile: this one looks once more, before the retry.
@@ -185,6 +188,10 @@ test("a webhook that is set anew is pushed to at once, whoever has the slot or w
   await webhooks.set(parent, "https://example.com/");
   expect((await slots.due(A, [member], 0)).lost).toEqual([member]);
   expect(await slots.begin(parent, B)).toEqual(FREE);
+  // What the one before refused waits for no retry of its own any more.
+  await slots.end(parent, "b", { inMs: 60_000, isRefused: true });
+  await webhooks.set(parent, "https://example.com/");
+  expect(await slots.begin(parent, B)).toEqual(FREE);
   await webhooks.remove(parent);
   expect(await redis.exists(keys.webhooksDue, keys.webhookHolders, keys.webhooks)).toBe(0);
 });
@@ -207,6 +214,9 @@ test("what a round met stands on its webhook until one ends as it should; a rece
   await webhooks.set(parent, "https://example.com/");
   const set = await webhooks.get(parent);
   if (!set) throw new Error("no webhook");
+  expect(await webhooks.view(parent)).toMatchObject({ status: "active" });
+  await slots.note(parent, set, { status: "failed", problem: "500", failures: 1, waitMs: 1, after: "1-1" });
+  expect(await webhooks.view(parent)).toMatchObject({ status: "failing", last_problem: "500" });
   await slots.note(parent, set, { status: "failed", problem: "500", failures: 2, waitMs: 1, after: "1-1" });
   expect(await webhooks.get(parent)).toEqual({ ...set, failures: 2, after: "1-1", last_problem: "500" });
   await slots.note(parent, set, { status: "ok" });

@@ -3,6 +3,7 @@ import { newUid } from "../../../../src/shared/protocol/ids.ts";
 import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
 import { createCallbacks } from "../../../../src/shared/redis/callbacks.ts";
 import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
+import { redisNowMs } from "../../../../src/shared/redis/redis-time.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
 
@@ -40,4 +41,22 @@ test("a member that names no agent is removed at the first look, also a single o
   await redis.zadd(keys.callbacks, 1, "no agent");
   expect(await callbacks.due("me", Date.now())).toEqual([]);
   expect(await redis.zcard(keys.callbacks)).toBe(0);
+});
+
+test("a note rests from its writing on: its agent may not be there yet", async () => {
+  const { redis, callbacks } = openCallbacks();
+  const agent = { tenant: "t", parentId: "p", uid: newUid() };
+  await callbacks.note(agent, 60_000);
+  const nowMs = await redisNowMs(redis);
+  expect(await callbacks.due("me", nowMs + 50_000)).toEqual([]);
+  expect(await callbacks.due("me", nowMs + 60_000)).toEqual([{ agent, status: "unknown", ageMs: 0 }]);
+});
+
+test("an agent whose record cannot be read counts as at work: its end is still to be told", async () => {
+  const { redis, keys, callbacks } = openCallbacks();
+  const agent = { tenant: "t", parentId: "p", uid: newUid() };
+  await redis.set(keys.agent(agent).record, "no hash");
+  await callbacks.note(agent, 0);
+  const untilMs = (await redisNowMs(redis)) + 1;
+  expect(await callbacks.due("me", untilMs)).toEqual([{ agent, status: "at_work", ageMs: 0 }]);
 });

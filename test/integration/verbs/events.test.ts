@@ -118,6 +118,17 @@ test("each verb of a run leaves its line in the timeline and its number in the p
   expect(new Set(lines.map(({ number }) => number)).size).toBe(lines.length);
 });
 
+test("a line that cannot be written leaves no number in the parent's history", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const { history } = rig.keys.parent(agent);
+  const before = await rig.redis.xlen(history);
+  await rig.redis.set(rig.keys.agent(agent).timeline, "of somebody else");
+  const commit = () => rig.readFirst(agent, epoch, { events: turn(1) });
+  for (const tries of [commit, commit]) await expect(tries()).rejects.toThrow(/WRONGTYPE/);
+  expect(await rig.redis.xlen(history)).toBe(before);
+});
+
 test("the lines of several agents of a parent are numbered together, and a call sent again adds none", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();

@@ -345,6 +345,7 @@ test("a refusal is told once, as the end of an agent that never was, and clears 
     rig.store.refuse(agent, { request_key: "refused x", reply_id: `${agent.uid}.end`, ...about });
   expect(await refuse()).toEqual({ status: "refused" });
   expect(await refuse()).toEqual({ status: "same" });
+  expect(await rig.redis.pttl(rig.keys.parent(rig.parent).request("refused x"))).toBeGreaterThan(0);
   const entries = await rig.replies.read(rig.parent, "0", 10);
   expect(entries.map(({ entry }) => entry)).toMatchObject([
     {

@@ -136,6 +136,17 @@ test("an answer is charged also if the key of the log that should hold it has an
   expect(await rig.store.charge(agent, charge)).toEqual({ status: "charged" });
 });
 
+test("a key of another type in the place of the counters keeps no run from its end, and stays", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  const { usage } = rig.keys.parent(rig.parent);
+  await rig.redis.set(usage, "of somebody else");
+  const settled = await rig.store.settle(agent, { ...wellDone(epoch), ...partsOf(spent) });
+  expect(settled).toMatchObject({ status: "settled", agent_status: "ended" });
+  expect(await rig.redis.get(usage)).toBe("of somebody else");
+});
+
 test("the counters of earlier days are looked at by the first run of a day alone", async () => {
   const rig = verbRig();
   const key = rig.keys.parent(rig.parent).usage;

@@ -70,6 +70,14 @@ it("refuses a write beyond the bytes or the files, and takes what makes room", a
   await bookWrite(workspace, { bytes: 1, files: 1 }, quota);
 });
 
+it("owes nothing for what is freed beyond its count: the next write has the whole quota, and no more", async () => {
+  const { workspace } = await openScene();
+  await bookWrite(workspace, { bytes: 1024, files: 1 }, quota);
+  await bookWrite(workspace, { bytes: -4096, files: 0 }, quota);
+  await expect(bookWrite(workspace, { bytes: quota.bytes + 1, files: 0 }, quota)).rejects.toThrow(/is full/);
+  await bookWrite(workspace, { bytes: quota.bytes, files: 0 }, quota);
+});
+
 it("takes a file that is replaced for no more than it was counted for, whatever size it says it has", async () => {
   const { workspace, home, call, put } = await openScene();
   await put("small", "x");

@@ -420,6 +420,24 @@ describe("the way out of the sandbox", () => {
     expect(existsSync(egress.directory)).toBe(false);
   });
 
+  it("reaches a host whose name ends with a dot, as the list names it without", async () => {
+    const { port } = await site();
+    const { ask } = await proxy(`site.test:${port}`, { "site.test": "127.0.0.1" });
+    expect(await ask(`http://site.test.:${port}/`)).toMatchObject({ status: 200 });
+    expect(await ask(`http://other.test.:${port}/`)).toMatchObject({ status: 403 });
+  });
+
+  it("holds no connection to a site for a client that has left before its answer", async () => {
+    const held: Socket[] = [];
+    const port = await rawSite((socket) => void held.push(socket));
+    const { socketPath } = await proxy(`127.0.0.1:${port}`);
+    const client = connect(socketPath).on("error", () => undefined);
+    client.write(`GET http://127.0.0.1:${port}/ HTTP/1.1\r\nhost: x\r\n\r\n`);
+    await until(() => held.length === 1);
+    client.destroy();
+    await until(() => held.every((socket) => socket.readableEnded || socket.destroyed));
+  });
+
   it("reads lists of hosts, and says which entry it cannot read", () => {
     const policy = parseEgress("Registry.NPMjs.org, *.github.com ,git.test:8443,[2606:4700::1]");
     if ("problem" in policy) throw new Error(policy.problem);

@@ -3072,4 +3072,22 @@ export default [
     tests: ["test/unit/shared/redis/callbacks.test.ts"],
     title: "cannot be read",
   },
+  {
+    id: "intake-counts-what-has-ended",
+    promise: "Spawns that have ended take no room beyond what Redis says.",
+    file: "src/service/intake/quota.ts",
+    find: "ofParent.underWay - ofParent.begun",
+    replace: "0",
+    tests: ["test/unit/service/intake/quota.test.ts"],
+    title: "under way take room",
+  },
+  {
+    id: "intake-spawn-under-way-for-ever",
+    promise: "A spawn that has ended is under way no longer.",
+    file: "src/service/intake/quota.ts",
+    find: "    ofParent.underWay -= 1;\n",
+    replace: "",
+    tests: ["test/unit/service/intake/quota.test.ts"],
+    title: "under way take room",
+  },
 ];

@@ -2879,4 +2879,13 @@ export default [
     replace: "super.checkConnectionError(check)",
     tests: ["test/integration/queue-worker.test.ts"],
   },
+  {
+    id: "claim-drains-in-a-loop",
+    promise: "A worker that drains asks once for an agent that is free soon.",
+    file: "src/worker/run/claim.ts",
+    find: "draining.aborted || clock.monotonicMs() + waitMs > untilMs",
+    replace: "clock.monotonicMs() + waitMs > untilMs",
+    tests: ["test/unit/worker/run/claim.claim-run.test.ts"],
+    title: "a worker that drains",
+  },
 ];

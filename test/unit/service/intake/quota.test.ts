@@ -55,3 +55,23 @@ test("the owner of a line is a tenant's parent, or one agent of it", () => {
   expect(ownerOf(parent)).toBe("acme/shell");
   expect(ownerOf(parent, "task")).toBe("acme/shell/task");
 });
+
+test("spawns under way take room, ten at once; those that have ended take what Redis says", async () => {
+  const { quota } = scene();
+  const parent = { tenant: "acme", parentId: "shell" };
+  let end = () => {};
+  const held = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const spawn = (n: number, ends: Promise<void>) =>
+    quota.spawnWithin(parent, `key-${n}`, { check: () => {}, spawn: () => ends.then(() => n) });
+  // Its end is open: the others find it under way. In Redis this parent has no agent.
+  const first = spawn(0, held);
+  for (let n = 1; n <= 12; n++) expect(await spawn(n, Promise.resolve())).toBe(n);
+  const more = Promise.allSettled(Array.from({ length: 12 }, (_, i) => spawn(20 + i, held)));
+  // A refusal comes while the others are under way.
+  await expect(spawn(40, held)).rejects.toMatchObject({ code: "quota_exceeded" });
+  end();
+  expect((await more).filter(({ status }) => status === "fulfilled")).toHaveLength(9);
+  expect(await first).toBe(0);
+});

@@ -2,8 +2,10 @@ import { expect, test } from "vitest";
 import {
   AlertThresholds,
   CEILING,
+  isCappedInUsd,
   Limits,
   LimitsInput,
+  narrowedBudgets,
   narrowLimits,
   SPAWN_LIMITS,
   TASK_LIMITS,
@@ -76,4 +78,23 @@ test("narrowing changes neither the base nor the wish", () => {
   const [base, wish] = [Object.freeze({ ...SPAWN_LIMITS }), Object.freeze({ max_turns: 1 })];
   const narrowed = narrowLimits(base, wish);
   expect(narrowed.status === "narrowed" && narrowed.limits).not.toBe(base);
+});
+
+test("of two budgets each cap is the lower one, and a tenant's is the operator's", () => {
+  const rolling = (max_cost_usd: number) => ({ max_cost_usd, window_ms: 60_000 });
+  const narrowed = narrowedBudgets(
+    { agent: { max_cost_usd: 1 }, parent: { max_total_tokens: 10 }, tenant: rolling(2) },
+    { agent: { max_cost_usd: 3, max_total_tokens: 5 }, parent: { max_total_tokens: 4 }, tenant: rolling(9) },
+  );
+  expect(narrowed).toEqual({
+    agent: { max_cost_usd: 1, max_total_tokens: 5 },
+    parent: { max_total_tokens: 4 },
+    tenant: rolling(2),
+  });
+  expect(narrowedBudgets({}, { tenant: rolling(9) })).toEqual({ tenant: rolling(9) });
+});
+
+test.for(["agent", "parent", "tenant"] as const)("a cap in USD of %s binds an agent", (of) => {
+  expect(isCappedInUsd({}, { [of]: { max_total_tokens: 1 } })).toBe(false);
+  expect(isCappedInUsd({}, { [of]: { max_cost_usd: 1, window_ms: 1_000 } })).toBe(true);
 });

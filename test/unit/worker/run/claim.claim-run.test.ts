@@ -107,3 +107,22 @@ test("a wake that comes early claims once more when the agent is free, and not b
   expect([await passed(0), await passed(499), await passed(1)]).toEqual([1, 1, 0]);
   expect(await claimed).toEqual({ status: "passed", reason: "ended" });
 });
+
+test("a worker that drains waits for no agent that is free soon: it asks once", async () => {
+  let claims = 0;
+  const context = {
+    clock: handClock(),
+    draining: AbortSignal.abort(),
+    deadlines: { isOrdered: true, hint: async () => {} },
+    leases: { beginClaim: () => {}, endClaim: () => {} },
+    store: {
+      timing: TIMING,
+      claim: async () => (++claims > 3 ? { status: "ended" } : { status: "held", wait_ms: 500, wake: 1 }),
+    },
+    suspects: "here",
+    toolNames: () => [],
+  } as unknown as RunContext;
+  const taken = { address: { tenant: "t", parentId: "p", uid: "u" }, wake: 1, timesTaken: 1 };
+  expect(await claimRun(context, taken, {} as RunSlot)).toEqual({ status: "passed", reason: "held" });
+  expect(claims).toBe(1);
+});

@@ -8,7 +8,7 @@
  *    moved, and renews its lock itself. However many wait, others begin.
  * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
  * 4. A job whose options, progress or parent BullMQ cannot parse, or whose counters are no numbers, is taken without them, when its
- *    lock has expired. What is no job leaves the queue.
+ *    lock has expired; what BullMQ would read only at the job's end is removed before. What is no job leaves the queue.
  * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits from
  *    its first take on, and if its scheduler's times cannot be read it is refused.
  */
@@ -33,7 +33,7 @@ import { JSON_MAX_DEPTH } from "../protocol/message.ts";
 import { clip, exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { INTAKE_DONE_KEPT } from "./intake-queue.ts";
-import { mayBeOfAJob, repairActive } from "./intake-repair.ts";
+import { mayBeOfAJob, removeUnusable, repairActive } from "./intake-repair.ts";
 import { QueueWorker } from "./queue-worker.ts";
 
 /** Jobs that one process begins at once. */
@@ -120,7 +120,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
     throw new DelayedError();
   };
   const worker = openWorker(redis, keys, perform, parts);
-  const waiting = new WaitingJobs(worker, clock, logger);
+  const waiting = new WaitingJobs(worker, redis, parts);
   return {
     async start() {
       worker
@@ -145,14 +145,20 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
 /** The ends of jobs, and those that wait for their replies. */
 class WaitingJobs {
   readonly #worker: Worker;
+  readonly #redis: RedisClient;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #jobs = new Map<Job, { token: string; ended: Promise<void> }>();
   readonly #stopped = new AbortController();
   #isRenewing = false;
 
-  constructor(worker: Worker, clock: Clock, logger: Logger) {
+  constructor(
+    worker: Worker,
+    redis: RedisClient,
+    { clock, logger }: Pick<IntakeJobsParts, "clock" | "logger">,
+  ) {
     this.#worker = worker;
+    this.#redis = redis;
     this.#clock = clock;
     this.#logger = logger;
   }
@@ -177,6 +183,7 @@ class WaitingJobs {
   /** Ends the job; never rejects. BullMQ would fail a job whose end Redis refuses once. */
   async end(job: Job, token: string, end: JobEnd | RepliedJob): Promise<void> {
     try {
+      if (isFinal(end)) await removeUnusable(this.#redis, this.#worker.toKey(String(job.id)));
       await endJob(job, end, this.#clock, token);
     } catch (error) {
       const state = await job.getState().catch(() => "unknown");
@@ -227,6 +234,11 @@ function timesOf(
 /** BullMQ's progress of a job is zero until one is set. */
 function isTime(progress: unknown): progress is number {
   return typeof progress === "number" && progress > 0;
+}
+
+/** Returns whether the job gets no further outcome. */
+function isFinal({ status }: JobEnd | RepliedJob): boolean {
+  return status !== "later" && status !== "left";
 }
 
 /** Ends an active job, which BullMQ believes moved. */

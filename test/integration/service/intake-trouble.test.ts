@@ -1,5 +1,5 @@
 /** What keeps an intake entry or job from its outcome is met a bounded number of times, and then it is told. */
-import { Queue } from "bullmq";
+import { FlowProducer, Queue } from "bullmq";
 import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
@@ -207,4 +207,36 @@ test("what is no job leaves the intake queue before BullMQ's check for stalled j
   // The check looks at a job when its lock has expired; this one stays.
   await until(async () => (await stage.redis.persist(`${stage.keys.intakeJob("text")}:lock`)) === 1);
   await until(async () => (await stage.redis.llen(queue.toKey("active"))) === 0);
+});
+
+test("a job whose counter or parent BullMQ cannot use at its end has its outcome, and one of a flow tells its parent", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  const options = { connection: redis, prefix: keys.bullPrefix };
+  const [queue, flows] = [new Queue(keys.intakeQueue, options), new FlowProducer(options)];
+  const above = new Queue("above", options);
+  for (const each of [queue, flows, above]) closeAtEnd(() => each.close());
+  const written = [
+    { field: "atm", value: "many" },
+    { field: "atm", value: "007" },
+    { field: "parent", value: "5" },
+    { field: "parent", value: '{"id":"1"}' },
+    { field: "parent", value: '{"id":{},"queueKey":[]}' },
+    { field: "parent", value: '{"id":"\\ud800","queueKey":"a"}' },
+    { field: "parentKey", value: "nobody" },
+  ];
+  for (const [i, { field, value }] of written.entries()) {
+    await queue.add("task", "no request", { jobId: `written-${i}` });
+    await redis.hset(keys.intakeJob(`written-${i}`), field, value);
+  }
+  const data = { parent_id: "flow", prompt: "say hello", reply: "channel" };
+  await flows.add({
+    name: "above",
+    queueName: "above",
+    children: [{ name: "task", queueName: keys.intakeQueue, data }],
+  });
+  await startIntake(stage);
+  await until(async () => (await queue.getFailedCount()) === written.length);
+  await until(async () => (await above.getWaitingCount()) === 1);
+  expect(await queue.getActiveCount()).toBe(0);
 });

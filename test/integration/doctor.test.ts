@@ -5,6 +5,7 @@ import { Queue } from "bullmq";
 import { expect, test } from "vitest";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import { type AgentAddress, deadlineMember, keysUnder } from "../../src/shared/protocol/keys.ts";
+import { createAgentStore } from "../../src/shared/redis/agent-store.ts";
 import { budgetsOf, createBudgetBook } from "../../src/shared/redis/budget.ts";
 import { createKeyTypes } from "../../src/shared/redis/key-types.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
@@ -136,6 +137,21 @@ test("agents that the deadline set has lost, or has far too late, are named and 
     );
     expect((await installation.record(agent)).status).toBe("idle");
   }
+});
+
+test("a transcript that a resume copies is not left behind by an agent that is gone", async () => {
+  const installation = await openStage();
+  const { redis, keys } = installation;
+  const doctor = await doctorFor(installation);
+  const old = await installation.spawn();
+  const next = { ...old, uid: newUid() };
+  await redis.hset(keys.agent(old).transcript, "0", "{}");
+  const store = createAgentStore(redis, keys);
+  const page = await store["resume-page"](next, { resumes: old.uid, entries: [["0"]] });
+  expect(page).toEqual({ status: "copied", count: 1 });
+  expect(await doctor.findings()).toEqual({});
+  await redis.persist(keys.agent(next).log);
+  expect(Object.keys(await doctor.findings())).toEqual(["orphaned_keys"]);
 });
 
 test("places and keys left behind by agents that ended or are gone are named and taken away, members too", async () => {

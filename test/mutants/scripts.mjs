@@ -2611,6 +2611,15 @@ export default [
     tests: ["test/integration/verbs/resume-page.test.ts"],
   },
   {
+    id: "resume-page-found-orphaned",
+    promise: "The doctor does not take the copy of a transcript for the log of an agent that is gone.",
+    file: "src/shared/redis/lua/inspect.lua",
+    find: "  if redis.call('PTTL', log) > 0 then around.log = 0 end\n",
+    replace: "",
+    tests: ["test/integration/doctor.test.ts"],
+    title: "a transcript that a resume copies",
+  },
+  {
     id: "resume-page-of-nothing",
     promise: "Of a transcript that is gone no page is copied.",
     file: "src/shared/redis/lua/resume-page.lua",

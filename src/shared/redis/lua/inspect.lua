@@ -1,11 +1,13 @@
 -- inspect: reads the state of one agent from one cluster slot, at one moment; changes nothing.
 -- Include age.
--- Closes: an agent put together from answers of several moments, found broken though it never was.
+-- Closes: an agent put together from answers of several moments, found broken though it never was; a transcript that
+-- `resume-page` copies, and that expires unless its agent is spawned, found as the log of an agent that is gone.
 local agent = read(record, 'v', 'agent_id', 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake',
   'worker', 'crashes_without_progress', 'breaks')
 local around = { now = now_ms(), life_ms = redis.call('PTTL', life), log = redis.call('HLEN', log),
   inbox = redis.call('LLEN', inbox), counted = redis.call('HEXISTS', live, uid) == 1 }
 if not agent.status then
+  if redis.call('PTTL', log) > 0 then around.log = 0 end
   around.timeline, around.attachments = redis.call('LLEN', timeline), redis.call('HLEN', attachments)
   return answer('gone', around)
 end

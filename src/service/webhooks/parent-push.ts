@@ -30,11 +30,12 @@ export interface PushParts {
 /**
  * The end of a round. `done`: no entry is left to push; `more`: the round reached its limit of entries or time; `failed`: the
  * receiver is called again in `waitMs`; `refused`: refused entries are retried in `waitMs`, and new entries are pushed at
- * once; `stopped`: this process has lost the slot or stops.
+ * once, as are those that the round left (`hasMore`); `stopped`: this process has lost the slot or stops.
  */
 export type RoundEnd =
   | { status: "done" | "more" | "stopped" }
-  | { status: "failed" | "refused"; waitMs: number };
+  | { status: "failed"; waitMs: number }
+  | { status: "refused"; waitMs: number; hasMore: boolean };
 
 const PAGE_ENTRIES = 100;
 const AT_A_TIME = 16;
@@ -68,8 +69,8 @@ export async function pushParent(
       ? undefined
       : Math.max(0, Math.ceil(retryInMs - (open.clock.monotonicMs() - beganAtMs)));
   const outcome = outcomeOf(parts, webhook, round, leftMs);
-  if (outcome.status === "ok" && leftMs !== undefined && !round.isCut)
-    return { status: "refused", waitMs: leftMs };
+  if (outcome.status === "ok" && leftMs !== undefined)
+    return { status: "refused", waitMs: leftMs, hasMore: round.isCut };
   if (outcome.status !== "ok" || webhook.failures > 0)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
@@ -80,7 +81,7 @@ export async function pushParent(
     return { status: "done" };
   }
   logger?.warn({ ...line, next_try_in_ms: waitMs }, "A webhook failed; trying again later");
-  return { status, waitMs };
+  return status === "failed" ? { status, waitMs } : { status, waitMs, hasMore: round.isCut };
 }
 
 interface Pushing {

@@ -243,7 +243,7 @@ class Pusher {
     );
     if (round.status === "stopped") await open.call(({ read }) => read(() => webhooks.ring(parent)));
     if ("waitMs" in round) this.#checkIn(round.waitMs);
-    return isNextOurs || round.status === "more";
+    return isNextOurs || round.status === "more" || (round.status === "refused" && round.hasMore);
   }
 
   #checkIn(ms: number): void {

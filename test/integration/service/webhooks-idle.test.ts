@@ -5,6 +5,7 @@ import { tellRefusal } from "../../../src/service/intake/spawn.ts";
 import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { createResolver } from "../../../src/shared/dns.ts";
+import { parentMember } from "../../../src/shared/protocol/keys.ts";
 import { createWebhookSlots } from "../../../src/shared/redis/webhook-slot.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
@@ -148,6 +149,37 @@ test("a parent with a slow receiver gives its slot to the next one after a minut
   for (const { path, response } of held) if (path.endsWith("/slow")) response.writeHead(204).end();
   await until(() => held.length > 16 + 63 + 1);
   expect(held.at(-1)?.path).toBe("/default/next");
+});
+
+test("refused entries wait for their retry also if a round of newer ones reaches its limit", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  const { url, held } = await startReceiver();
+  let aheadMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs };
+  const tell = waitingParents(stage, url);
+  const address = { tenant: "default", parentId: "refusing" };
+  const [member, { webhook, replies }] = [parentMember(address), keys.parent(address)];
+  await tell("default", "refusing");
+  const [[refused = ""] = []] = await redis.xrevrange(replies, "+", "-", "COUNT", 1);
+  const retryAt = Date.now() + 3_600_000;
+  await redis.hset(webhook, { failures: 1, after: refused, last_problem: "The receiver answered 500." });
+  await redis.hset(keys.webhookHolders, `${member}/retry`, retryAt);
+  await redis.zadd(keys.webhooksDue, retryAt, member);
+  // One more than are sent at a time.
+  for (let n = 2; n <= 18; n++) await tell("default", "refusing", n);
+  startPush(stage, clock);
+  await until(() => held.length === 16);
+  // No walk finds what the round leaves.
+  await redis.del(keys.webhooks);
+  aheadMs = 60_000;
+  for (const { response } of held) response.writeHead(204).end();
+  await until(() => held.length > 16);
+  for (const { response } of held.slice(16)) response.writeHead(204).end();
+  await until(async () => (await redis.hexists(keys.webhookHolders, member)) === 0);
+  expect(held).toHaveLength(17);
+  expect((await redis.xrange(replies, "-", "+")).map(([id]) => id)).toEqual([refused]);
+  expect(await redis.hget(webhook, "failures")).toBe("1");
 });
 
 test("an entry that comes while another one of its parent is being sent is pushed behind it", async () => {

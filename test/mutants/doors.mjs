@@ -84,6 +84,15 @@ export default [
     title: "reaches its limit",
   },
   {
+    id: "key-refused-in-doubt",
+    promise: "A key that Redis refused to write is not called unknown.",
+    file: "src/shared/redis/api-keys.ts",
+    find: 'if (error.name === "ReplyError") onWrite?.(undefined);',
+    replace: "",
+    tests: ["test/integration/cli-replica.test.ts"],
+    title: "words of the replica",
+  },
+  {
     id: "webhook-dead-process-retries-early",
     promise: "Refused entries wait for their retry also if the process that pushed newer ones dies.",
     file: "src/service/webhooks/push.ts",

@@ -9,6 +9,7 @@ import {
   type ApiKeys,
   createApiKeys,
   type MadeApiKey,
+  type OnKeyWrite,
   Scope,
 } from "../../shared/redis/api-keys.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -61,7 +62,7 @@ export const verb: DefineCommand = (command, open, done) => {
   const add = (
     words: string,
     says: string,
-    work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnWrite) => Promise<Result>,
+    work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnKeyWrite) => Promise<Result>,
   ) =>
     command
       .command(words)
@@ -96,15 +97,13 @@ interface KeysFlags {
 }
 
 type Result = { made: MadeApiKey } | { key: ApiKey };
-/** Is called with the id of a key just before it is written. */
-type OnWrite = (keyId: string) => void;
 
 /** Creates a key. Throws `invalid_input` for an invalid name, tenant or scope, `conflict` for a name in use. */
 async function create(
   keys: ApiKeys,
   text: string,
   { tenant: owner, scope: may }: KeysFlags,
-  onWrite: OnWrite,
+  onWrite: OnKeyWrite,
 ): Promise<Result> {
   const name = read(
     ApiKeyName,
@@ -127,7 +126,7 @@ async function change(
   context: CommandContext,
   subject: string,
   flags: KeysFlags,
-  work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnWrite) => Promise<Result>,
+  work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnKeyWrite) => Promise<Result>,
 ): Promise<number> {
   const { output, config } = context;
   const result = await withoutLostKey(context, (onWrite) =>
@@ -148,18 +147,20 @@ async function change(
  */
 async function withoutLostKey<T>(
   context: CommandContext,
-  work: (onWrite: OnWrite) => Promise<T>,
+  work: (onWrite: OnKeyWrite) => Promise<T>,
 ): Promise<T> {
-  const written: string[] = [];
+  const written: { keyId?: string | undefined } = {};
   try {
-    return await work((keyId) => written.push(keyId));
+    return await work((keyId) => {
+      written.keyId = keyId;
+    });
   } catch (error) {
-    const [key_id] = written;
-    if (key_id === undefined || !(error instanceof SubagentError) || error.code !== "redis_unavailable")
+    const lost = written.keyId;
+    if (lost === undefined || !(error instanceof SubagentError) || error.code !== "redis_unavailable")
       throw error;
-    await onKeys(context, (keys) => keys.discard(key_id)).catch(() => {
-      const sentence = `Redis did not answer, so it is unknown whether the key ${key_id} was made, and its secret is lost: when Redis answers, revoke it if subagent-queue keys list shows it.`;
-      throw new SubagentError("outcome_unknown", sentence, { key_id }, error);
+    await onKeys(context, (keys) => keys.discard(lost)).catch(() => {
+      const sentence = `Redis did not answer, so it is unknown whether the key ${lost} was made, and its secret is lost: when Redis answers, revoke it if subagent-queue keys list shows it.`;
+      throw new SubagentError("outcome_unknown", sentence, { key_id: lost }, error);
     });
     throw error;
   }

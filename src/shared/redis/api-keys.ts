@@ -56,15 +56,17 @@ export interface MadeApiKey extends ApiKey {
   token: string;
 }
 
+/** Gets the id of a new key just before it is written, and undefined if Redis then refuses to write it. */
+export type OnKeyWrite = (keyId: string | undefined) => void;
+
 /** See the module's header. Commands reject as the connection does. */
 export interface ApiKeys {
   /**
-   * Makes a key; `onWrite` gets its id just before it is written. Rejects with `conflict` when the tenant has a live key of this
-   * name: `rotate` makes the second.
+   * Makes a key. Rejects with `conflict` when the tenant has a live key of this name: `rotate` makes the second.
    */
-  create(input: ApiKeyInput, onWrite?: (keyId: string) => void): Promise<MadeApiKey>;
+  create(input: ApiKeyInput, onWrite?: OnKeyWrite): Promise<MadeApiKey>;
   /** Makes the second key of a name, as `create` does. Rejects with `unknown_key`, or `conflict` when two live already. */
-  rotate(keyId: string, onWrite?: (keyId: string) => void): Promise<MadeApiKey>;
+  rotate(keyId: string, onWrite?: OnKeyWrite): Promise<MadeApiKey>;
   /** Removes a key whose secret was never shown, because the answer to its making was lost. Idempotent. */
   discard(keyId: string): Promise<void>;
   /** Revokes a key, for good and at once, even while Redis has no memory left. Rejects with `unknown_key`. */
@@ -123,7 +125,7 @@ export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
 interface Making {
   most: number;
   sentence: string;
-  onWrite: ((keyId: string) => void) | undefined;
+  onWrite: OnKeyWrite | undefined;
 }
 
 /** Returns operations on the hash of all keys. */
@@ -160,7 +162,10 @@ function keyStore(redis: RedisClient, hash: string) {
       const [key_id, secret] = [randomBytes(8).toString("hex"), randomBytes(32).toString("hex")];
       const stored: StoredKey = { v: 1, ...input, digest: digestOf(secret), created_at: await now(redis) };
       onWrite?.(key_id);
-      await redis.hset(hash, key_id, JSON.stringify(stored));
+      await redis.hset(hash, key_id, JSON.stringify(stored)).catch((error: Error) => {
+        if (error.name === "ReplyError") onWrite?.(undefined);
+        throw error;
+      });
       if ((await liveCount(input)) > most) {
         await redis.hdel(hash, key_id);
         throw new SubagentError("conflict", sentence);

@@ -20,6 +20,8 @@ const execute = promisify(execFile);
 
 let scene: Scene;
 let tool: Tool;
+/** The same tool, where every command ends before it is measured. */
+let unmeasured: Tool;
 beforeAll(async () => {
   scene = await openScene();
   const options = {
@@ -31,6 +33,9 @@ beforeAll(async () => {
   const { runner, sentence } = await chooseRunner(options);
   if (runner === undefined) throw new Error(sentence);
   tool = bashTool(runner, systemClock);
+  const sleep = (_ms: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve) => void signal?.addEventListener("abort", () => resolve(), { once: true }));
+  unmeasured = bashTool(runner, { ...systemClock, sleep });
 });
 
 it("is refused without a runner, in words that say where one comes from", () => {
@@ -39,10 +44,13 @@ it("is refused without a runner, in words that say where one comes from", () => 
   );
 });
 
-const bash = (command: string, more: { timeout_seconds?: number; signal?: AbortSignal; of?: Scene } = {}) => {
-  const { of = scene, signal, timeout_seconds } = more;
+const bash = (
+  command: string,
+  more: { timeout_seconds?: number; signal?: AbortSignal; of?: Scene; using?: Tool } = {},
+) => {
+  const { of = scene, signal, timeout_seconds, using = tool } = more;
   const call = { id: "toolu_1", name: "bash", input: { command, timeout_seconds } };
-  return runTool(tool, call, of.context(signal), {
+  return runTool(using, call, of.context(signal), {
     offered: ["bash"],
     clock: systemClock,
     stop: stoppedBy(signal),
@@ -287,14 +295,18 @@ describe("bash", () => {
   it("fails a command that ends before its workspace was measured and leaves it too full, and the next writes nothing", async () => {
     const own = await openScene();
     await execute("fallocate", ["-l", "1000M", join(own.home, "large")]);
-    const short = await bash("head -c 40M /dev/zero > more && echo written", { of: own });
+    const short = await bash("head -c 40M /dev/zero > more && echo written", { of: own, using: unmeasured });
     expect(short).toMatchObject({ isError: true });
     expect(short.content).toContain("your workspace is full; delete something first");
-    const refused = await bash("echo x > another", { of: own });
+    const refused = await bash("echo x > another", { of: own, using: unmeasured });
     expect(refused.content).toContain("[your workspace was full: this command could write no file.");
     expect((await stat(join(own.home, "another"))).size).toBe(0);
-    expect(await bash("rm more && echo removed", { of: own })).toMatchObject({ content: "removed" });
-    expect(await bash("echo x > another && cat another", { of: own })).toMatchObject({ content: "x" });
+    expect(await bash("rm more && echo removed", { of: own, using: unmeasured })).toMatchObject({
+      content: "removed",
+    });
+    expect(await bash("echo x > another && cat another", { of: own, using: unmeasured })).toMatchObject({
+      content: "x",
+    });
   });
 
   it("stops a command that fills the disk where no count sees it, and gives the room back", async () => {

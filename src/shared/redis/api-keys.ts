@@ -162,10 +162,7 @@ function keyStore(redis: RedisClient, hash: string) {
       const [key_id, secret] = [randomBytes(8).toString("hex"), randomBytes(32).toString("hex")];
       const stored: StoredKey = { v: 1, ...input, digest: digestOf(secret), created_at: await now(redis) };
       onWrite?.(key_id);
-      await redis.hset(hash, key_id, JSON.stringify(stored)).catch((error: Error) => {
-        if (error.name === "ReplyError") onWrite?.(undefined);
-        throw error;
-      });
+      await redis.hset(hash, key_id, JSON.stringify(stored)).catch(unwritten(onWrite));
       if ((await liveCount(input)) > most) {
         await redis.hdel(hash, key_id);
         throw new SubagentError("conflict", sentence);
@@ -178,6 +175,14 @@ function keyStore(redis: RedisClient, hash: string) {
       const shown = quoted(keyId);
       throw new SubagentError("unknown_key", `There is no API key ${shown}: list them.`);
     },
+  };
+}
+
+/** Returns a handler of a failed write, which rethrows its error. */
+function unwritten(onWrite: OnKeyWrite | undefined): (error: Error) => never {
+  return (error) => {
+    if (error.name === "ReplyError") onWrite?.(undefined);
+    throw error;
   };
 }
 

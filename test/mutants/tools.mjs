@@ -2156,4 +2156,12 @@ export default [
     tests: ["test/unit/worker/tools/sandbox/egress.test.ts"],
     title: "has left",
   },
+  {
+    id: "use-tool-passes-for-another",
+    promise: "A call of use_tool that names no MCP tool is one of use_tool.",
+    file: "src/shared/protocol/permissions.ts",
+    find: " || !input.name.startsWith(MCP)",
+    replace: "",
+    tests: ["test/unit/shared/protocol/permissions.called-tool.test.ts"],
+  },
 ];

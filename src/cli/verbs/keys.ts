@@ -59,11 +59,7 @@ Examples:
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
-  const add = (
-    words: string,
-    says: string,
-    work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnKeyWrite) => Promise<Result>,
-  ) =>
+  const add = (words: string, says: string, work: Work) =>
     command
       .command(words)
       .description(says)
@@ -97,6 +93,7 @@ interface KeysFlags {
 }
 
 type Result = { made: MadeApiKey } | { key: ApiKey };
+type Work = (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnKeyWrite) => Promise<Result>;
 
 /** Creates a key. Throws `invalid_input` for an invalid name, tenant or scope, `conflict` for a name in use. */
 async function create(
@@ -126,7 +123,7 @@ async function change(
   context: CommandContext,
   subject: string,
   flags: KeysFlags,
-  work: (keys: ApiKeys, subject: string, flags: KeysFlags, onWrite: OnKeyWrite) => Promise<Result>,
+  work: Work,
 ): Promise<number> {
   const { output, config } = context;
   const result = await withoutLostKey(context, (onWrite) =>

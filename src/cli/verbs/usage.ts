@@ -28,7 +28,10 @@ const KEPT_DAYS = TIMING.usageTtlMs / DAY_MS;
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command, SEEN_PARENT)
-    .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default and most: the last 90 days")
+    .option(
+      "--since <when>",
+      `2026-11-01, 2026-11-01T12:00:00Z or 7d; default and most: the last ${KEPT_DAYS} days`,
+    )
     .addHelpText("after", HELP)
     .action(async (flags: UsageFlags) => done(await usage(open("warn"), flags)));
 };

@@ -42,3 +42,22 @@ export function beginning(ms: number, begun: Latch<void>): Clock {
     },
   };
 }
+
+/** Returns a clock that holds back the timeouts of exactly `ms`; `release` calls those, and later ones come in their time. */
+export function holdingBack(ms: number): { clock: Clock; release(): void } {
+  const due = new Set<() => void>();
+  let isReleased = false;
+  const clock: Clock = {
+    ...systemClock,
+    timeout(limitMs, callback) {
+      if (limitMs !== ms || isReleased) return systemClock.timeout(limitMs, callback);
+      due.add(callback);
+      return { cancel: () => void due.delete(callback) };
+    },
+  };
+  const release = () => {
+    isReleased = true;
+    for (const callback of due) callback();
+  };
+  return { clock, release };
+}

@@ -4,6 +4,7 @@ import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { eventPublisher } from "../../../src/shared/redis/events.ts";
+import { holdingBack } from "../../helpers/latch.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -32,11 +33,7 @@ const idsOf = (entries: ReceivedEntry[]) => entries.map((entry) => entry.agent_i
 
 describe("the reply channel", () => {
   test("a reply reaches a waiting reader by the doorbell, without the slow poll", async () => {
-    const { parent, worker } = scene({
-      ...systemClock,
-      timeout: (ms, callback) =>
-        ms === SLOW_POLL_MS ? { cancel: () => {} } : systemClock.timeout(ms, callback),
-    });
+    const { parent, worker } = scene(holdingBack(SLOW_POLL_MS).clock);
     const replies = parent.replies();
     await parent.spawn({ name: "a" });
     const waiting = replies.next();

@@ -6,7 +6,7 @@ import { createReplyChannels } from "../../../src/producer/replies/client-channe
 import { SLOW_POLL_MS, type Subscriber, type Watcher } from "../../../src/producer/subscriber.ts";
 import { FIRST_RUN } from "../../../src/shared/protocol/keys.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
-import { type Latch, latch } from "../../helpers/latch.ts";
+import { holdingBack, type Latch, latch } from "../../helpers/latch.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -196,18 +196,21 @@ test("a wait that is over has left its signal", async () => {
 });
 
 test("waits get replies that another process acks meanwhile, though no doorbell rang", async () => {
-  const { prefix, client, parent, worker, unacked } = await scene("a", "b");
-  const others = await started(testClient({ prefix }));
+  const { prefix, worker, unacked } = await scene("a", "b");
+  const slowTick = holdingBack(SLOW_POLL_MS);
+  const client = await started(testClient({ prefix, clock: slowTick.clock }));
+  const others = await started(testClient({ prefix, clock: slowTick.clock }));
   const looked = [await looksAhead(client), await looksAhead(others)];
-  const any = parent.waitAny(["a"]);
+  const any = testParent(client).waitAny(["a"]);
   const all = testParent(others).waitAll(["a", "b"]);
   await Promise.all(looked.map(({ opened }) => opened));
   for (const name of ["a", "b"]) await worker.run(name, { unheard: true });
-  // Only the slow tick is left, and the stream is empty by then.
   const { entries, ack } = await testParent(testClient({ prefix })).newReplies();
   expect(entries).toHaveLength(2);
   await ack();
   expect(await unacked()).toBe(0);
+  // Only the slow tick is left, and the stream is empty.
+  slowTick.release();
   expect(await any).toMatchObject({ agent_id: "a", summary: "work of a" });
   expect(await all).toMatchObject([
     { agent_id: "a", summary: "work of a" },

@@ -36,6 +36,18 @@ export function skippingClock(): SkippingClock {
   };
 }
 
+/** Returns a clock with the timers of the system clock, whose monotonic time stands still but for the skipped ms. */
+export function standingClock(): SkippingClock {
+  let nowMs = systemClock.monotonicMs();
+  return {
+    ...systemClock,
+    monotonicMs: () => nowMs,
+    skip(ms) {
+      nowMs += ms;
+    },
+  };
+}
+
 /** Returns a provider limit that has read nothing yet, so it asks Redis before a call. `more` overrides the limiter's methods. */
 export function providerLimitOf(
   { redis, keys, store }: Stage,

@@ -4,17 +4,16 @@ import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { createPause, PAUSE_KNOWN_MS } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { Lease } from "../../../src/worker/run/lease.ts";
-import { providerLimitOf, skippingClock } from "../../helpers/run-context.ts";
+import { providerLimitOf, skippingClock, standingClock } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const NAME = "127.0.0.1:1/ab12cd34/offline-1";
 
 /** A process' knowledge whose clock the test may set forward without any timer firing. */
-async function frozenProcess() {
+async function frozenProcess(clock = skippingClock()) {
   const installation = await openStage();
   const { redis, keys, store } = installation;
-  const clock = skippingClock();
   const limiter = createProviderLimiter(redis, keys);
   const pause = createPause(redis, keys);
   let reads = 0;
@@ -43,7 +42,7 @@ test("a process that has read nothing yet asks before it calls", async () => {
 });
 
 test("a process that stood still asks before it calls, and one that just read does not have to", async () => {
-  const { provider, pause, enter, freeze, hasRead } = await frozenProcess();
+  const { provider, pause, enter, freeze, hasRead } = await frozenProcess(standingClock());
   provider.start();
   await until(hasRead);
   provider.stop();

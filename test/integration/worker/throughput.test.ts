@@ -25,7 +25,7 @@ test(`${AGENTS} agents of ${TURNS} turns share one worker with 50 slots: all suc
   const startedMs = performance.now();
   const worker = await installation.startWorker({ concurrency: 50 });
   await until(() => installation.offline.ledger.length === AGENTS * TURNS && worker.active().length === 0, {
-    timeoutMs: 100_000,
+    timeoutMs: 250_000,
   });
   const tookMs = performance.now() - startedMs;
   const { user, system } = process.cpuUsage(cpu);

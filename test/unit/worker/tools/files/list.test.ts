@@ -73,7 +73,7 @@ describe.runIf(process.platform === "linux")("a link in the place of a directory
     if (process.getuid?.() === 0) for (const path of owned) chownSync(path, 65_534, 65_534);
     const program = "test/unit/worker/tools/files/fixtures/counting-process.ts";
     const counting = await spawnNode(program, { args: [inside] });
-    await counting.waitForLine(/^counted /);
+    await counting.waitForLine(/^counted /, { timeoutMs: 250_000 });
     expect([outside, join(outside, "sub")].map((path) => lstatSync(path).mode & 0o777)).toEqual([0o755, 0]);
   });
 });

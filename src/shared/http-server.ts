@@ -147,8 +147,18 @@ async function stopServer(server: Server, stop: StopSignal, graceMs: number): Pr
 }
 
 /**
+ * Resolves when this process has heard of each client that had left by now. An answer that must not be lost waits for it just
+ * before it is written: the network takes it also for a client that left while this process stood still.
+ */
+export async function leftClientsKnown(): Promise<void> {
+  await new Promise(setImmediate);
+  // The round of the event loop that is going on may have asked for events before the client left; the next one asks again.
+  await new Promise(setImmediate);
+}
+
+/**
  * Calls `sent` once. True: the whole answer, with its body, was handed to the network. False: the client has gone, or got a
- * refusal or the head alone.
+ * refusal or the head alone. What this process has not heard of yet does not count; see {@link leftClientsKnown}.
  */
 export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => void): void {
   if (response.closed) {

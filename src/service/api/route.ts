@@ -10,7 +10,7 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { type AnswerSignals, answerSignals, whenSent } from "../../shared/http-server.ts";
+import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
@@ -137,6 +137,7 @@ async function answer(row: Route, parts: RouteParts, request: Request, response:
     const { status, body, location, sent } = answered;
     if (sent) whenSent(response, sent);
     await parts.auth.requireStillValid(request);
+    if (sent) await leftClientsKnown();
     if (response.closed) return;
     if (location !== undefined) response.set("Location", location);
     response.status(status).set("Cache-Control", "no-store").json(body);

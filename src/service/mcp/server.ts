@@ -16,6 +16,7 @@ import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { leftClientsKnown } from "../../shared/http-server.ts";
 import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
@@ -129,6 +130,7 @@ function addTaskMethods(server: Server, { parent, ackWhenAnswered, logger }: Tas
     requireTasks(request);
     const { task, ack } = known(await asProtocol(logger, () => readTask(context, taskId)));
     if (ack) ackWhenAnswered(request, ack);
+    await leftClientsKnown();
     return { ...task };
   });
   server.setRequestHandler("tasks/update", { params: TaskParams, result }, async ({ taskId }, request) => {
@@ -207,7 +209,9 @@ async function asResult(
   work: () => Promise<object>,
 ): Promise<Record<string, unknown>> {
   try {
-    return { ...(await work()) };
+    const result = await work();
+    await leftClientsKnown();
+    return { ...result };
   } catch (error) {
     const { detail } = problemDocument(error, logger);
     if (error instanceof SubagentError) return { ...said(error.message), isError: true };

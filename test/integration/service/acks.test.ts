@@ -195,6 +195,42 @@ test.for(["its wait is over", "its client has left", "its key was revoked"] as c
   },
 );
 
+/** By door: the path and the body of a request that waits for its reply. */
+const WAITING: Readonly<Record<string, () => readonly [string, object]>> = {
+  "HTTP with wait=": () => [`/v1/parents/${parentId}/tasks?wait=30`, { prompt: PROMPT }],
+  "a plain MCP call": () => [
+    `/mcp?parent=${parentId}`,
+    { jsonrpc: "2.0", id: 1, method: "tools/call", params: TASK },
+  ],
+};
+
+test.for(Object.entries(WAITING))(
+  "%s: a client that left while the process stood still has not got the reply that came meanwhile",
+  async ([, waiting]) => {
+    const door = await openStage();
+    const unread = () => door.redis.xlen(door.keys.parent({ tenant: "default", parentId }).replies);
+    const proxy = await startProxy(Number(new URL(door.url).port));
+    const frozen = door.client({ redisUrl: `redis://127.0.0.1:${proxy.port}` });
+    const { url } = await startApi({ client: frozen, mounts: [mcpMount()] });
+    const [path, body] = waiting();
+    const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+    const asked = request(url + path, { method: "POST", headers, agent: false }).on("error", () => {});
+    asked.end(JSON.stringify(body));
+    const worker = door.scriptedWorker(parentId);
+    await worker.uidOf("task");
+    await passBy(door.parent(parentId, { client: frozen }));
+    proxy.pause();
+    await worker.run("task");
+    expect(await unread()).toBe(1);
+    // Both are there before the process looks at its connections again.
+    proxy.resume();
+    asked.destroy();
+    await passBy(door.parent(parentId, { client: frozen }));
+    await passBy(door.parent(parentId, { client: frozen }));
+    expect(await unread()).toBe(1);
+  },
+);
+
 test("a thread's stream: an error without the reply acks nothing", async () => {
   const { thread_id } = (await protocol("POST", "/threads")).body;
   const messages = [{ role: "user", content: "refused" }];

@@ -4,7 +4,13 @@ import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { Worker } from "node:worker_threads";
 import { beforeAll, expect, test } from "vitest";
-import { createHttpServer, type HttpServer, stopOf, whenSent } from "../../../src/shared/http-server.ts";
+import {
+  createHttpServer,
+  type HttpServer,
+  leftClientsKnown,
+  stopOf,
+  whenSent,
+} from "../../../src/shared/http-server.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
 import { slowClient } from "../../helpers/slow-client.ts";
@@ -296,25 +302,29 @@ test("an answer that the stop of its server cuts off has not left", async () => 
   expect(await sent.opened).toBe(false);
 });
 
-test("an answer whose last write meets a broken connection has not left", async () => {
+test.each([
+  ["meets a broken connection", "resetAndDestroy", async () => {}],
+  ["comes after its client has closed the connection", "destroy", leftClientsKnown],
+])("an answer whose last write %s has not left", async (_what, leaves, beforeWrite) => {
   const [begun, broken] = [
     new Int32Array(new SharedArrayBuffer(4)),
     new Int32Array(new SharedArrayBuffer(4)),
   ];
   const sent = latch<boolean>();
   const server = await serve({
-    answer: (_request, response) => {
+    answer: async (_request, response) => {
       whenSent(response, sent.open);
       Atomics.store(begun, 0, 1);
       Atomics.notify(begun, 0);
       // While this thread stands still it does not see the connection break.
       Atomics.wait(broken, 0, 0);
+      await beforeWrite();
       response.end("ok");
     },
   });
   const { port } = new URL(server.url);
-  const workerData = { port, request: get("/"), begun, broken };
-  const client = new Worker(BREAKING_CLIENT, { eval: true, workerData });
+  const workerData = { port, request: get("/"), leaves, begun, broken };
+  const client = new Worker(LEAVING_CLIENT, { eval: true, workerData });
   closeAtEnd(async () => void (await client.terminate()));
   expect(await sent.opened).toBe(false);
 });
@@ -417,12 +427,12 @@ test("a request that takes longer than its time ends its connection", () => give
 
 test("headers have less time than their request", () => givenUp.inHeaders.opened);
 
-const BREAKING_CLIENT = `
-  const { port, request, begun, broken } = require("node:worker_threads").workerData;
+const LEAVING_CLIENT = `
+  const { port, request, leaves, begun, broken } = require("node:worker_threads").workerData;
   const socket = require("node:net").connect(port, "127.0.0.1", () =>
     socket.write(request, () => {
       Atomics.wait(begun, 0, 0);
-      socket.resetAndDestroy();
+      socket[leaves]();
       Atomics.store(broken, 0, 1);
       Atomics.notify(broken, 0);
     }));

@@ -69,8 +69,9 @@ function memberOf(keyword: string, value: unknown, { type }: JsonObject): Member
     case "const":
       return isPrimitive(value) ? { keyword, value } : "untold";
     case "additionalProperties":
+      if (type !== "object") return "untold";
       // Undefined for a map with free keys: a closed object would reject all of them.
-      return value === false || type !== "object" ? "untold" : undefined;
+      return value === false ? { keyword, value } : undefined;
     case "patternProperties":
       return undefined;
     case "format":
@@ -112,7 +113,7 @@ function isRecursive(schema: JsonObject): boolean {
   const visit = (part: unknown): boolean => {
     if (part === null || typeof part !== "object") return false;
     if ("$ref" in part && typeof part.$ref === "string" && visitReference(part.$ref)) return true;
-    return Object.entries(part).some(([keyword, value]) => !isDefinitions(keyword) && visit(value));
+    return Object.values(part).some(visit);
   };
   const visitReference = (reference: string): boolean => {
     if (done.has(reference)) return false;
@@ -124,10 +125,6 @@ function isRecursive(schema: JsonObject): boolean {
     return false;
   };
   return visit(schema);
-}
-
-function isDefinitions(keyword: string): boolean {
-  return keyword === "$defs" || keyword === "definitions";
 }
 
 function referenced(schema: JsonObject, reference: string): unknown {

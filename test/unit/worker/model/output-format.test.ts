@@ -24,8 +24,20 @@ test("objects are closed at every place", () => {
     either: { oneOf: [inner, { type: "null" }] },
   });
   const shut = closed({ n: { type: "integer" } }, { required: ["n"] });
-  expect(enforced({ $schema: "x", ...schema })).toEqual(
+  expect(enforced({ $schema: "x", $id: "y", $comment: "z", ...schema })).toEqual(
     closed({ list: { type: "array", items: shut }, either: { anyOf: [shut, { type: "null" }] } }),
+  );
+});
+
+test("one that is closed already stays as it is: its description gets no second word about it", () => {
+  const schema = closed({ inner: closed({ n: { type: "integer" } }) });
+  expect(enforced(schema)).toEqual(schema);
+});
+
+test("a member may have any name", () => {
+  const named = JSON.parse('{"__proto__":{"type":"string"},"definitions":{"type":"string"}}');
+  expect(JSON.stringify(enforced(object(named, { required: Object.keys(named) })))).toBe(
+    JSON.stringify(closed(named, { required: Object.keys(named) })),
   );
 });
 
@@ -39,6 +51,12 @@ test("what a provider does not know becomes part of the description", () => {
     items: { type: "string" },
     description: "Words.\n\n{minItems: 2}",
   });
+  const pair = { type: "array", items: { type: "integer" } };
+  for (const keyword of ["enum", "const"])
+    expect(enforced({ ...pair, [keyword]: [[1, 2]] })).toEqual({
+      ...pair,
+      description: `{${keyword}: [[1,2]]}`,
+    });
 });
 
 test.each<JsonObject>([
@@ -71,7 +89,13 @@ describe("a schema that none can enforce is left to the instructions", () => {
         $defs: { a: object({ next: { anyOf: [{ $ref: "#/$defs/a" }, { type: "null" }] } }) },
       },
     ],
+    ["a recursion in a member called definitions", object({ definitions: { $ref: "#" } })],
+    [
+      "a recursion that nothing leads to",
+      object({}, { $defs: { a: object({ next: { $ref: "#/$defs/a" } }) } }),
+    ],
     ["a reference that leads nowhere", object({ a: { $ref: "#/$defs/none" } })],
+    ["one with the name of an inherited member", object({ a: { $ref: "#/$defs/toString" } }, { $defs: {} })],
   ])("%s", (_, schema) => {
     expect(enforced(schema)).toBeUndefined();
   });

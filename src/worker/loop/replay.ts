@@ -75,7 +75,8 @@ function wantedBy(entry: LogEntry, before: LogEntry | undefined, state: RunState
     }
     case "started":
     case "result": {
-      const goesOn = before?.message === message && (before.kind === "started" || before.kind === "result");
+      // An answer stands between the calls of two messages.
+      const goesOn = before?.kind === "started" || before?.kind === "result";
       return goesOn ? undefined : { logged: "run_tools or ask", does: ["run_tools", "ask"] };
     }
     case "cleared":

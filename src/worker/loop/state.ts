@@ -261,7 +261,6 @@ export class RunState {
     this.#callById = byId(calls);
     this.isDelivered = false;
     this.verdict = undefined;
-    this.failure = undefined;
     this.unsummedAtMessage = Number.POSITIVE_INFINITY;
     this.#uselessBefore = this.#uselessCalls;
     this.#uselessCalls = 0;

@@ -40,6 +40,21 @@ describe("systemPrompt", () => {
     expect(systemPrompt("Own.", open)).toBe("Own.\n\nOpen directories: /b (read-write), /a (read-only)");
   });
 
+  test("lists the skills with their descriptions, and gives the output schema last, behind the parent's own text too", () => {
+    const skills = [
+      { name: "pdf", description: "Reads PDF files." },
+      { name: "sql", description: "Writes queries." },
+    ];
+    const schema = { type: "object", properties: { n: { type: "integer" } } };
+    const parts = systemPrompt("Own.", [], false, schema, skills).split("\n\n");
+    expect(parts).toEqual([
+      "Own.",
+      expect.stringMatching(/^Skills: .+\n- pdf: Reads PDF files\.\n- sql: Writes queries\.$/),
+      expect.stringMatching(/^Output schema: your last message must be one JSON value/),
+    ]);
+    expect(parts[2]?.endsWith(`\n${JSON.stringify(schema)}`)).toBe(true);
+  });
+
   test.each(["", " \n"])("is empty for an own text of %j, which the API would refuse", (blank) => {
     expect(systemPrompt(blank, [])).toBe("");
     expect(systemPrompt(blank, [{ path: "/a", readOnly: true }])).toBe("Open directories: /a (read-only)");

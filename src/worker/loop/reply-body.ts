@@ -70,12 +70,12 @@ export function textIn({ progress, said }: AgentRecord): TextInRecord | undefine
  */
 export function progressUpdate(
   body: ReplyBody,
-  { state, rules }: { state: RunState; rules: RunRules },
+  { state }: { state: RunState },
   held: TextInRecord | undefined,
   isLast: boolean,
 ) {
   const said = isLast ? 0 : saidIn(body, state);
-  const text = said > 0 ? ONLY_IN_LOG : { summary: body.summary, whole: wholeTextOf(body, state, rules) };
+  const text = said > 0 ? ONLY_IN_LOG : { summary: body.summary, whole: wholeTextOf(body, state) };
   return { progress: body, text, args: { progress: { said, ...body }, ...changeTo(text, held) } };
 }
 
@@ -86,9 +86,8 @@ function changeTo({ summary, whole }: TextInRecord, held: TextInRecord | undefin
 }
 
 /** Returns the uncut text of the summary if `body` had to cut it, else "". */
-function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: RunRules): string {
-  if (!body.truncated) return "";
-  return outputSchema ? tally.text : tally.report;
+function wholeTextOf({ truncated }: ReplyBody, { tally }: RunState): string {
+  return truncated ? tally.report : "";
 }
 
 /**

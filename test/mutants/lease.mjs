@@ -647,4 +647,12 @@ export default [
     tests: ["test/integration/worker/metrics.test.ts"],
     title: "waited for an hour",
   },
+  {
+    id: "lease-ended-keeps-its-run",
+    promise: "A lease that ended refers to its run no more.",
+    file: "src/worker/run/lease.ts",
+    find: "    this.onStatus = ignore;\n",
+    replace: "",
+    tests: ["test/unit/worker/run/lease.ended.test.ts"],
+  },
 ];

@@ -1050,4 +1050,20 @@ export default [
     replace: "[...this.#idle].map((client) => client.destroy())",
     tests: ["test/unit/worker/model/anthropic/connections.line.test.ts"],
   },
+  {
+    id: "error-event-without-a-blank",
+    promise: "An error event is one also where no blank stands behind the colon of its name.",
+    file: "src/worker/model/anthropic/stream.ts",
+    find: 'const ERROR_NAMES = ["event: error", "event:error"];',
+    replace: 'const ERROR_NAMES = ["event: error"];',
+    tests: ["test/unit/worker/model/anthropic/stream.error-event.test.ts"],
+  },
+  {
+    id: "error-event-by-its-beginning",
+    promise: "An event whose name only begins with error is none.",
+    file: "src/worker/model/anthropic/stream.ts",
+    find: "line.length === end - from && text.startsWith(line, from)",
+    replace: "text.startsWith(line, from)",
+    tests: ["test/unit/worker/model/anthropic/stream.error-event.test.ts"],
+  },
 ];

@@ -60,6 +60,8 @@ const TEXT_DELTAS: ReadonlyMap<unknown, { member: string; field: PieceField }> =
 const BLOCK_EVENT = '"content_block_';
 /** The API's usual spelling of the end of a block. It is skipped, because the draft does not need it. */
 const BLOCK_STOP = 'data: {"type":"content_block_stop","index":';
+/** The line that names an error; the blank is optional. */
+const ERROR_NAMES = ["event: error", "event:error"];
 const NOT_ASCII = /[\x80-\xff]/;
 
 /** Pieces of a line are joined at this number, because each takes more memory than its text. */
@@ -145,7 +147,8 @@ class EventReader implements BodyReader {
     if (end <= from) this.#endEvent();
     else if (text.startsWith("data:", from)) {
       if (!this.#takeUsual(text, from, end)) this.#takeData(text.slice(from + "data:".length, end));
-    } else if (text.startsWith("event: error", from)) this.#isError = true;
+    } else if (ERROR_NAMES.some((line) => line.length === end - from && text.startsWith(line, from)))
+      this.#isError = true;
   }
 
   /** Takes a line in the usual spelling, as nearly every line is; false: the caller must parse it. */

@@ -1066,4 +1066,20 @@ export default [
     replace: "text.startsWith(line, from)",
     tests: ["test/unit/worker/model/anthropic/stream.error-event.test.ts"],
   },
+  {
+    id: "transport-untimed-after-the-others",
+    promise: "A call that begins after all others have ended is timed.",
+    file: "src/worker/model/anthropic/transport.ts",
+    find: "    this.#timer?.cancel();\n    this.#dueMs = Number.POSITIVE_INFINITY;",
+    replace: "    this.#timer?.cancel();",
+    tests: ["test/unit/worker/model/anthropic/transport.test.ts"],
+  },
+  {
+    id: "error-event-without-data-lasts",
+    promise: "The event behind an error without data is what it says.",
+    file: "src/worker/model/anthropic/stream.ts",
+    find: "    this.#isError = false;\n  }",
+    replace: "  }",
+    tests: ["test/unit/worker/model/anthropic/stream.error-event.test.ts"],
+  },
 ];

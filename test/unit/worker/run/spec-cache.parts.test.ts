@@ -23,9 +23,10 @@ const spec: AgentSpec = {
 const toolNamed = (name: string) =>
   defineTool({ name, description: "Says its name.", input: z.object({}), run: async () => name });
 const library: SkillLibrary = {
-  skills: ["pdf", "sql"].map((name) => ({ name, description: `For ${name}.`, directory: `/skills/${name}` })),
+  skills: ["pdf", "sql"].map((name) => ({ name, description: `For ${name}.`, files: [] })),
+  problems: [],
   read: async (name) => `How to use ${name}.`,
-} as unknown as SkillLibrary;
+};
 
 /** Prepares a specification in a worker with these tools and the skills pdf and sql. */
 function prepared(more: Partial<AgentSpec>, tools: readonly Tool[] = [], over: Partial<SpecSources> = {}) {

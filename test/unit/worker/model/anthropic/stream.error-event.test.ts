@@ -26,8 +26,8 @@ test.each([
 });
 
 test("an event behind an error without data, and one whose name begins so, are what they say", () => {
-  const [{ text } = {}] = read(
+  const { content } = read(
     `${messageStart()}event: error\n\n${textBlock(0, "fine")}event: errors\ndata: {"count":0}\n\n${messageEnd()}`,
-  ).content;
-  expect(text).toBe("fine");
+  );
+  expect(content).toEqual([{ type: "text", text: "fine" }]);
 });

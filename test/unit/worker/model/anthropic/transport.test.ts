@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { handClock } from "../../../../helpers/hand-clock.ts";
+import { until } from "../../../../helpers/until.ts";
+import { answer, ask, connect, hold, startProvider, stream } from "../scripted-provider.ts";
+
+test("a call that begins after all others have ended is timed as the first one was", async () => {
+  const clock = handClock();
+  const provider = await startProvider((response, { headers }) => {
+    if (headers["idempotency-key"] === "answered") stream(response, answer());
+  });
+  const model = connect(provider, { clock, firstByteTimeoutMs: 10_000 });
+  for (let earlier = 0; earlier < 2; earlier++) {
+    expect((await model.call(ask({ purchaseId: "answered" }), hold())).status).toBe("answer");
+    clock.advance(1_000);
+  }
+  const silent = model.call(ask({ purchaseId: "silent" }), hold());
+  await until(() => provider.received.length === 3);
+  expect(clock.pending).toBe(1);
+  clock.advance(10_000);
+  expect(await silent).toMatchObject({ status: "failed", failure: { kind: "timeout" } });
+});

@@ -19,3 +19,15 @@ test("a call that begins after all others have ended is timed as the first one w
   clock.advance(10_000);
   expect(await silent).toMatchObject({ status: "failed", failure: { kind: "timeout" } });
 });
+
+test.each([
+  ["", "/v1/messages"],
+  ["/", "/v1/messages"],
+  ["/gateway", "/gateway/v1/messages"],
+  ["/gateway/", "/gateway/v1/messages"],
+])("an address that ends with %j is asked at %s", async (end, path) => {
+  const provider = await startProvider((response) => stream(response, answer()));
+  const model = connect({ baseUrl: provider.baseUrl + end });
+  expect((await model.call(ask(), hold())).status).toBe("answer");
+  expect(provider.received.map(({ url }) => url)).toEqual([path]);
+});

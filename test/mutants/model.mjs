@@ -1130,4 +1130,20 @@ export default [
     replace: "cache_read_input_tokens: tokens(usage.cache_read_input_tokens, 0),",
     tests: ["test/unit/worker/model/anthropic/stream.kept.test.ts"],
   },
+  {
+    id: "failure-timeout-in-stream",
+    promise: "An error in the midst of a stream that is a timeout is one.",
+    file: "src/worker/model/anthropic/failure.ts",
+    find: '  ["timeout_error", "timeout"],\n',
+    replace: "",
+    tests: ["test/unit/worker/model/anthropic/failure.in-stream.test.ts"],
+  },
+  {
+    id: "failure-billing-in-stream",
+    promise: "An account without money is not asked again for an error in the midst of a stream.",
+    file: "src/worker/model/anthropic/failure.ts",
+    find: '  ["billing_error", "billing"],\n',
+    replace: "",
+    tests: ["test/unit/worker/model/anthropic/failure.in-stream.test.ts"],
+  },
 ];

@@ -52,10 +52,6 @@ export function livePageRouter(): Router {
 }
 
 function send(response: Response, file: string, answer: SharedAnswer): void {
-  response
-    .set("Content-Security-Policy", POLICY)
-    .set("Cache-Control", "no-cache")
-    .set("Referrer-Policy", "no-referrer")
-    .type(file);
+  response.set("Content-Security-Policy", POLICY).set("Cache-Control", "no-cache").type(file);
   sendShared(response, answer);
 }

@@ -2,7 +2,8 @@
  * The board's HTTP application: guards first, then health, then Bull Board. Owns no socket and no connection.
  *
  * 1. A request passes the guards for Host, origin and method before any other handler reads it.
- * 2. No request waits for an unavailable Redis: the data routes answer 503 at once, or after {@link ANSWER_MS}.
+ * 2. No request waits for an unavailable Redis: the data routes answer 503 at once, or after {@link ANSWER_MS}. An answer that
+ *    has begun by then is left to its client.
  */
 
 import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
@@ -77,7 +78,7 @@ export function createBoardApp({ board, hosts, trouble, clock, logger }: BoardAp
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
     const status = statusOf(error);
     if (status === 500) logger?.error({ problem: messageOf(error) }, "A request could not be answered");
-    if (!response.headersSent) sendProblem(response, status, "This request cannot be answered.");
+    sendProblem(response, status, "This request cannot be answered.");
   });
   return app;
 }
@@ -115,10 +116,11 @@ function statusOf(error: unknown): number {
 // Errors over HTTP: RFC 9457 problem documents.
 
 /**
- * Answers with a problem document; `detail` is one sentence that says what to do. `error` repeats it, because Bull Board's
- * pages show that field.
+ * Answers with a problem document, unless the answer has begun: its client may read it slowly. `detail` is one sentence that
+ * says what to do. `error` repeats it, because Bull Board's pages show that field.
  */
 function sendProblem(response: Response, status: number, detail: string): void {
+  if (response.headersSent) return;
   const problem = { type: "about:blank", title: STATUS_CODES[status], status, detail, error: detail };
   response
     .status(status)

@@ -3755,7 +3755,7 @@ export default [
     title: "cannot follow tasks",
   },
   {
-    id: "door-reply-kept-from-readers",
+    id: "door-revoked-reply-kept-from-readers",
     promise: "A reply that a revoked key may not see is for other readers of the process.",
     file: "src/service/api/route.ts",
     find: "    if (sent) whenSent(response, sent);\n    await parts.auth.requireStillValid(request);\n",

@@ -213,13 +213,14 @@ function pauseByCalls(
   call: RunCall,
   { prefix = DEFAULT_PREFIX, clock }: ClientOptions,
 ): Pause {
+  const { known } = createPause(redis, keys, clock);
   const operate = <T>(what: string, work: (pausing: SteppedPause) => Promise<T>) =>
     call((each) => work(createPause(redis, keys, clock, stepsOf(each, { what, key: { prefix } }))));
   return {
     async pause(reason) {
       const checked = readInput(PauseReason.optional(), reason, "pause");
       const inForce = await operate("the pause", (pausing) => pausing.begin(checked));
-      await pause.known();
+      await known();
       return inForce;
     },
     resume: () => operate("the resume", (pausing) => pausing.resume()),

@@ -57,7 +57,7 @@ const SPELLING = new RegExp(
   [
     String.raw`(?:\u001b|\\u001b)\[[0-9;]{0,20}m`,
     `&(?:amp;?){0,4}(?:#x0*(?<hex>[0-9a-f]{1,6})|#0*(?<decimal>[0-9]{1,7})|(?<entity>[a-z]{2,24}(?=;)|[lg]t));?`,
-    String.raw`\\u\{0*(?<braced>[0-9a-f]{1,6})\}|\\(?:u00|x)(?<ascii>[0-9a-f]{2})|\\0*(?<octal>74|76|133|135)`,
+    String.raw`\\u\{0*(?<braced>[0-9a-f]{1,6})\}|\\x(?<ascii>[0-9a-f]{2})|\\0*(?<octal>74|76|133|135)`,
     String.raw`\\0*(?<css>3[ce]|5[bd])|\\u(?<unit>[0-9a-f]{4})|%(?:25)*(?<percent>[0-9a-f]{2})`,
     String.raw`\\[nrtfbv"/]`,
   ].join("|"),

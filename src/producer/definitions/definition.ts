@@ -26,6 +26,18 @@ const commaSeparated = z.preprocess(
       : value,
   z.array(z.string().trim().min(1)).max(256),
 );
+/**
+ * The tools of an agent. If one has a pattern, the entries are also permission rules, and must have their form: else a spawn would
+ * store rules that no worker can read. A blank before a pattern is no part of a rule.
+ */
+const ToolEntries = commaSeparated
+  .transform((entries) => entries.map(withoutBlankBeforePattern))
+  .superRefine((entries, context) => {
+    if (!entries.some(hasPattern)) return;
+    const read = PermissionRules.safeParse({ allow: entries }, { error: wordingOf });
+    for (const { path, message } of read.error?.issues ?? [])
+      context.addIssue({ code: "custom", path: path.slice(1), message });
+  });
 const namesIn = <S extends z.ZodType<string[], string[]>>(schema: S) => commaSeparated.pipe(schema);
 
 const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto", "manual"] as const;
@@ -40,7 +52,7 @@ const Fields = z.looseObject({
       "1 to 64 characters of A-Z a-z 0-9 _ -, starting with a letter or digit",
     ),
   description: z.string().trim().min(1).max(8_192),
-  tools: commaSeparated.optional(),
+  tools: ToolEntries.optional(),
   disallowed_tools: namesIn(ToolNames).optional(),
   model: z.string().trim().min(1).max(128).optional(),
   fallback_models: namesIn(ModelChain).optional(),
@@ -92,10 +104,9 @@ export function readDefinition(text: string, stem: string): ReadDefinition {
 
 function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefinition {
   const { tools, permission_mode, permissions, model, ...rest } = fields;
-  const named = tools?.map((entry) => toolNameOf(entry.replace(/\(.*$/s, "").trim()));
-  const isNarrowed = tools?.some((entry) => entry.includes("(")) === true;
+  const named = tools?.map((entry) => toolNameOf(entry.replace(/\(.*$/s, "")));
   const layers: PermissionRules[] = [
-    ...(isNarrowed && tools ? [{ allow: tools }] : []),
+    ...(tools?.some(hasPattern) ? [{ allow: tools }] : []),
     ...(permissions ? [permissions] : []),
     ...(permission_mode === "plan" ? [{ deny: WRITING }] : []),
   ];
@@ -138,6 +149,15 @@ function entriesOf(text: string): string[] {
     }
   }
   return [...entries, text.slice(begin)];
+}
+
+function withoutBlankBeforePattern(entry: string): string {
+  const at = entry.indexOf("(");
+  return at < 0 ? entry : `${entry.slice(0, at).trimEnd()}${entry.slice(at)}`;
+}
+
+function hasPattern(entry: string): boolean {
+  return entry.includes("(");
 }
 
 function snakeCase(key: string): string {

@@ -1151,4 +1151,12 @@ export default [
     tests: ["test/integration/cli-replies.test.ts"],
     title: "--limit without --json",
   },
+  {
+    id: "check-warns-of-others",
+    promise: "Who reads the entries of one agent is not warned of others'.",
+    file: "src/shared/redis/replies.ts",
+    find: "wanted === undefined ? items : items.filter(({ uid }) => uid === wanted)",
+    replace: "items",
+    tests: ["test/unit/shared/redis/replies.test.ts"],
+  },
 ];

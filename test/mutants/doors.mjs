@@ -3781,4 +3781,20 @@ export default [
     tests: ["test/integration/service/waited-for.test.ts"],
     title: "whatever stands in the record",
   },
+  {
+    id: "intake-reader-forgotten-with-entries",
+    promise: "A reader that is gone leaves the group only without entries.",
+    file: "src/shared/redis/intake-stream.ts",
+    find: "pending === 0 && idleMs > FORGET_AFTER_MS",
+    replace: "idleMs > FORGET_AFTER_MS",
+    tests: ["test/unit/shared/redis/intake-stream.test.ts"],
+  },
+  {
+    id: "intake-reader-forgotten-at-once",
+    promise: "A reader that has just asked stays in the group.",
+    file: "src/shared/redis/intake-stream.ts",
+    find: "pending === 0 && idleMs > FORGET_AFTER_MS",
+    replace: "pending === 0",
+    tests: ["test/unit/shared/redis/intake-stream.test.ts"],
+  },
 ];

@@ -79,6 +79,8 @@ async function run(command: string, ...args: string[]): Promise<string> {
   return stdout;
 }
 
+const runProgram = async (name: string) => run(process.execPath, await bundled(join(RECIPES, name)));
+
 test("each has at most ten lines, and each is run by a test below", () => {
   const tested = readFileSync(import.meta.filename, "utf8");
   for (const name of recipes) {
@@ -106,15 +108,11 @@ test("Perl's prints the summary, with nothing but its own modules", async () => 
 });
 
 test("an agent of the AI SDK gets its sub-agents with one line", async () => {
-  expect(await run(process.execPath, "--import", "tsx", join(RECIPES, "ai-sdk.ts"))).toContain(
-    "It said: hello from a sub-agent",
-  );
+  expect(await runProgram("ai-sdk.ts")).toContain("It said: hello from a sub-agent");
 });
 
 test("an agent of LangChain gets its sub-agents with one line", async () => {
-  expect(await run(process.execPath, "--import", "tsx", join(RECIPES, "langchain.ts"))).toBe(
-    "hello from a sub-agent\n",
-  );
+  expect(await runProgram("langchain.ts")).toBe("hello from a sub-agent\n");
 });
 
 test("both entries of an MCP client's configuration connect and list the tools", async () => {

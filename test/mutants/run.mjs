@@ -3081,4 +3081,12 @@ export default [
     replace: "{ isError: true }",
     tests: ["test/integration/worker/tool-results.test.ts"],
   },
+  {
+    id: "hook-verdict-of-another-product",
+    promise: "A hook that blocks in words that no verdict has blocks.",
+    file: "src/worker/hooks/hooks.ts",
+    find: "if (unknown !== undefined)",
+    replace: "if (false)",
+    tests: ["test/integration/worker/hooks.verdicts.test.ts"],
+  },
 ];

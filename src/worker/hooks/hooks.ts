@@ -45,7 +45,10 @@ export interface HookedCall {
   input: unknown;
 }
 
-/** Verdict of a hook; {} lets things proceed. `block`: reason to block. `context`: text for the model, with the result. */
+/**
+ * Verdict of a hook; {} lets things proceed. `block`: reason to block. `context`: text for the model, with the result. A verdict
+ * with any other member blocks.
+ */
 export interface HookVerdict {
   block?: string;
   context?: string;
@@ -303,11 +306,22 @@ export class AgentHooks {
   }
 }
 
+/** Members of the verdicts. Any other is taken for a misspelt `block`. */
+const MEMBERS: ReadonlySet<string> = new Set<keyof PreToolUseVerdict | keyof PostToolUseVerdict>([
+  "block",
+  "context",
+  "input",
+  "content",
+]);
+
 async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<HookVerdict> {
   const said: unknown = await call(signal);
   if (said === undefined || said === null) return {};
   if (typeof said !== "object" || Array.isArray(said))
     return { block: "it answered with something that is no verdict" };
+  const unknown = Object.keys(said).find((name) => !MEMBERS.has(name));
+  if (unknown !== undefined)
+    return { block: `it answered with "${clip(unknown, 100)}", which no verdict has: block says why not` };
   const verdict: HookVerdict = { ...said };
   const isText = (value: unknown) => value === undefined || typeof value === "string";
   if (!isText(verdict.block) || !isText(verdict.context))

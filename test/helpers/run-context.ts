@@ -26,24 +26,22 @@ export interface SkippingClock extends Clock {
 
 /** Returns the system clock, whose monotonic time includes the skipped ms. */
 export function skippingClock(): SkippingClock {
-  let skippedMs = 0;
-  return {
-    ...systemClock,
-    monotonicMs: () => systemClock.monotonicMs() + skippedMs,
-    skip(ms) {
-      skippedMs += ms;
-    },
-  };
+  return skippedBeyond(systemClock.monotonicMs);
 }
 
 /** Returns a clock with the timers of the system clock, whose monotonic time stands still but for the skipped ms. */
 export function standingClock(): SkippingClock {
-  let nowMs = systemClock.monotonicMs();
+  const nowMs = systemClock.monotonicMs();
+  return skippedBeyond(() => nowMs);
+}
+
+function skippedBeyond(monotonicMs: () => number): SkippingClock {
+  let skippedMs = 0;
   return {
     ...systemClock,
-    monotonicMs: () => nowMs,
+    monotonicMs: () => monotonicMs() + skippedMs,
     skip(ms) {
-      nowMs += ms;
+      skippedMs += ms;
     },
   };
 }

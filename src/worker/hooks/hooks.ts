@@ -321,7 +321,9 @@ async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal
     return { block: "it answered with something that is no verdict" };
   const unknown = Object.keys(said).find((name) => !MEMBERS.has(name));
   if (unknown !== undefined)
-    return { block: `it answered with "${clip(unknown, 100)}", which no verdict has: block says why not` };
+    return {
+      block: `it answered with "${clip(unknown, 100)}", which is no member of a verdict: block names the reason`,
+    };
   const verdict: HookVerdict = { ...said };
   const isText = (value: unknown) => value === undefined || typeof value === "string";
   if (!isText(verdict.block) || !isText(verdict.context))

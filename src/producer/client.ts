@@ -100,11 +100,17 @@ export function createClient(options: ClientOptions): Client {
   let opened: Promise<ClientResources> | undefined;
   let stopped = false;
 
-  const open = async () => {
+  const openAll = async () => {
     const [{ openClientResources }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
     const logger = options.logger && { logger: guardedLogger(options.logger) };
     return openClientResources({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
   };
+  /** Opens everything; after a failure the next call tries again. */
+  const open = () =>
+    openAll().catch((error: unknown) => {
+      opened = undefined;
+      throw error;
+    });
   const inside: ClientInternals = {
     operator: {
       ...{ limits, budgets, prices, models, definitions, isModelLookedUp: typeof model === "function" },
@@ -134,7 +140,9 @@ export function createClient(options: ClientOptions): Client {
       stopped = true;
       const ending = opened;
       opened = undefined;
-      await (await ending)?.close();
+      // A failure to open was the answer to the calls that opened; nothing is left to close.
+      const resources = await ending?.catch(() => undefined);
+      await resources?.close();
     },
   };
   internals.set(client, inside);

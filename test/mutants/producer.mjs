@@ -2752,4 +2752,22 @@ export default [
     replace: "stored",
     tests: ["test/unit/shared/redis/events.pages.test.ts"],
   },
+  {
+    id: "client-keeps-failed-opening",
+    promise: "A client that could not be opened tries again at its next call.",
+    file: "src/producer/client.ts",
+    find: "      opened = undefined;\n      throw error;",
+    replace: "      throw error;",
+    tests: ["test/unit/producer/client.opening.test.ts"],
+    title: "tries again",
+  },
+  {
+    id: "client-stop-rejects-with-opening",
+    promise: "A client that could not be opened stops without an error.",
+    file: "src/producer/client.ts",
+    find: "await ending?.catch(() => undefined);",
+    replace: "await ending;",
+    tests: ["test/unit/producer/client.opening.test.ts"],
+    title: "stops, before and after",
+  },
 ];

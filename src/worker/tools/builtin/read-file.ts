@@ -88,7 +88,7 @@ async function readLines(
   let endsWithNewline = true;
   while (line <= range.last && room > 0) {
     if (signal.aborted) throw new ToolFailure("Cancelled while the file was read.");
-    if (position >= MAX_SCAN_BYTES) return partial(kept, path, line, range);
+    if (position >= MAX_SCAN_BYTES) return partial(kept, path, range);
     const { bytesRead } = await file.handle.read(chunk, 0, chunk.length, position);
     if (bytesRead === 0) break;
     position += bytesRead;
@@ -120,8 +120,8 @@ function passLines(bytes: Buffer, from: number, most: number): { end: number; li
   return { end, lines };
 }
 
-function partial(kept: readonly Buffer[], path: string, line: number, { first }: LineRange): string {
-  if (line < first || kept.length === 0) {
+function partial(kept: readonly Buffer[], path: string, { first }: LineRange): string {
+  if (kept.length === 0) {
     throw new ToolFailure(
       `Line ${first} of ${quotePath(path)} lies beyond its first 64 MB, which is as far as it is read.`,
     );

@@ -165,7 +165,7 @@ function reconnections(clock: Clock) {
         reconnect();
       });
       timers.add(timer);
-      backoffMs = Math.min(backoffMs * 2, LONGEST_BACKOFF_MS);
+      backoffMs *= 2;
     },
     relax() {
       backoffMs = FIRST_BACKOFF_MS;

@@ -956,7 +956,7 @@ export default [
     "mcp-retry-as-often",
     "A stream that ends again and again is asked for ever more rarely.",
     "worker/tools/mcp/transport.ts",
-    "backoffMs = Math.min(backoffMs * 2, LONGEST_BACKOFF_MS);",
+    "backoffMs *= 2;",
     "",
     MCP_SERVER,
   ),

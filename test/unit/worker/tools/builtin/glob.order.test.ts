@@ -4,10 +4,11 @@ import { openScene } from "../scene.ts";
 
 it("files of the same time come in the order of their paths", async () => {
   const scene = await openScene();
-  for (const name of ["d.txt", "b.txt", "a.txt", "c.txt"])
-    await utimes(await scene.put(name, ""), 1_000, 1_000);
-  const { content } = await scene.call("glob", { pattern: "*.txt" });
-  expect(content).toBe("a.txt\nb.txt\nc.txt\nd.txt");
+  for (const path of ["b.txt", "a/z.txt", "c/a.txt"]) {
+    await utimes(await scene.put(path, ""), 1_000, 1_000);
+  }
+  const { content } = await scene.call("glob", { pattern: "**/*.txt" });
+  expect(content).toBe("a/z.txt\nb.txt\nc/a.txt");
 });
 
 it("two stars reach any depth wherever they stand in a pattern", async () => {

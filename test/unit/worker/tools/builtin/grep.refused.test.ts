@@ -13,7 +13,7 @@ it("a file that may not be opened is no match, and keeps the others from none", 
 
 it("a glob that begins with !( is a list of names to leave out, in every directory", async () => {
   const scene = await openScene();
-  for (const path of ["a.txt", "src/a.txt", "src/b.txt"]) await scene.put(path, "needle\n");
+  for (const path of ["a.txt", "src/a.txt", "src/b.txt", "src/b.md"]) await scene.put(path, "needle\n");
   const { content } = await scene.call("grep", { pattern: "needle", glob: "!(a).txt" });
   expect(content).toBe("src/b.txt:1:needle");
 });

@@ -21,6 +21,22 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "intake-reads-a-dead-connection",
+    promise: "The intake reads its stream over a new connection when the old one has gone silent.",
+    file: "src/service/intake/intake.ts",
+    find: "heartbeats: [redis, blocking].map(",
+    replace: "heartbeats: [redis].map(",
+    tests: ["test/integration/service/intake-silence.test.ts"],
+  },
+  {
+    id: "intake-commands-a-dead-connection",
+    promise: "The intake takes its jobs over a new connection when the old one has gone silent.",
+    file: "src/service/intake/intake.ts",
+    find: "heartbeats: [redis, blocking].map(",
+    replace: "heartbeats: [blocking].map(",
+    tests: ["test/integration/service/intake-silence.test.ts"],
+  },
+  {
     id: "intake-counter-stays-unreadable",
     promise: "A job of the intake queue whose counter is no number is taken without it.",
     file: "src/shared/redis/intake-repair.ts",

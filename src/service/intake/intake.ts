@@ -10,6 +10,7 @@
  * 3. Every refusal is reported: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`, where
  *    the doctor finds it. Each refusal is also logged.
  * 4. After `stop` no request is half done: another process takes the requests that were not handed over.
+ * 5. A connection on which Redis no longer answers is dropped, so that requests go on over a new one.
  */
 import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
@@ -19,6 +20,7 @@ import { createLogger, guardedLogger, isLogger, LOGGER_FORM, type Logger } from 
 import { type OptionForms, optionProblems, PREFIX, refuseProblems } from "../../shared/options.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../shared/redis/connection/connection.ts";
+import { type Heartbeat, startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
 import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
 import { createIntakeStream } from "../../shared/redis/intake-stream.ts";
@@ -63,6 +65,7 @@ export interface Intake {
 interface Opened {
   redis: RedisClient;
   blocking: RedisClient;
+  heartbeats: readonly Heartbeat[];
   reader: StreamReader;
   taker: JobTaker;
   jobs: IntakeJobs;
@@ -108,6 +111,7 @@ function open({ redisUrl, prefix, client, clock = systemClock, ...more }: Intake
   return {
     redis,
     blocking,
+    heartbeats: [redis, blocking].map((each) => startHeartbeat(each, clock)),
     taker,
     clock,
     reader: createStreamReader({ stream, client, quota, logger, clock }),
@@ -120,7 +124,7 @@ async function begin({ reader, jobs }: Opened): Promise<void> {
   await jobs.start();
 }
 
-async function end({ redis, blocking, reader, taker, jobs, clock }: Opened): Promise<void> {
+async function end({ redis, blocking, heartbeats, reader, taker, jobs, clock }: Opened): Promise<void> {
   // The reader waits in a blocking command; closing its connection ends the command.
   closeRedis(blocking);
   taker.leaveAll();
@@ -130,5 +134,6 @@ async function end({ redis, blocking, reader, taker, jobs, clock }: Opened): Pro
   const over = new AbortController();
   await Promise.race([ended, clock.sleep(withinMs, over.signal)]);
   over.abort();
+  for (const heartbeat of heartbeats) heartbeat.stop();
   closeRedis(redis);
 }

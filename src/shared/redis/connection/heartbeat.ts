@@ -7,7 +7,7 @@
  * 2. A connection that leaves a PING unanswered for {@link PATIENCE_MS} is dropped, so that waiting commands go over a new
  *    one. Data that arrived while this process was busy or stopped counts as an answer.
  *
- * Not for connections that block: their answer waits for the end of the block.
+ * On a connection that blocks, an answer waits for the end of the block: it must be much shorter than {@link PATIENCE_MS}.
  */
 import type { Clock } from "../../clock.ts";
 import { dropRedis, onConnection, type RedisClient, type RedisConnection } from "./connection.ts";

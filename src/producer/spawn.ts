@@ -171,9 +171,9 @@ function isRefusal(error: unknown): boolean {
  * Returns the agent that an earlier call with the same request key made: the rules that refuse the call now bind only new
  * agents. Rejects with `refusal` if Redis remembers no such call.
  */
-async function spawnedBefore(
+export async function spawnedBefore(
   call: ParentCall,
-  { repeatable }: CheckedSpawn,
+  { repeatable }: Pick<CheckedSpawn, "repeatable">,
   refusal: unknown,
 ): Promise<Spawned> {
   if (!repeatable) throw refusal;

@@ -21,7 +21,7 @@ import { type FoundAgent, logFull, withAgent } from "./agents.ts";
 import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
 import { digestOf, objectOf, type RegisteredProfile, readInput, readOptions } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
-import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
+import { type SpawnReceipt, spawnAgent, spawnedBefore, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 
 /** The conversation of an agent. */
@@ -101,7 +101,9 @@ export async function resume(
   const uid = newUid();
   const spawn = (call: ParentCall, ended: AgentRecord) => spawnResumed(context, call, ended, { input, uid });
   const { ended, receipt } = await withAgent(context, agentId, async (call, agent) => {
-    const record = await readEnded(call, agent, input);
+    const record = await readEnded(call, agent);
+    const refusal = refusalOf(record, input);
+    if (refusal) return { ended: record, receipt: await resumedBefore(call, record, input, refusal) };
     // A long conversation takes calls of its own.
     return { ended: record, receipt: record.log_bytes > LONG_BYTES ? undefined : await spawn(call, record) };
   });
@@ -110,22 +112,38 @@ export async function resume(
   return withCall(context, (call) => spawn(call, ended));
 }
 
-/** Reads the record of an ended agent. Rejects with `unknown_transcript`, `conflict` if it has not ended, or `log_full`. */
+/** Reads the record of an ended agent. Rejects with `unknown_transcript`, or `conflict` if it has not ended. */
 async function readEnded(
   { read, client }: ParentCall,
   { address, agentId }: FoundAgent,
-  { text }: ResumeInput,
 ): Promise<AgentRecord> {
   const record = await read(() => client.store.record(address));
   if (!record) throw unknownTranscript(agentId);
-  if (record.status !== "ended")
-    throw new SubagentError("conflict", `Sub-agent "${agentId}" has not ended: send it a message instead.`);
+  if (record.status === "ended") return record;
+  throw new SubagentError("conflict", `Sub-agent "${agentId}" has not ended: send it a message instead.`);
+}
+
+/** Returns why no new agent can continue the ended one: `unknown_transcript` or `log_full`; undefined if one can. */
+function refusalOf(
+  { agent_id: agentId, acked_by, log_bytes }: AgentRecord,
+  { text }: ResumeInput,
+): SubagentError | undefined {
   // The ack took its tools, system prompt, permissions and budgets.
-  if (record.acked_by !== undefined) throw unknownTranscript(agentId);
+  if (acked_by !== undefined) return unknownTranscript(agentId);
   // The log of an ended agent no longer changes, so its size is still the same when it is copied.
-  if (record.log_bytes + Buffer.byteLength(text) >= LOG_MAX_BYTES)
-    throw logFull(agentId, record.log_bytes, "spawn a new one and tell it what it needs to know");
-  return record;
+  if (log_bytes + Buffer.byteLength(text) < LOG_MAX_BYTES) return undefined;
+  return logFull(agentId, log_bytes, "spawn a new one and tell it what it needs to know");
+}
+
+/** Returns the receipt of the agent that an earlier call with the same request key made. Rejects with `refusal` if there is none. */
+async function resumedBefore(
+  call: ParentCall,
+  ended: AgentRecord,
+  input: ResumeInput,
+  refusal: SubagentError,
+): Promise<ResumeReceipt> {
+  const { receipt } = await spawnedBefore(call, { repeatable: repeatableOf(ended, input) }, refusal);
+  return resumeReceipt(receipt, ended);
 }
 
 async function spawnResumed(
@@ -135,14 +153,22 @@ async function spawnResumed(
   { input, uid }: { input: ResumeInput; uid: string },
 ): Promise<ResumeReceipt> {
   const { profile } = context;
-  const { request_key: requestKey } = input;
   const checked = {
-    repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(ended, input) },
+    repeatable: repeatableOf(ended, input),
     withProfile: (registered: RegisteredProfile) =>
       prepareResumed(ended, input, { ...context, profile: profile.withProfile(registered) }),
   };
   const { receipt } = await spawnAgent(call, checked, uid);
-  return { ...receipt, resumes: ended.agent_id, run: ended.run + 1 };
+  return resumeReceipt(receipt, ended);
+}
+
+function resumeReceipt(receipt: SpawnReceipt, { agent_id, run }: AgentRecord): ResumeReceipt {
+  return { ...receipt, resumes: agent_id, run: run + 1 };
+}
+
+/** Returns the request key that the caller named, with what it covers; undefined if there is none. */
+function repeatableOf(ended: AgentRecord, { request_key: requestKey, text }: ResumeInput) {
+  return requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(ended, { text }) };
 }
 
 /**

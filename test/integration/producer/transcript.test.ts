@@ -194,6 +194,26 @@ test("an agent that ended before its first answer has no transcript, and the ref
   await expect(parent.transcript(agent_id)).rejects.toMatchObject(refused);
 });
 
+test("the same request key finds the resumed agent also after the ack of the old one's end", async () => {
+  const parent = (await open()).parent();
+  const { agent_id } = await runTo(parent, "start", {}, false);
+  const first = await parent.resume(agent_id, "go on", { request_key: "once" });
+  expect(await nextReply(parent)).toMatchObject({ agent_id });
+  const again = await parent.resume(agent_id, "go on", { request_key: "once" });
+  expect(again).toEqual({ ...first, known: true });
+  expect(await nextReply(parent)).toMatchObject({ agent_id: first.agent_id });
+  expect(await parent.resume(agent_id, "go on", { request_key: "once" })).toMatchObject({
+    ...{ agent_id: first.agent_id, resumes: agent_id, run: first.run, known: true },
+  });
+  const gone = refusal("unknown_transcript", /the ack of its end/);
+  const others = [
+    { text: "go on", request_key: "another" },
+    { text: "something else", request_key: "once" },
+  ];
+  for (const { text, ...key } of others)
+    await expect(parent.resume(agent_id, text, key)).rejects.toMatchObject(gone);
+});
+
 test("the same request key resumes once, an agent that lives is sent to instead", async () => {
   const parent = (await open()).parent();
   const { agent_id } = await runTo(parent, "start", {}, false);

@@ -1,4 +1,6 @@
 /** Commands as bytes. The only state is that of a reader: the bytes of an incomplete command. */
+import { createHash } from "node:crypto";
+import { luaSource, type VerbName } from "../../src/shared/redis/scripts.ts";
 
 /** A command and its bytes. */
 export interface RawCommand {
@@ -52,4 +54,11 @@ function readNumber(
   if (bytes.toString("latin1", at, at + 1) !== mark)
     throw new Error(`a command does not go on with ${bytes.toString("latin1", at, end)}`);
   return { number: Number(bytes.toString("latin1", at + 1, end)), next: end + CRLF.length };
+}
+
+/** Returns a function that tells whether a command calls this script, by its source or its digest. */
+export function isCallOf(verb: VerbName): (words: readonly string[]) => boolean {
+  const source = luaSource(verb);
+  const digest = createHash("sha1").update(source).digest("hex");
+  return ([, script]) => script === source || script === digest;
 }

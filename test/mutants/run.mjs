@@ -3089,4 +3089,12 @@ export default [
     replace: "if (false)",
     tests: ["test/integration/worker/hooks.verdicts.test.ts"],
   },
+  {
+    id: "settle-broken-forgets-its-commits",
+    promise: "The reply of a run that breaks off has what this claim committed.",
+    file: "src/worker/run/session.ts",
+    find: "      this.committedProgress = update.progress;\n",
+    replace: "",
+    tests: ["test/integration/worker/last-break.test.ts"],
+  },
 ];

@@ -178,7 +178,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
 
 /**
  * Loads the scripts of a spawn on a new connection. Otherwise Redis could miss one script of a flight, and the client would
- * send it again after the commands that should follow it.
+ * send it again after the commands that should follow it: Redis 7.4 and later evict scripts that came with EVAL.
  */
 function loadFirst(redis: RedisClient): void {
   if (redis.isCluster) return;

@@ -2906,4 +2906,13 @@ export default [
     replace: "/^http/.test(protocol)",
     tests: ["test/unit/producer/webhook.test.ts"],
   },
+  {
+    id: "spawn-scripts-not-loaded",
+    promise: "The scripts of a spawn are there before the first one.",
+    file: "src/producer/client-resources.ts",
+    find: "  connection.onReady(() => loadFirst(connection.redis));\n",
+    replace: "",
+    tests: ["test/integration/producer/start.test.ts"],
+    title: "as loaded ones",
+  },
 ];

@@ -1,5 +1,7 @@
 /** What a client that has started may rely on. */
+import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
+import { luaSource } from "../../../src/shared/redis/scripts.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { openRedisLine } from "../../helpers/redis-line.ts";
@@ -34,4 +36,13 @@ test("it does not start while it can send and not hear, or hear and not send", a
     upstream.pipe(client);
   });
   await expect(testClient({ redisUrl: line }).start()).rejects.toMatchObject(refusal("redis_unavailable"));
+});
+
+test("Redis has the scripts of a spawn as loaded ones, which it evicts for no others, before the first spawn", async () => {
+  const stage = await openStage({ redis: "own" });
+  await stage.client().start();
+  const digests = (["deadline-hint", "spawn"] as const).map((verb) =>
+    createHash("sha1").update(luaSource(verb)).digest("hex"),
+  );
+  await until(async () => !(await stage.observer.script("EXISTS", ...digests)).includes(0));
 });

@@ -35,9 +35,9 @@ function renderQuestion(
   { name, agent_id, question_id, text, default_answer, answer_by }: Question,
   { columns, style, closed }: ReplyView,
 ): string[] {
-  const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "question"));
+  const label = cutTo(`${plainLine(name)} (${plainLine(agent_id)})`, nameCellsOf(columns, "question"));
   const fallback = default_answer === undefined ? "" : `, by default: ${plainLine(default_answer)}`;
-  const facts = `question ${plainLine(question_id)} · ${closed ?? `answer by ${answer_by}${fallback}`}`;
+  const facts = `question ${plainLine(question_id)} · ${closed ?? `answer by ${plainLine(answer_by)}${fallback}`}`;
   return [
     `${style(closed ? "dim" : "yellow", "?")} ${style("bold", label)}  question`,
     ...bodyLines(plain(text).trim(), columns),
@@ -47,7 +47,7 @@ function renderQuestion(
 }
 
 function renderInterim({ name, agent_id, text }: Interim, { columns, style }: ReplyView): string[] {
-  const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "message"));
+  const label = cutTo(`${plainLine(name)} (${plainLine(agent_id)})`, nameCellsOf(columns, "message"));
   return [
     `${style("cyan", "✉")} ${style("bold", label)}  message`,
     ...bodyLines(plain(text).trim(), columns),
@@ -65,7 +65,7 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
   const { glyph, textStyle } = STATUS_GLYPHS[reply.status];
   const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
   const body = (text: string) => bodyLines(text, columns);
-  const label = showsId ? `${plainLine(reply.name)} (${reply.agent_id})` : plainLine(reply.name);
+  const label = showsId ? `${plainLine(reply.name)} (${plainLine(reply.agent_id)})` : plainLine(reply.name);
   return [
     `${style(textStyle, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${ending}`,
     ...(question

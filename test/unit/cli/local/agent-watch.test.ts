@@ -133,3 +133,33 @@ test("of agents that are over the last 1,000 are remembered: an event that comes
   await looked();
   expect(told).toEqual(["a0 turn_started", "a0 over: completed"]);
 });
+
+test("a Redis that is away again is told about again", async () => {
+  const { told, looked, fail } = scene();
+  const away = new SubagentError("redis_unavailable", "away");
+  for (const failure of [away, undefined, away, undefined]) {
+    fail(failure);
+    await looked();
+  }
+  expect(told).toEqual(["away", "away"]);
+});
+
+test("an agent that has run between two looks is told about, though its status is the same", async () => {
+  const { live, told, looked } = scene();
+  live.set("a", sampleAgent({ agent_id: "a", run: 1 }));
+  await looked();
+  live.set("a", sampleAgent({ agent_id: "a", run: 2 }));
+  await looked();
+  expect(told).toEqual(["a idle", "a idle"]);
+});
+
+test("an agent that the list does not have yet, though its first event is there, is not over", async () => {
+  const { live, records, events, told, looked } = scene();
+  const spawned = sampleAgent({ agent_id: "b", status: "running" });
+  records.set("b", spawned);
+  events.push(eventOf("b"));
+  await looked();
+  live.set("b", spawned);
+  await looked();
+  expect(told).toEqual(["b turn_started", "b running"]);
+});

@@ -62,3 +62,17 @@ test.each([
 test("no line is wider than the terminal", () => {
   for (const line of renderBanner(facts(), 60, style)) expect(cells(line)).toBeLessThan(60);
 });
+
+test("what a sub-agent may do to this machine stands out: a directory to write to, and commands without a sandbox", () => {
+  const roots = [{ path: "/srv/data", realPath: "/srv/data", mode: "rw" as const }];
+  expect(renderBanner({ ...facts(), roots }, 200, style)).toContain(
+    "  Directories  /srv/data (read and write)",
+  );
+  const bold = createStyle(true);
+  const commands = (mode: string) =>
+    renderBanner({ ...facts({ SUBAGENT_BASH: mode }), bash: "bash runs." }, 200, bold).find((line) =>
+      line.includes("bash runs."),
+    );
+  expect(commands("unsandboxed")).toContain(bold("bold", "bash runs."));
+  expect(commands("bubblewrap")).not.toContain(bold("bold", "bash runs."));
+});

@@ -23,3 +23,12 @@ test("only the level and the fields are coloured", () => {
   const line = JSON.stringify({ level: 50, msg: "m", a: 1 });
   expect(formatLogLine(line, createStyle(true))).toBe("\u001b[31merror\u001b[39m  m  \u001b[2ma=1\u001b[22m");
 });
+
+test("the stack of an error is left to the log in a file", () => {
+  const line = JSON.stringify({
+    level: 50,
+    msg: "it failed",
+    stack: "Error: it failed\n    at x (/srv/x.js:1:1)",
+  });
+  expect(formatLogLine(line, plainStyle)).toBe("error  it failed");
+});

@@ -130,3 +130,31 @@ test("a run that is handed back again and again says so once, and again after it
     "",
   ]);
 });
+
+test("the time without Redis counts from the first look that failed, and begins anew after an answer", () => {
+  const { written, clock, progress } = setUp(true);
+  progress.start();
+  progress.add("A");
+  progress.away(true);
+  clock.advance(2_000);
+  progress.away(true);
+  clock.advance(3_000);
+  expect(written.at(-1)).toContain("Redis has not answered for 5s");
+  progress.away(false);
+  clock.advance(1_000);
+  expect(written.at(-1)).not.toContain("Redis has not answered");
+  progress.away(true);
+  clock.advance(1_000);
+  expect(written.at(-1)).toContain("Redis has not answered for 1s");
+});
+
+test("a row that was dropped leaves no memory: the lines of its namesake are said", () => {
+  const { written, progress } = setUp(false);
+  progress.start();
+  for (let n = 0; n < 2; n += 1) {
+    progress.add("A");
+    progress.apply({ ...turn("A", 1), type: "run_started", max_turns: 3, worker: "w" } as ProgressEvent);
+    progress.drop("A");
+  }
+  expect(written).toEqual(["A: started, at most 3 turns\n", "A: started, at most 3 turns\n"]);
+});

@@ -73,6 +73,16 @@ test("the id and the default of a question have nothing that a terminal obeys", 
   expectHarmless(renderEntry({ ...question, ...more }, { columns: undefined, style }));
 });
 
+test("the id that another program gave an agent has nothing that a terminal obeys, in each kind of entry", () => {
+  const { reply_id, parent_id, name, run, created_at } = sampleReply();
+  const about = { reply_id, parent_id, agent_id: HOSTILE, name, run, created_at };
+  const view = { columns: undefined, style };
+  expectHarmless(renderEntry(sampleReply({ agent_id: HOSTILE }), view));
+  expectHarmless(renderEntry({ ...about, kind: "message", agent_status: "running", text: "half way" }, view));
+  const asked = { ...about, kind: "question", agent_status: "waiting", text: "Which?" } as const;
+  expectHarmless(renderEntry({ ...asked, question_id: "q", answer_by: HOSTILE }, view));
+});
+
 test("a line of the log on a terminal has nothing that it obeys, in its message, its fields and its parent", () => {
   const shown = (entry: object) =>
     terminalLine(JSON.stringify(entry), { style, columns: 200, isDebugging: false }) ?? "";

@@ -17,7 +17,7 @@ import {
   TIMING,
   type Timing,
 } from "./protocol/limits.ts";
-import { quoted } from "./protocol/text.ts";
+import { jsonIn, quoted } from "./protocol/text.ts";
 import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 import { keepSecretsOfEnvironment } from "./secrets.ts";
@@ -203,8 +203,9 @@ function readPrices(
   if (text === undefined) return { prices: {} };
   try {
     const readText = sources.readText ?? ((path: string) => readFileSync(path, "utf8"));
-    const json = text.startsWith("{") ? text : readText(resolve(sources.cwd ?? ".", text));
-    const parsed = PriceOverrides.safeParse(JSON.parse(json), { error: wordingOf });
+    const json = jsonIn(text.startsWith("{") ? text : readText(resolve(sources.cwd ?? ".", text)));
+    if (json === undefined) return { problem: "it is not JSON" };
+    const parsed = PriceOverrides.safeParse(json, { error: wordingOf });
     return parsed.success ? { prices: parsed.data } : { problem: problemText(parsed.error) };
   } catch (error) {
     return { problem: messageOf(error) };

@@ -10,7 +10,10 @@ const DAY_MS = 86_400_000;
 /** An installation with a parent of a run in each of two tenants, both with an agent of the same id. */
 async function scene() {
   const stage = await openStage();
-  const parents = ["acme", "default"].map((tenant) => stage.parent("parent-0-run", { tenant }));
+  const parents = [
+    stage.parent("parent-0-theirs", { tenant: "acme" }),
+    stage.parent("parent-0-run", { tenant: "default" }),
+  ];
   for (const parent of parents) {
     await parent.spawn({ name: "w" });
     await parent.send("w", "hello");

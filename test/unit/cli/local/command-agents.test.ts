@@ -38,3 +38,17 @@ test("an agent of which nobody knows whether it was started may be one of them; 
   expect(own.mayBe({ agent_id: "x", name: "lost" })).toBe(true);
   expect(own.mayBe({ agent_id: "x", name: "refused" })).toBe(false);
 });
+
+test("an agent that becomes known leaves what was heard of another one that still starts", async () => {
+  const { own, told } = scene();
+  const [first, second] = [latch<{ agent_id: string }>(), latch<{ agent_id: string }>()];
+  own.start("one", first.opened);
+  own.start("two", second.opened);
+  own.hear(eventOf("b"));
+  first.open({ agent_id: "a" });
+  await first.opened;
+  await new Promise((resolve) => setImmediate(resolve));
+  second.open({ agent_id: "b" });
+  await own.started();
+  expect(told).toEqual(["b"]);
+});

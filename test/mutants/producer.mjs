@@ -1493,7 +1493,8 @@ export default [
   },
   {
     id: "resume-repeated-after-ack",
-    promise: "A resume that is repeated with its key finds its agent, also after the ack of the old agent's end.",
+    promise:
+      "A resume that is repeated with its key finds its agent, also after the ack of the old agent's end.",
     file: "src/producer/transcript.ts",
     find: "if (refusal) return { ended: record, receipt: await resumedBefore(call, record, input, refusal) };",
     replace: "if (refusal) throw refusal;",

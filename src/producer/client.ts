@@ -91,6 +91,12 @@ const Settings = z.strictObject({
   timing: z.custom(isTiming, `must be ${TIMING_FORM}`).optional(),
 });
 
+async function openResources(options: ClientOptions): Promise<ClientResources> {
+  const [{ openClientResources }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
+  const { logger } = options;
+  return openClientResources({ ...options, ...(logger && { logger: guardedLogger(logger) }) });
+}
+
 /** Creates a client; does not connect yet. Throws `invalid_config` or `invalid_input` on wrong options. */
 export function createClient(options: ClientOptions): Client {
   const settings = readInput(Settings, options, "createClient");
@@ -100,14 +106,9 @@ export function createClient(options: ClientOptions): Client {
   let opened: Promise<ClientResources> | undefined;
   let stopped = false;
 
-  const openAll = async () => {
-    const [{ openClientResources }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
-    const logger = options.logger && { logger: guardedLogger(options.logger) };
-    return openClientResources({ ...options, ...logger, ...(prefix !== undefined && { prefix }) });
-  };
   /** Opens everything; after a failure the next call tries again. */
   const open = () =>
-    openAll().catch((error: unknown) => {
+    openResources({ ...options, ...(prefix !== undefined && { prefix }) }).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });

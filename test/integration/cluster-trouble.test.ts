@@ -34,6 +34,9 @@ interface Pool {
   getNodes(): Redis[];
 }
 
+/** The slot of the key `x`. */
+const SLOT_OF_X = 16_287;
+
 const scene = useCluster();
 const { onCluster, clientOf } = scene;
 
@@ -139,6 +142,24 @@ test("a client that is closed between two attempts to connect, and knows nodes a
   // What its nodes announce after it changes nothing.
   await Promise.all(nodesEnded);
   expect(redis.status).toBe("end");
+});
+
+test("a client that is closed while a node sends its command elsewhere ends, and connects to no node again", async () => {
+  const redis = openRedis(scene.cluster.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await whenAccepted(redis);
+  const { master } = await scene.cluster.holderOf("x");
+  const other = (redis as Cluster).nodes("master").find(({ options }) => options.port !== master.port);
+  const slots = Reflect.get(redis, "slots") as string[][];
+  slots[SLOT_OF_X] = [`${other?.options.host}:${other?.options.port}`];
+  const ended = new Promise((resolve) => redis.once("end", resolve));
+  // Redis answers MOVED before it sees that the connection has ended.
+  const waiting = redis.get("x");
+  closeRedis(redis);
+  await expect(waiting).rejects.toThrow(/closed/);
+  await ended;
+  expect((redis as Cluster).nodes()).toEqual([]);
+  await expect(redis.get("x")).rejects.toThrow(/closed/);
 });
 
 test("a node that left the slot table and came back before its connection had ended is closed with the client", async () => {

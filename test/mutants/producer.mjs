@@ -1360,6 +1360,15 @@ export default [
     title: "left the slot table",
   },
   {
+    id: "cluster-redirected-while-closing",
+    promise: "A client of a cluster that closes follows no answer that names another node.",
+    file: "src/shared/redis/connection/cluster.ts",
+    find: "if (isElsewhere && CLOSING.has(this.status))",
+    replace: "if (isElsewhere && this.status === undefined)",
+    tests: ["test/integration/cluster-trouble.test.ts"],
+    title: "sends its command elsewhere",
+  },
+  {
     id: "cli-sum-before-bill",
     promise: "After a second Ctrl-C the sum has what the calls cost that were cut off.",
     file: "src/cli/local/fan-out.ts",

@@ -45,14 +45,18 @@ const closing = new WeakSet<Cluster>();
 
 type EndListener = () => void;
 
+/** States of a client that drops its nodes, or has dropped them. */
+const CLOSING: ReadonlySet<string> = new Set(["disconnecting", "close", "end"]);
+
 /**
- * ioredis' client with five faults corrected, also in the duplicates that BullMQ makes. (1) It announces once that its nodes
+ * ioredis' client with six faults corrected, also in the duplicates that BullMQ makes. (1) It announces once that its nodes
  * are gone: ioredis announces it for each node that it drops, even after it has ended or begun to reconnect, and never
  * recovers. (2) It keeps a node that the slot table names again while its last connection still closes: ioredis forgets the
  * new connection when the old one ends, and never closes it. (3) It refreshes the slot table on our own timer: that of
  * ioredis never stops if the client is closed during a refresh. (4) It publishes all messages of a channel through one node:
  * ioredis picks a node for each message, and messages from different nodes arrive in any order. (5) If it is closed between
- * two attempts to connect, it announces its end: ioredis leaves that to the nodes of an attempt.
+ * two attempts to connect, it announces its end: ioredis leaves that to the nodes of an attempt. (6) While it closes, it
+ * follows no answer that names another node: ioredis connects to that node, and then neither ends nor recovers.
  */
 class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
@@ -92,13 +96,19 @@ class SteadyCluster extends Cluster {
     return super.sendCommand(command, stream, { slot });
   }
 
+  override handleError(...[error, ttl, handlers]: Parameters<Cluster["handleError"]>): void {
+    const isElsewhere = /^(?:MOVED|ASK) /.test(error.message);
+    if (isElsewhere && CLOSING.has(this.status)) handlers.maxRedirections(closedError());
+    else super.handleError(error, ttl, handlers);
+  }
+
   override disconnect(reconnect = false): void {
     const endsHere = this.status === "reconnecting" && !reconnect;
     if (endsHere) this.#silence();
     super.disconnect(reconnect);
     if (!endsHere) return;
     callInside(this, "setStatus", "end");
-    callInside(this, "flushQueue", new SubagentError("closed", "The connection to Redis was closed."));
+    callInside(this, "flushQueue", closedError());
   }
 
   /** Removes the end listeners of these nodes; default: of all. */
@@ -117,6 +127,10 @@ class SteadyCluster extends Cluster {
       this.#scheduleRefresh();
     });
   }
+}
+
+function closedError(): SubagentError {
+  return new SubagentError("closed", "The connection to Redis was closed.");
 }
 
 /** Calls a private method of ioredis. */

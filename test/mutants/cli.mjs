@@ -761,4 +761,12 @@ export default [
     replace: "this.#early = [];",
     tests: ["test/unit/cli/local/command-agents.test.ts"],
   },
+  {
+    id: "cli-raw-file-name",
+    promise: "Text of a model or another program reaches a terminal without what it obeys.",
+    file: "src/cli/verbs/show.ts",
+    find: "`${plainLine(path)}  ${formatPlural",
+    replace: "`${path}  ${formatPlural",
+    tests: ["test/unit/cli/verbs/show.of-others.test.ts"],
+  },
 ];

@@ -2925,4 +2925,12 @@ export default [
     tests: ["test/integration/producer/start.test.ts"],
     title: "as loaded ones",
   },
+  {
+    id: "parents-of-this-process",
+    promise: "All parents are listed, unless a time is named.",
+    file: "src/producer/client.ts",
+    find: ".default(new Date(0))",
+    replace: ".default(new Date())",
+    tests: ["test/integration/producer/parents-of-old.test.ts"],
+  },
 ];

@@ -25,9 +25,12 @@ const ONE_SERVER = "stops what stands between a door and its one server";
 /** Files of the suite that would test nothing on the shared cluster, each with the reason. */
 export const NOT_ON_A_CLUSTER: Readonly<Record<string, string>> = {
   "test/integration/producer/connections.test.ts": OWN_SERVERS,
+  "test/integration/producer/failed-acks.test.ts": ONE_SERVER,
   "test/integration/producer/redis-away.test.ts": OWN_SERVERS,
+  "test/integration/producer/start.test.ts": OWN_SERVERS,
   "test/integration/producer/wake-queue.test.ts": OWN_SERVERS,
   "test/integration/service/acks.test.ts": ONE_SERVER,
+  "test/integration/service/webhook-slots.test.ts": ONE_SERVER,
   "test/integration/verbs/cluster.test.ts": OWN_SERVERS,
   "test/integration/verbs/full-memory.test.ts": OWN_SERVERS,
   "test/integration/verbs/lock.test.ts": ONE_SERVER,

@@ -142,8 +142,7 @@ export function createClient(options: ClientOptions): Client {
       const ending = opened;
       opened = undefined;
       // A failure to open was the answer to the calls that opened; nothing is left to close.
-      const resources = await ending?.catch(() => undefined);
-      await resources?.close();
+      await (await ending?.catch(() => undefined))?.close();
     },
   };
   internals.set(client, inside);

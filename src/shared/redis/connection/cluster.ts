@@ -13,6 +13,7 @@ import type { Clock } from "../../clock.ts";
 import { SubagentError } from "../../errors.ts";
 import type { ClusterNode } from "../../redis-url.ts";
 import {
+  connectionLost,
   hidePolicy,
   keepOffConsole,
   limitHandshake,
@@ -98,7 +99,7 @@ class SteadyCluster extends Cluster {
 
   override handleError(...[error, ttl, handlers]: Parameters<Cluster["handleError"]>): void {
     const isElsewhere = /^(?:MOVED|ASK) /.test(error.message);
-    if (isElsewhere && CLOSING.has(this.status)) handlers.maxRedirections(closedError());
+    if (isElsewhere && CLOSING.has(this.status)) handlers.maxRedirections(connectionLost());
     else super.handleError(error, ttl, handlers);
   }
 
@@ -108,7 +109,7 @@ class SteadyCluster extends Cluster {
     super.disconnect(reconnect);
     if (!endsHere) return;
     callInside(this, "setStatus", "end");
-    callInside(this, "flushQueue", closedError());
+    callInside(this, "flushQueue", new SubagentError("closed", "The connection to Redis was closed."));
   }
 
   /** Removes the end listeners of these nodes; default: of all. */
@@ -127,10 +128,6 @@ class SteadyCluster extends Cluster {
       this.#scheduleRefresh();
     });
   }
-}
-
-function closedError(): SubagentError {
-  return new SubagentError("closed", "The connection to Redis was closed.");
 }
 
 /** Calls a private method of ioredis. */

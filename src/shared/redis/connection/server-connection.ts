@@ -239,8 +239,13 @@ export function dropConnection(redis: Redis): void {
 function rejectUnanswered(redis: Redis): void {
   const inFlight = CommandsInFlight.safeParse(Reflect.get(redis, "prevCommandQueue")).data;
   for (let next = inFlight?.shift(); next !== undefined; next = inFlight?.shift()) {
-    next.command.reject(new Error("Connection is closed."));
+    next.command.reject(connectionLost());
   }
+}
+
+/** Makes the error that ioredis gives a command whose connection ended before its answer. */
+export function connectionLost(): Error {
+  return new Error("Connection is closed.");
 }
 
 /** ioredis' queue of commands that were in flight when a connection was lost. */

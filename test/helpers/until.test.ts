@@ -35,6 +35,11 @@ test("until shows the last error when the probe never stopped throwing", async (
   );
 });
 
+test("until gives up a probe that does not settle", async () => {
+  const waiting = until(() => new Promise(() => {}), { timeoutMs: 20 });
+  await expect(waiting).rejects.toThrow(/last error: Error: the probe has not settled/);
+});
+
 test("until goes on looking while a test has fake timers installed", async () => {
   vi.useFakeTimers();
   try {

@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 
 // Read at load time, so that a test with fake timers does not block the wait.
-const { setTimeout: realSetTimeout } = globalThis;
+const { setTimeout: realSetTimeout, clearTimeout: realClearTimeout } = globalThis;
 const { performance: realPerformance } = globalThis;
 
 const PATIENCE_MS = Number(process.env.SUBAGENT_TEST_PATIENCE_MS ?? 120_000);
@@ -18,7 +18,8 @@ export interface UntilOptions {
 
 /**
  * Calls `probe` until it returns a truthy value, and resolves to that value.
- * A probe that throws counts as "not yet". Rejects after `timeoutMs` with the last value or error in the message.
+ * A probe that throws counts as "not yet". Rejects after `timeoutMs` with the last value or error in the message, also if a
+ * probe does not settle.
  */
 export async function until<T>(
   probe: () => Promise<T> | T,
@@ -30,7 +31,7 @@ export async function until<T>(
   for (;;) {
     let last: string;
     try {
-      const value = await probe();
+      const value = await settled(probe, timeoutMs - (realPerformance.now() - startMs));
       if (value) return value as Exclude<T, false | null | undefined | 0 | "">;
       last = `last value: ${inspect(value, { depth: 4 })}`;
     } catch (failure) {
@@ -41,4 +42,15 @@ export async function until<T>(
     }
     await new Promise((resolve) => realSetTimeout(resolve, pauseMs()));
   }
+}
+
+/** Rejects if `probe` has not settled after `ms`. */
+async function settled<T>(probe: () => Promise<T> | T, ms: number): Promise<T> {
+  const probed = probe();
+  if (!(probed instanceof Promise)) return probed;
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = realSetTimeout(() => reject(new Error("the probe has not settled")), Math.max(0, ms));
+  });
+  return Promise.race([probed, late]).finally(() => realClearTimeout(timer));
 }

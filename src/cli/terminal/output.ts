@@ -6,14 +6,13 @@
  * 1. The block is the last thing on the terminal: all other lines appear above it.
  * 2. The block is redrawn in one write and only when a line changed; it is rewritten in place, never cleared first.
  * 3. If a stream fails, the writing ends, not the program: `delivered` and `lost` tell of it.
+ * 4. A terminal gets no control characters but our own colours, whatever a model, a file or another program wrote into a line.
  */
 import type { Environment } from "../../shared/config.ts";
-import { cells, plainLine } from "./text.ts";
+import { cells, plain, plainLine } from "./text.ts";
 
 const FALLBACK_COLUMNS = 80;
 const FALLBACK_ROWS = 24;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are our own colour codes
-const COLOUR_CODE = /\u001b\[\d+m/g;
 
 /** A writable stream with the terminal fields of Node's standard streams. */
 export interface OutputStream {
@@ -86,14 +85,15 @@ export function createOutput(
     },
     resultStyle: createStyle(wantsColour(env, stdout.isTTY === true)),
     style: createStyle(wantsColour(env, stderr.isTTY === true)),
-    result: (...lines) => above(writeResult, textOf(lines), sameTerminal),
-    note: (...lines) => above(writeNote, textOf(lines.map(spoken)), isLive),
+    result: (...lines) => above(writeResult, textOf(linesFor(stdout, lines)), sameTerminal),
+    note: (...lines) => above(writeNote, textOf(linesFor(stderr, lines).map(spoken)), isLive),
     delivered: async () => (await results.flush()) === undefined,
     lost: async () => lossOf(await results.flush()),
     block(lines) {
-      if (!isLive || (lines.length === shown.length && lines.every((line, n) => line === shown[n]))) return;
+      const safe = linesFor(stderr, lines);
+      if (!isLive || (safe.length === shown.length && safe.every((line, n) => line === shown[n]))) return;
       const start = toStart();
-      shown = [...lines];
+      shown = safe;
       writeNote(`${start}${drawn(shown)}\u001b[J`);
     },
   };
@@ -143,6 +143,17 @@ function textOf(lines: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join("");
 }
 
+/** Returns the lines for a stream; on a terminal without what it would obey, but with our own colours. */
+function linesFor({ isTTY }: OutputStream, lines: readonly string[]): readonly string[] {
+  return isTTY ? lines.map(harmless) : lines;
+}
+
+function harmless(line: string): string {
+  const parts = line.split(COLOUR_CODE);
+  const codes = line.match(COLOUR_CODE) ?? [];
+  return parts.map((part, n) => plain(part) + (codes[n] ?? "")).join("");
+}
+
 function widthOf(line: string): number {
   return cells(line.replace(COLOUR_CODE, ""));
 }
@@ -158,6 +169,7 @@ const CODES = {
   yellow: [33, 39],
   cyan: [36, 39],
 } as const;
+const COLOUR_CODE = new RegExp(`\\u001b\\[(?:${Object.values(CODES).flat().join("|")})m`, "g");
 
 /** A colour or weight of text. */
 export type TextStyle = keyof typeof CODES;

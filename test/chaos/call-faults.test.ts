@@ -160,12 +160,12 @@ async function sceneOver(line: string, prefix: string): Promise<Scene> {
 
 /** Repeats a call, as its error says, until its outcome is known: on a busy machine one call may exceed its time limit. */
 async function knownOutcome(run: () => Promise<unknown>): Promise<unknown> {
-  const outcome = { of: undefined as unknown };
+  let outcome: unknown;
   await until(async () => {
-    outcome.of = await run().catch((reason: unknown) => reason);
-    return !(outcome.of instanceof SubagentError && outcome.of.code === "outcome_unknown");
+    outcome = await run().catch((reason: unknown) => reason);
+    return !(outcome instanceof SubagentError && outcome.code === "outcome_unknown");
   });
-  return outcome.of;
+  return outcome;
 }
 
 /** Runs the call with a fault at its command `at`; resolves to the number of its commands. */

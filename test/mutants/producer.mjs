@@ -1363,7 +1363,7 @@ export default [
     id: "cluster-redirected-while-closing",
     promise: "A client of a cluster that closes follows no answer that names another node.",
     file: "src/shared/redis/connection/cluster.ts",
-    find: "if (isElsewhere && CLOSING.has(this.status))",
+    find: "if (isElsewhere && DROPS_NODES.has(this.status))",
     replace: "if (isElsewhere && this.status === undefined)",
     tests: ["test/integration/cluster-trouble.test.ts"],
     title: "sends its command elsewhere",

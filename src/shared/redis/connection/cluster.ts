@@ -47,7 +47,7 @@ const closing = new WeakSet<Cluster>();
 type EndListener = () => void;
 
 /** States of a client that drops its nodes, or has dropped them. */
-const CLOSING: ReadonlySet<string> = new Set(["disconnecting", "close", "end"]);
+const DROPS_NODES: ReadonlySet<string> = new Set(["disconnecting", "close", "end"]);
 
 /**
  * ioredis' client with six faults corrected, also in the duplicates that BullMQ makes. (1) It announces once that its nodes
@@ -99,7 +99,7 @@ class SteadyCluster extends Cluster {
 
   override handleError(...[error, ttl, handlers]: Parameters<Cluster["handleError"]>): void {
     const isElsewhere = /^(?:MOVED|ASK) /.test(error.message);
-    if (isElsewhere && CLOSING.has(this.status)) handlers.maxRedirections(connectionLost());
+    if (isElsewhere && DROPS_NODES.has(this.status)) handlers.maxRedirections(connectionLost());
     else super.handleError(error, ttl, handlers);
   }
 

@@ -55,6 +55,7 @@ export function providerLimitOf(
   return new ProviderLimit({
     limiter: { ...createProviderLimiter(redis, keys), ...more },
     tellOthers: () => {},
+    wakeEarly: async () => {},
     pause: createPause(redis, keys),
     clock,
     timing: store.timing,

@@ -203,7 +203,7 @@ const rowCalled = (name: string): ProtocolRow => {
 };
 
 /** Rows whose time begins later than it is set: at the end of a lease, or when a limiter opens. */
-const BEGINS_LATER = new Set(["parent.lease", "limiter", "limiterWaiting"]);
+const BEGINS_LATER = new Set(["parent.lease", "limiter", "limiterWaiting", "limiterResuming"]);
 const WITHOUT_TTL = /without limit|until|while|BullMQ|–|TTL_MS/;
 
 /** What is wrong with the times to live that a key of a row was given, and with the one that it has at last. */
@@ -255,6 +255,7 @@ const OTHER_WAYS: Readonly<Record<string, readonly string[]>> = {
   // A credential that is refused, and is not any more.
   limiters: ["limiter-release"],
   limiterWaiting: ["limiter-release"],
+  limiterResuming: ["limiter-release"],
 };
 /** What these find depends on when they come: a sweeper's, a lease's, and a push's that waits for its time. */
 const BY_TIME = new Set(

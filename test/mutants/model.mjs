@@ -274,8 +274,8 @@ export default [
     id: "gate-success-untold",
     promise: "A success at a slowed limiter is told, so that it opens.",
     file: "src/worker/run/provider-limit.ts",
-    find: "          void limiter.release(name, uid, admission, how).catch((error: unknown) => this.#missed(error));",
-    replace: "          {}",
+    find: "          limiter.release(name, run, admission, how).then(",
+    replace: "          Promise.resolve().then(",
     tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {

@@ -152,6 +152,8 @@ export interface Keys {
   limiterHolders(name: string): string;
   /** sorted set: run → time (epoch ms) at which it asks again. */
   limiterWaiting(name: string): string;
+  /** sorted set: run that has made a call, and waits for its next one → the same. These come first. */
+  limiterResuming(name: string): string;
   /** hash: sums spent of a budget, with the reservations of calls under way. */
   budget(name: string): string;
   /** string: reservation of a budget for a call under way. `call`: `<budget>/<purchase>`. */
@@ -196,6 +198,7 @@ export function keysUnder(prefix = "saq", database = 0): Keys {
     limiter: (name) => `{${prefix}}:limiter:${name}`,
     limiterHolders: (name) => `{${prefix}}:limiter-holders:${name}`,
     limiterWaiting: (name) => `{${prefix}}:limiter-waiting:${name}`,
+    limiterResuming: (name) => `{${prefix}}:limiter-resuming:${name}`,
     budget: (name) => `{${prefix}}:budget:${name}`,
     reservation: (call) => `{${prefix}}:reservation:${call}`,
     parent: (address) => parentKeys(tagged(address), ending),

@@ -120,10 +120,12 @@ export const INSTALLATION_VERBS = {
   },
   /** Tells whether this run may call its provider now, and if not, when it must ask again. */
   "limiter-acquire": {
-    keys: ["paused", "limiter", "holders", "waiting"],
+    keys: ["paused", "limiter", "holders", "waiting", "resuming"],
     context: [],
     args: {
       run_id: text,
+      /** It has made a call: it goes ahead of the runs that have not. */
+      resumes: flag,
       /** The call has begun and keeps its slot. */
       under_way: flag,
       slot_ms: int,
@@ -137,7 +139,7 @@ export const INSTALLATION_VERBS = {
   },
   /** Reports the outcome of a call, which slows, closes or opens the limiter for every worker. */
   "limiter-release": {
-    keys: ["limiter", "holders", "waiting", "limiters"],
+    keys: ["limiter", "holders", "waiting", "resuming", "limiters"],
     context: [],
     args: {
       name: text,
@@ -156,6 +158,13 @@ export const INSTALLATION_VERBS = {
       names_ttl_ms: int,
     },
     answers: { left: {}, first: {}, known: {} },
+  },
+  /** Calls the runs that are next in the lines before a slowed limiter, at most `most`: each holds a slot for a moment. */
+  "limiter-next": {
+    keys: ["limiter", "holders", "waiting", "resuming"],
+    context: [],
+    args: { slot_ms: int, most: int },
+    answers: { called: { runs: texts } },
   },
   /** Reserves the estimated cost of a call in the budget `name`. `used_permille`: how much of it is used then. */
   "budget-reserve": {

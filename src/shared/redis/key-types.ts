@@ -52,7 +52,7 @@ function sharedKeys(keys: Keys): Readonly<Record<string, readonly string[]>> {
         keys.repeatedIntake,
         keys.tenantParents(""),
       ],
-      ...[keys.limiterHolders(""), keys.limiterWaiting(""), keys.fairTenant("")],
+      ...[keys.limiterHolders(""), keys.limiterWaiting(""), keys.limiterResuming(""), keys.fairTenant("")],
     ],
   };
 }

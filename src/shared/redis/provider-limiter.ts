@@ -7,8 +7,10 @@
  * 2. A slot is a lease, never a count: the slot of a dead worker frees itself.
  * 3. After it was closed, a limiter first lets one call through. Each success adds one, up to half of the calls in flight
  *    when it was last closed; from there each round adds one.
- * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `limiterAskMs` plus
- *    their place in the line. The limiter may have opened by then, or another limiter may be theirs.
+ * 4. Waiting runs ask again one by one, at a bounded rate however many they are, and no later than `limiterAskMs` plus
+ *    their place in the line: another limiter may be theirs by then.
+ * 5. Once the limiter has opened, `next` calls as many of them as have room, those that have made a call first. So they come
+ *    back as fast as the provider takes calls, and no run that comes later overtakes them.
  */
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
@@ -60,10 +62,10 @@ export interface LimiterState {
   waiting: number;
 }
 
-/** See the module's header. `run` is the uid of the agent: a run makes one call at a time. */
+/** See the module's header. `run` is the deadline set's member of the agent: a run makes one call at a time. */
 export interface ProviderLimiter {
-  /** Asks if `run` may call now; writes nothing while the limiter `name` is healthy. */
-  acquire(name: string, run: string): Promise<LimiterAnswer>;
+  /** Asks if `run` may call now; writes nothing while the limiter `name` is healthy. `resumes`: it has made a call before. */
+  acquire(name: string, run: string, how?: { resumes: boolean }): Promise<LimiterAnswer>;
   /** Extends the slot of a call under way by another `leaseMs`. */
   keep(name: string, run: string): Promise<void>;
   /**
@@ -76,6 +78,8 @@ export interface ProviderLimiter {
     admission: Admission,
     how: LimiterRelease,
   ): Promise<"left" | "first" | "known">;
+  /** Calls the runs that are next, as many as there is room for now; whoever calls it must wake them. */
+  next(name: string): Promise<readonly string[]>;
   /** Lists every limiter that is not healthy and whose name begins with `beginning` (default: all), by name. */
   list(beginning?: string): Promise<LimiterState[]>;
 }
@@ -84,6 +88,8 @@ export interface ProviderLimiter {
 const NO_SLOT_MS = 2_500;
 /** Interval at which waiting calls probe the provider, divided by their number. */
 const SPACING_MS = 200;
+/** Most runs that one worker calls at a time. */
+const MOST_CALLED = 100;
 /** Longest wait a provider can ask for. */
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
 /** The last moment that a date can say, epoch ms. */
@@ -99,10 +105,11 @@ export function createProviderLimiter(
   random: () => number = Math.random,
 ): ProviderLimiter {
   const scripts = loadScripts(redis, keys, timing);
-  const ask = (name: string, run: string, underWay: boolean) =>
+  const ask = (name: string, run: string, { resumes = false, underWay = false }) =>
     scripts.run("limiter-acquire", undefined, {
       name,
       run_id: run,
+      resumes,
       under_way: underWay,
       slot_ms: timing.leaseMs,
       ask_ms: timing.limiterAskMs,
@@ -111,8 +118,8 @@ export function createProviderLimiter(
       quiet_ms: timing.limiterQuietMs,
     });
   return {
-    async acquire(name, run) {
-      const answer = await ask(name, run, false);
+    async acquire(name, run, how) {
+      const answer = await ask(name, run, { ...how });
       switch (answer.status) {
         case "open":
           return { status: "open", enteredAt: answer.at, holdsSlot: answer.slot };
@@ -123,11 +130,15 @@ export function createProviderLimiter(
       }
     },
     async keep(name, run) {
-      await ask(name, run, true);
+      await ask(name, run, { underWay: true });
     },
     async release(name, run, { enteredAt }, how) {
       const args = { name, run_id: run, entered_at: enteredAt, jitter: random(), ...leaveArgs(how, timing) };
       return (await scripts.run("limiter-release", undefined, args)).status;
+    },
+    async next(name) {
+      const how = { slot_ms: timing.leaseMs, most: MOST_CALLED };
+      return (await scripts.run("limiter-next", undefined, { name, ...how })).runs;
     },
     async list(beginning = "") {
       const names = (await redis.smembers(keys.limiters)).filter((name) => name.startsWith(beginning));
@@ -158,9 +169,10 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Li
   const fields = await redis.hgetall(keys.limiter(name));
   if (fields.until === undefined) return undefined;
   const now = await redisNowMs(redis);
-  const [holders, waiting] = await Promise.all([
+  const [holders, waiting, resuming] = await Promise.all([
     redis.zcount(keys.limiterHolders(name), `(${now}`, "+inf"),
     redis.zcard(keys.limiterWaiting(name)),
+    redis.zcard(keys.limiterResuming(name)),
   ]);
   const until = numberIn(fields.until);
   const isClosed = until > now;
@@ -171,6 +183,6 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Li
     reason: fields.reason ?? "",
     limit: Math.floor(numberIn(fields.limit)),
     holders,
-    waiting,
+    waiting: waiting + resuming,
   };
 }

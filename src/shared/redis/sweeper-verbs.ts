@@ -38,6 +38,13 @@ export const SWEEPER_VERBS = {
     args: { expected_wake: int },
     answers: { wake: { wake: int }, not_due: {} },
   },
+  /** Ends the delay of a run that waits for its provider. Its wake stays the same: end the delay of its job as well. */
+  hasten: {
+    keys: ["record"],
+    context: [],
+    args: {},
+    answers: { hastened: { wake: int }, not_waiting: {} },
+  },
   /** Reads the state of one agent from one cluster slot, at one moment; changes nothing. Times are epoch ms, 0: none. */
   inspect: {
     keys: ["record", "log", "inbox", "attachments", "life", "timeline", "live", "registry"],

@@ -118,6 +118,7 @@ const KEYS = {
   reservation: ({ keys }, { name = "", purchase_id = "" }) => keys.reservation(`${name}/${purchase_id}`),
   holders: ({ keys }, { name = "" }) => keys.limiterHolders(name),
   waiting: ({ keys }, { name = "" }) => keys.limiterWaiting(name),
+  resuming: ({ keys }, { name = "" }) => keys.limiterResuming(name),
   ranked_wakes: ({ keys }) => keys.rankedWakes,
   wake_job: ({ keys }, { job_id = "" }) => keys.wakeJob(job_id),
   fair_period: ({ keys }) => keys.fairPeriod,

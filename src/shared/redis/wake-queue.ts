@@ -39,6 +39,8 @@ export interface WakeQueue {
    * and replaced by a sweeper.
    */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
+  /** Ends the delay of a wake's job. Does nothing if it is not delayed any more; never rejects, since its delay ends anyway. */
+  hasten(wake: Pick<Wake, "uid" | "wake">): Promise<void>;
   /**
    * Returns true if the job of a wake waits for a worker now, or a worker returned it, also during the delay after that. A
    * delayed job does not count. Nor does a taken one: its worker claims the agent at once, or is dead, stopped, or never
@@ -78,6 +80,14 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         if (delayMs === undefined) rank(wake, options.jobId);
       } catch (error) {
         logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper adds it");
+      }
+    },
+    async hasten(wake) {
+      const job = wakeJobId(wake);
+      try {
+        await using(async (opened) => (await opened.getJob(job))?.promote());
+      } catch (error) {
+        logger?.debug({ job, problem: messageOf(error) }, "Wake not hastened; its delay ends by itself");
       }
     },
     async isAlive(wake) {

@@ -41,7 +41,7 @@ export async function callModel(
   const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lease_over";
-  const permit = await acquirePermit(context, session);
+  const permit = await acquirePermit(context, session, step);
   if (permit.status !== "open")
     return session.lease.isLive() ? afterWait(context, session, permit) : "lease_over";
   const mayCall = await reserveOrLeave(context, session, step, permit);
@@ -79,13 +79,17 @@ export async function callModel(
  * Returns a permit for the first model of the chain that may be called now; each failure in a row starts one model further.
  * If none may, returns the answer of the one that may be asked first.
  */
-async function acquirePermit({ provider, model }: RunContext, session: Session): Promise<CallPermit> {
+async function acquirePermit(
+  { provider, model }: RunContext,
+  session: Session,
+  { turn }: CallStep,
+): Promise<CallPermit> {
   const { lease, equipment, attempts } = session;
   const { models } = equipment;
   let soonest: { permit: CallPermit & { status: "wait" }; of: string } | undefined;
   for (let i = 0; ; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
-    const permit = await provider.acquire(limiterNameOf(model, session.model), lease);
+    const permit = await provider.acquire(limiterNameOf(model, session.model), lease, { resumes: turn > 1 });
     if (permit.status !== "wait" || !lease.isLive()) return permit;
     if (!soonest || permit.waitMs < soonest.permit.waitMs) soonest = { permit, of: session.model };
     if (i + 1 < models.length) continue;

@@ -10,11 +10,15 @@
  *    provider, it does not guard the run. The lease guards it, and ends soon while Redis is away.
  * 4. The run that discovers a refused credential fails; a run that is refused for it afterwards asks again.
  * 5. A slot is kept no longer than the run's lease lives, however the call ends.
+ * 6. At a limiter that has opened each worker wakes the runs that are next, as many as there is room for: once a second, and
+ *    with the last call of a run. Between two turns a run keeps its slot, if it is quick.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { addressOfMember, deadlineMember } from "../../shared/protocol/keys.ts";
 import type { Timing } from "../../shared/protocol/limits.ts";
+import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { PAUSE_KNOWN_MS, type Pause } from "../../shared/redis/pause.ts";
 import type {
   Admission,
@@ -23,6 +27,7 @@ import type {
   LimiterRelease,
   ProviderLimiter,
 } from "../../shared/redis/provider-limiter.ts";
+import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
 import type { Lease } from "./lease.ts";
 
@@ -55,6 +60,8 @@ export interface ProviderLimitOptions {
   limiter: ProviderLimiter;
   /** Tells the other processes about a limit or a refusal at this limiter; a hint. */
   tellOthers(name: string): void;
+  /** Wakes runs that were called from the line of a limiter; see {@link createEarlyWakes}. */
+  wakeEarly(runs: readonly string[]): Promise<void>;
   pause: Pick<Pause, "state">;
   clock: Clock;
   timing: Timing;
@@ -90,9 +97,12 @@ export class ProviderLimit {
     this.#timer?.cancel();
   }
 
-  /** Asks if the run of `lease` may call with the limiter `name`; answers synchronously if nothing is wrong. */
-  acquire(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
-    if (!this.#isHealthy(name)) return this.#ask(name, lease);
+  /**
+   * Asks if the run of `lease` may call with the limiter `name`; answers synchronously if nothing is wrong. `resumes`: it has
+   * made a call before.
+   */
+  acquire(name: string, lease: Lease, how?: { resumes: boolean }): CallPermit | Promise<CallPermit> {
+    if (!this.#isHealthy(name)) return this.#ask(name, lease, how);
     return {
       status: "open",
       holds: () => this.#isHealthy(name),
@@ -124,6 +134,8 @@ export class ProviderLimit {
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
+        for (const { name, until, waiting } of limiters)
+          if (until === undefined && waiting > 0) this.#callNext(name);
       },
       (error: unknown) => logger.debug({ problem: messageOf(error) }, "Provider limiter not read"),
     );
@@ -132,10 +144,21 @@ export class ProviderLimit {
     });
   }
 
-  async #ask(name: string, lease: Lease): Promise<CallPermit> {
+  #callNext(name: string): void {
+    const { limiter, wakeEarly, logger } = this.#options;
+    limiter
+      .next(name)
+      .then(wakeEarly)
+      .catch((error: unknown) => {
+        logger.debug({ problem: messageOf(error) }, "Runs not called; they ask at their appointment");
+      });
+  }
+
+  async #ask(name: string, lease: Lease, how?: { resumes: boolean }): Promise<CallPermit> {
     const { limiter, clock, logger } = this.#options;
     const askedAtMs = clock.monotonicMs();
-    const answer = await limiter.acquire(name, lease.address.uid).catch((error: unknown): LimiterAnswer => {
+    const run = deadlineMember(lease.address);
+    const answer = await limiter.acquire(name, run, how).catch((error: unknown): LimiterAnswer => {
       logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling anyway");
       return UNASKED;
     });
@@ -151,13 +174,13 @@ export class ProviderLimit {
 
   #throughLimiter(name: string, lease: Lease, admission: Admission, askedAtMs: number): CallPermit {
     const { limiter, clock, timing } = this.#options;
-    const { uid } = lease.address;
+    const run = deadlineMember(lease.address);
     let renewal: { cancel(): void } | undefined;
     const keep = () => {
       renewal = clock.timeout(timing.renewMs, () => {
         if (!lease.isLive()) return;
         keep();
-        limiter.keep(name, uid).catch((error: unknown) => this.#missed(error));
+        limiter.keep(name, run).catch((error: unknown) => this.#missed(error));
       });
     };
     if (admission.holdsSlot) keep();
@@ -172,7 +195,10 @@ export class ProviderLimit {
           return this.#tell(name, lease, admission, how);
         // Nothing waits for it: the bought answer is committed first.
         if (admission.holdsSlot)
-          void limiter.release(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
+          limiter.release(name, run, admission, how).then(
+            () => isLastOfRun(outcome) && this.#callNext(name),
+            (error: unknown) => this.#missed(error),
+          );
         return "own";
       },
     };
@@ -181,7 +207,8 @@ export class ProviderLimit {
   async #tell(name: string, lease: Lease, admission: Admission, how: LimiterRelease): Promise<FailureScope> {
     this.suspect(name);
     try {
-      const answer = await this.#options.limiter.release(name, lease.address.uid, admission, how);
+      const run = deadlineMember(lease.address);
+      const answer = await this.#options.limiter.release(name, run, admission, how);
       this.#options.tellOthers(name);
       return answer === "known" ? "shared" : "own";
     } catch (error) {
@@ -196,6 +223,19 @@ export class ProviderLimit {
       "Outcome not reported to the provider limiter; the slot expires by itself",
     );
   }
+}
+
+/** Returns a function that wakes runs before their delay is over: each that still waits for its provider. */
+export function createEarlyWakes(store: Pick<AgentStore, "hasten">, wakes: Pick<WakeQueue, "hasten">) {
+  const wake = async (run: string) => {
+    const address = addressOfMember(run);
+    if (!address) return;
+    const answer = await store.hasten(address, {});
+    if (answer.status === "hastened") await wakes.hasten({ uid: address.uid, wake: answer.wake });
+  };
+  return async (runs: readonly string[]): Promise<void> => {
+    await Promise.all(runs.map(wake));
+  };
 }
 
 /** Returns the name of the limiter before a model: one for each provider, credential and model. */
@@ -217,6 +257,11 @@ export function isDenial(kind: FailureKind): boolean {
 export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): LimiterOutcome {
   if (isDenial(kind)) return "denied";
   return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";
+}
+
+/** Returns true if the run makes no further call soon: another may have its slot at once. */
+function isLastOfRun(outcome: CallOutcome): boolean {
+  return outcome.status === "answer" && outcome.answer.stopReason !== "tool_use";
 }
 
 function releaseOf(outcome: CallOutcome): LimiterRelease {

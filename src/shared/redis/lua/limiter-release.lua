@@ -4,7 +4,7 @@
 -- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it; a
 -- re-sent answer counting twice.
 local had_slot = redis.call('ZREM', holders, run_id) == 1
-local state = read(limiter, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by')
+local state = read(limiter, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by', 'recovers')
 local now = now_ms()
 -- Redis' clock was set back since: see limiter-acquire.
 if num(state.since) > now then state = {} end
@@ -14,10 +14,13 @@ local says_new = not state.state or entered_at > since
 if outcome == 'neutral' then return answer('left') end
 if outcome == 'ok' then
   if not (state.state and had_slot and says_new) then return answer('left') end
-  if state.state == 'denied' then
-    redis.call('DEL', limiter, holders, waiting)
+  local is_denied = state.state == 'denied'
+  if (is_denied or state.recovers) and redis.call('EXISTS', waiting, resuming) == 0 then
+    redis.call('DEL', limiter, holders)
     redis.call('SREM', limiters, name)
   else
+    -- The runs that wait for the credential come back one by one, as after a limit.
+    if is_denied then redis.call('HSET', limiter, 'state', 'slowed', 'recovers', '1') end
     local more = (target == 0 or limit < target) and 1 or 1 / limit
     redis.call('HSET', limiter, 'limit', string.format('%.3f', limit + more), 'consecutive_refusals', '0')
   end
@@ -52,6 +55,7 @@ end
 -- A refused probe shows that the provider still refuses calls, not how many it would take.
 if kind == 'slowed' and limit >= 2 then target = math.max(1, math.floor((redis.call('ZCARD', holders) + 1) / 2)) end
 write(limiter, { state = kind, reason = reason, limit = '1', target = target, consecutive_refusals = refusals, since = now })
+redis.call('HDEL', limiter, 'recovers')
 if not was_found then redis.call('HSET', limiter, 'found_by', run_id) end
 close_until(math.max(num(state['until']), now + math.ceil(closed_ms)))
 redis.call('SADD', limiters, name)

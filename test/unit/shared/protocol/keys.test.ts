@@ -29,7 +29,9 @@ function namesOf(prefix: string): string[] {
     keys.limiters,
     keys.callbacks,
     keys.callbackLock,
-    ...[keys.limiter, keys.limiterHolders, keys.limiterWaiting].map((name) => name("w")),
+    ...[keys.limiter, keys.limiterHolders, keys.limiterWaiting, keys.limiterResuming].map((name) =>
+      name("w"),
+    ),
     `${keys.bullPrefix}:${keys.wakeQueue}`,
   ];
 }
@@ -59,7 +61,12 @@ test("two parents, and two tenants with a parent of one name, never share a tag"
 test("what all workers share has the tag of the installation", () => {
   const { bullPrefix, deadlines, hintGrace, workers, worker, paused, limiters, ...keys } = keysUnder("mine");
   const limiter = "host/{other}/model";
-  const ofLimiter = [keys.limiter(limiter), keys.limiterHolders(limiter), keys.limiterWaiting(limiter)];
+  const ofLimiter = [
+    keys.limiter(limiter),
+    keys.limiterHolders(limiter),
+    keys.limiterWaiting(limiter),
+    keys.limiterResuming(limiter),
+  ];
   const names = [bullPrefix, deadlines, hintGrace, workers, worker("w-1"), paused, limiters, ...ofLimiter];
   expect(new Set(names.map(hashTag))).toEqual(new Set(["mine"]));
 });

@@ -30,6 +30,7 @@ async function scene(over: Partial<ProviderLimiter> = {}) {
   const limit = new ProviderLimit({
     limiter: { ...createProviderLimiter(redis, keys), ...over },
     tellOthers: () => {},
+    wakeEarly: async () => {},
     pause,
     clock,
     timing: TIMING,

@@ -1,0 +1,108 @@
+/** Guarantee: each worker looks once a second which runs may come back at a limiter that has opened, and wakes them. */
+import { expect, test } from "vitest";
+import { createLogger } from "../../../../src/shared/logger.ts";
+import { TIMING } from "../../../../src/shared/protocol/limits.ts";
+import type { LimiterState, ProviderLimiter } from "../../../../src/shared/redis/provider-limiter.ts";
+import type { ModelAnswer } from "../../../../src/worker/model/model.ts";
+import type { Lease } from "../../../../src/worker/run/lease.ts";
+import { createEarlyWakes, ProviderLimit } from "../../../../src/worker/run/provider-limit.ts";
+import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { handClock } from "../../../helpers/hand-clock.ts";
+import { until } from "../../../helpers/until.ts";
+
+const SLOWED: LimiterState = {
+  name: "a",
+  state: "slowed",
+  reason: "overloaded",
+  limit: 2,
+  holders: 0,
+  waiting: 3,
+};
+const CLOSED: LimiterState = { ...SLOWED, name: "b", state: "closed", until: new Date(0).toISOString() };
+const EMPTY: LimiterState = { ...SLOWED, name: "c", waiting: 0 };
+
+const lease = { address: { tenant: "t", parentId: "p", uid: "sa-0" }, isLive: () => true } as Lease;
+
+function scene(next: ProviderLimiter["next"], over: Partial<ProviderLimiter> = {}) {
+  const clock = handClock();
+  const woken: string[] = [];
+  const limit = new ProviderLimit({
+    limiter: {
+      acquire: () => Promise.reject(new TypeError("not asked")),
+      keep: () => Promise.reject(new TypeError("not asked")),
+      release: () => Promise.reject(new TypeError("not asked")),
+      list: async () => [SLOWED, CLOSED, EMPTY],
+      next,
+      ...over,
+    },
+    tellOthers: () => {},
+    wakeEarly: async (runs) => void woken.push(...runs),
+    pause: { state: async () => undefined },
+    clock,
+    timing: TIMING,
+    logger: createLogger({ level: "silent" }),
+  });
+  limit.start();
+  closeAtEnd(() => limit.stop());
+  return { clock, limit, woken };
+}
+
+test("the runs that an open limiter calls are woken, once a second; closed ones and those without a line are not asked", async () => {
+  const asked: string[] = [];
+  const { clock, woken } = scene(async (name) => {
+    asked.push(name);
+    return [`${name}/${asked.length}`];
+  });
+  await until(() => woken.length === 1);
+  clock.advance(1_000);
+  await until(() => woken.length === 2);
+  expect(asked).toEqual(["a", "a"]);
+  expect(woken).toEqual(["a/1", "a/2"]);
+});
+
+test("a line that cannot be asked is asked again with the next look", async () => {
+  let asked = 0;
+  const { clock, woken } = scene(async () => {
+    asked += 1;
+    if (asked === 1) throw new TypeError("away");
+    return ["t/p/u"];
+  });
+  await until(() => asked === 1);
+  await until(() => {
+    clock.advance(1_000);
+    return woken.length > 0;
+  });
+  expect(woken[0]).toBe("t/p/u");
+});
+
+test("a run is woken by the wake that it waits for, and one that waits no more, or is not of this version, is not", async () => {
+  const hastened: unknown[] = [];
+  const store = {
+    hasten: async ({ uid }: { uid: string }) =>
+      uid === "gone" ? ({ status: "not_waiting" } as const) : ({ status: "hastened", wake: 7 } as const),
+  };
+  const wakeEarly = createEarlyWakes(store, { hasten: async (wake) => void hastened.push(wake) });
+  await wakeEarly(["t/p/sa-1", "t/p/gone", "sa-2"]);
+  expect(hastened).toEqual([{ uid: "sa-1", wake: 7 }]);
+});
+
+test.for([
+  ["tool_use", ["a"]],
+  ["end_turn", ["a", "called/by/end"]],
+] as const)(
+  "a run that stops with %s gives its place on once it makes no further call",
+  async ([stopReason, expected]) => {
+    let asked = 0;
+    const { limit, woken } = scene(async () => (asked++ === 0 ? ["a"] : ["called/by/end"]), {
+      acquire: async () => ({ status: "open", enteredAt: 0, holdsSlot: true }),
+      release: async () => "left",
+    });
+    await until(() => woken.length === 1);
+    const permit = await limit.acquire("a", lease);
+    if (permit.status !== "open") return expect.unreachable();
+    await permit.release({ status: "answer", answer: { stopReason } as ModelAnswer });
+    // Three steps of promises, all of them answered at once.
+    await new Promise(setImmediate);
+    expect(woken).toEqual(expected);
+  },
+);

@@ -805,4 +805,12 @@ export default [
     tests: ["test/unit/cli/terminal/output.harmless.test.ts"],
     title: "a file gets",
   },
+  {
+    id: "suspects-refused-in-production",
+    promise: "A process of suspects answers by rule where its worker may.",
+    file: "src/cli/verbs/worker.ts",
+    find: "if (!flags.allowOffline && !flags.isolated)",
+    replace: "if (!flags.allowOffline)",
+    tests: ["test/integration/cli-isolated.test.ts"],
+  },
 ];

@@ -2933,4 +2933,20 @@ export default [
     replace: ".default(new Date())",
     tests: ["test/integration/producer/parents-of-old.test.ts"],
   },
+  {
+    id: "batch-asks-without-answers",
+    promise: "An agent of a batch that answers no questions asks none.",
+    file: "src/producer/task.ts",
+    find: "const answersTask = wanted.onQuestion !== undefined;",
+    replace: "const answersTask = true;",
+    tests: ["test/integration/producer/task-all.begins.test.ts"],
+  },
+  {
+    id: "first-wake-checked-when-idle",
+    promise: "A spawn with a first message is checked soon, should its wake get lost.",
+    file: "src/producer/spawn.ts",
+    find: "stored.message === undefined ? stored.idle_ms : timing.checkMs",
+    replace: "stored.idle_ms",
+    tests: ["test/integration/producer/task-all.begins.test.ts"],
+  },
 ];

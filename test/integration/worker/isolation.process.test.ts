@@ -14,7 +14,9 @@ import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/sta
 
 /** No lease is renewed or over while a test lasts. */
 const STILL: Timing = { ...TIMING, leaseMs: 3_600_000, renewMs: 1_200_000 };
-const call = (name: string, input: Record<string, unknown>) => ({ content: [{ type: "tool_use" as const, name, input }] });
+const call = (name: string, input: Record<string, unknown>) => ({
+  content: [{ type: "tool_use" as const, name, input }],
+});
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const BEHIND_GATE: Scenario = {
   turns: [call("note", { line: "a", gate: "gate" }), call("note", { line: "b" }), done],

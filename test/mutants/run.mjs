@@ -3494,4 +3494,13 @@ export default [
     tests: ["test/unit/worker/skills/library.folders.test.ts"],
     title: "128 skills",
   },
+  {
+    id: "server-unchecked-after-a-failover",
+    promise: "A server is checked as soon as its connection opens again: it may be another one.",
+    file: "src/worker/health/server-watch.ts",
+    find: '          redis.on("ready", poll);\n',
+    replace: "",
+    tests: ["test/unit/worker/health/server-watch.checks.test.ts"],
+    title: "opens again",
+  },
 ];

@@ -89,14 +89,17 @@ export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLim
   await mkdir(directory, { mode: 0o755 });
   const traffic = new Traffic(policy, { ...LIMITS, ...limits });
   const socket = join(directory, SOCKET_NAME);
-  await new Promise<void>((resolve, reject) => {
-    traffic.server.once("error", reject);
-    traffic.server.listen(socket, resolve);
-  }).catch(async (error: unknown) => {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      traffic.server.once("error", reject);
+      traffic.server.listen(socket, resolve);
+    });
+    await chmod(socket, 0o666);
+  } catch (cause) {
+    await traffic.stop();
     await rm(outer, { recursive: true, force: true });
-    throw error;
-  });
-  await chmod(socket, 0o666);
+    throw Buffer.byteLength(socket) > MAX_SOCKET_PATH_BYTES ? tooLong(cause) : cause;
+  }
   return {
     directory,
     async close() {
@@ -105,6 +108,15 @@ export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLim
       return traffic.use();
     },
   };
+}
+
+/** Longest path of a socket. Some versions of node make one under the beginning of a longer path. */
+const MAX_SOCKET_PATH_BYTES = 107;
+
+function tooLong(cause: unknown): SubagentError {
+  const sentence =
+    "The path of the directory for temporary files is too long for a socket: set TMPDIR to another one.";
+  return new SubagentError("setup_failed", sentence, {}, cause);
 }
 
 interface Target {

@@ -85,10 +85,24 @@ export async function mountsOf(
     mounts.areas.push(area);
     covered.push(...cover.entries);
   }
-  for (const { path, isDirectory } of covered)
+  for (const { path, isDirectory } of covered) {
+    // Opened by the operator itself: its own scan hides what is in it.
+    if (mounts.areas.some((area) => area.path === path)) continue;
     (isDirectory ? mounts.directories : mounts.files).push(...shownPaths(path, mounts.areas));
-  const { files, directories } = mounts;
-  return { ...mounts, files: outside(directories, files), directories: outside(directories, directories) };
+  }
+  return withoutCovered(mounts);
+}
+
+/** Removes what lies in covered directories: other covered paths, and opened directories, which are named as withheld. */
+function withoutCovered({ areas, files, directories, withheld }: Mounts): Mounts {
+  const isCovered = ({ shownAs }: Area) => outside(directories, [shownAs]).length === 0;
+  const lost = areas.filter(isCovered).map(({ shownAs }) => `${shownAs} (a hidden directory holds it)`);
+  return {
+    areas: areas.filter((area) => !isCovered(area)),
+    files: outside(directories, files),
+    directories: outside(directories, directories),
+    withheld: [...withheld, ...lost],
+  };
 }
 
 /** Returns the paths inside that show a host path: one for each area that contains it. */

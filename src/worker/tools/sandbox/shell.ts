@@ -43,7 +43,7 @@ export function commandText(cwd: string, script: string): string {
 /** Parses the report of a program: whether it was ready, and its last directory. */
 export function readReport(report: string): { ready: boolean; end: string } {
   const [first = "", ...rest] = report.split("\n");
-  return { ready: first === "ready", end: rest.join("\n").trim() };
+  return { ready: first === "ready", end: rest.join("\n").replace(/\n$/, "") };
 }
 
 /** Quotes a text as one shell word. */

@@ -1,0 +1,117 @@
+/** Guarantee: the proxy of a command passes bodies on whole or not at all, and neither names nor waits without bound. */
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { type IncomingHttpHeaders, request } from "node:http";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, vi } from "vitest";
+import {
+  type EgressLimits,
+  openEgress,
+  SOCKET_NAME,
+} from "../../../../../src/worker/tools/sandbox/egress.ts";
+import { parseEgress } from "../../../../../src/worker/tools/sandbox/egress-policy.ts";
+import { closeAtEnd } from "../../../../helpers/cleanup.ts";
+import { latch } from "../../../../helpers/latch.ts";
+
+/** A server on 127.0.0.1 that gets the first bytes of each connection. */
+async function site(answer: (socket: Socket, asked: string) => void): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined).once("data", (bytes) => answer(socket, bytes.toString("latin1")));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  closeAtEnd(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+async function proxy(hosts: string, limits: Partial<EgressLimits> = {}) {
+  const policy = parseEgress(hosts, "127.0.0.1");
+  if ("problem" in policy) throw new TypeError(policy.problem);
+  const resolve = () => new Promise<never>(() => undefined);
+  const egress = await openEgress({ ...policy, resolve }, limits);
+  closeAtEnd(async () => void (await egress.close()));
+  const socketPath = join(egress.directory, SOCKET_NAME);
+  const ask = (path: string, headers: Record<string, string> = {}) =>
+    new Promise<{ status: number; text: string; headers: IncomingHttpHeaders }>((resolve, reject) => {
+      const asking = request({ socketPath, path, headers }, (answer) => {
+        let text = "";
+        answer.setEncoding("utf8").on("data", (part: string) => {
+          text += part;
+        });
+        answer.once("error", reject);
+        answer.once("end", () => resolve({ status: answer.statusCode ?? 0, text, headers: answer.headers }));
+      });
+      asking.once("error", reject).end();
+    });
+  return { egress, ask };
+}
+
+const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+it("a body that its site breaks off is no whole body for the command", async () => {
+  const port = await site((socket) => {
+    socket.write(`${CHUNKED}5\r\nhello\r\n`, () => setImmediate(() => socket.destroy()));
+  });
+  const { ask } = await proxy(`127.0.0.1:${port}`);
+  await expect(ask(`http://127.0.0.1:${port}/`)).rejects.toThrow(/aborted|hang up|ECONNRESET/);
+});
+
+it("a site has longer for its answer than for its connection", async () => {
+  const [asked, answered] = [latch(), latch()];
+  const port = await site(async (socket) => {
+    asked.open();
+    await answered.opened;
+    socket.end("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+  });
+  const { ask } = await proxy(`127.0.0.1:${port},silent.test`, { connectMs: 100 });
+  const answer = ask(`http://127.0.0.1:${port}/`);
+  await asked.opened;
+  // Its time limit begins after the other connection was made: that one's is over, too.
+  expect(await ask("http://silent.test/")).toMatchObject({ status: 504 });
+  answered.open();
+  expect(await answer).toMatchObject({ status: 204 });
+});
+
+it("headers of one connection go no further, in either direction", async () => {
+  const port = await site((socket, asked) => {
+    const body = JSON.stringify(asked);
+    socket.end(
+      `HTTP/1.1 200 OK\r\nconnection: close, x-hop\r\nx-hop: 1\r\nx-end: 2\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+  });
+  const { ask } = await proxy(`127.0.0.1:${port}`);
+  const { text, headers } = await ask(`http://127.0.0.1:${port}/`, {
+    connection: "close, X-Mine",
+    "x-mine": "1",
+    "x-whole": "2",
+  });
+  expect(text).toContain("x-whole: 2");
+  expect(text).not.toContain("x-mine: 1");
+  expect(headers).toMatchObject({ "x-end": "2" });
+  expect(headers).not.toHaveProperty("x-hop");
+});
+
+it("ten refused hosts are named, however many were asked for", async () => {
+  const { ask, egress } = await proxy("listed.test");
+  for (let n = 0; n < 12; n++) expect((await ask(`http://other-${n}.test/`)).status).toBe(403);
+  const { refused, requests } = await egress.close();
+  expect(requests).toBe(12);
+  expect(refused).toEqual(Array.from({ length: 10 }, (_, n) => `other-${n}.test:80`));
+});
+
+it("a proxy whose socket cannot be made says why, and leaves neither a server nor a directory", async () => {
+  const base = mkdtempSync(join(tmpdir(), "egress-"));
+  closeAtEnd(() => rmSync(base, { recursive: true, force: true }));
+  // The path of a socket has 107 bytes at most.
+  const temporary = join(base, "d".repeat(100));
+  mkdirSync(temporary);
+  vi.stubEnv("TMPDIR", temporary);
+  await expect(proxy("listed.test")).rejects.toThrow(/too long for a socket: set TMPDIR/);
+  vi.unstubAllEnvs();
+  expect(readdirSync(temporary)).toEqual([]);
+});
+
+it("the highest port is 65535", () => {
+  expect(parseEgress("a.test:65535")).not.toHaveProperty("problem");
+  expect(parseEgress("a.test:65536")).toHaveProperty("problem");
+});

@@ -1,0 +1,58 @@
+/** Guarantee: a command without a sandbox starts where the last one ended, knows no home but its workspace, and ends with its group. */
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { systemClock } from "../../../../../src/shared/clock.ts";
+import type { Command, CommandOutcome } from "../../../../../src/worker/tools/sandbox/runner.ts";
+import { createUnconfined } from "../../../../../src/worker/tools/sandbox/unconfined.ts";
+import { closeAtEnd } from "../../../../helpers/cleanup.ts";
+import { handClock } from "../../../../helpers/hand-clock.ts";
+import { latch } from "../../../../helpers/latch.ts";
+import { until } from "../../../../helpers/until.ts";
+import { openScene } from "../scene.ts";
+
+const { workspace, home } = await openScene();
+
+/** Runs a command, which is killed only if it hangs. */
+function run(script: string, more: Partial<Command> = {}, clock = systemClock) {
+  const { signal } = new AbortController();
+  return createUnconfined(clock).run({ script, workspace, timeoutMs: 15_000, signal, ...more });
+}
+
+it("begins in the workspace, or where it is told to, and its home is the workspace", async () => {
+  mkdirSync(join(home, "below"));
+  expect((await run("pwd; echo ~")).output).toBe(`${home}\n${home}\n`);
+  expect((await run("pwd", { cwd: join(home, "below") })).output).toBe(`${join(home, "below")}\n`);
+});
+
+it("reads the end of file where it waits for input", async () => {
+  expect(await run("cat; echo over")).toMatchObject({ output: "over\n", exitCode: 0 });
+});
+
+it("ends at once with the processes of its group, those in the background too", async () => {
+  const clock = handClock();
+  const ended = latch<CommandOutcome>();
+  void run("sleep 43221 & echo $!", {}, clock).then(ended.open);
+  closeAtEnd(() => clock.advance(15_000));
+  // The clock stands still: nothing waits for the time that a process outside the group would have.
+  await until(() => ended.isOpen, { timeoutMs: 20_000 });
+  const { output, exitCode } = await ended.opened;
+  expect(exitCode).toBe(0);
+  await until(() => !existsSync(`/proc/${Number(output)}`));
+});
+
+it("is over when its shell is, though a process that left the group holds its output", async () => {
+  const { output, ...outcome } = await run("setsid sleep 43222 & echo $!");
+  closeAtEnd(() => void process.kill(Number(output), "SIGKILL"));
+  expect(outcome).toMatchObject({ exitCode: 0 });
+});
+
+it("says why it was killed first, if a second reason comes before its end", async () => {
+  const stop = new AbortController();
+  const clock = handClock();
+  const running = run("echo begun > begun; sleep 43223", { timeoutMs: 1_000, signal: stop.signal }, clock);
+  await until(() => existsSync(join(home, "begun")));
+  clock.advance(1_000);
+  stop.abort();
+  expect(await running).toMatchObject({ killed: "timeout" });
+});

@@ -144,6 +144,8 @@ export interface WalkStep<Directory> {
 export interface WalkBudget {
   entriesLeft: number;
   exhausted: boolean;
+  /** Set to true if directories below the maximum depth were left out. */
+  tooDeep?: boolean;
 }
 
 const MAX_DEPTH = 40;
@@ -184,6 +186,8 @@ async function* walkFrom<Directory extends OpenDirectory, Rules>(
   try {
     const { files, directories } = await list(directory, walk);
     const below = depth > 1 ? directories : [];
+    if (below.length < directories.length && (walk.maxDepth ?? MAX_DEPTH + 1) > MAX_DEPTH)
+      walk.budget.tooDeep = true;
     const chosen = await walk.choose(directory, { files, directories: below }, above);
     if (chosen.files.length > 0) yield { directory, names: chosen.files };
     for (const name of chosen.directories) {

@@ -10,7 +10,7 @@ import { openDirectory } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
 import type { Matcher } from "../search/matcher.ts";
 import { type SearchMeans, type SearchStart, searchWithin } from "../search/search.ts";
-import { type WalkStep, walkFiles } from "../search/walk.ts";
+import { TOO_DEEP, type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 const MAX_RESULTS = 200;
@@ -45,10 +45,8 @@ export function globTool(means: SearchMeans): Tool {
           found.push(...(await matchStep(matcher, rest, step, directory.segments.length)));
         }
       });
-      return report(
-        found,
-        budget.exhausted ? "stopped after 50,000 entries; narrow the pattern or path" : notice,
-      );
+      const cut = budget.exhausted ? "stopped after 50,000 entries; narrow the pattern or path" : notice;
+      return report(found, cut ?? (budget.tooDeep ? TOO_DEEP : undefined));
     },
   });
 }

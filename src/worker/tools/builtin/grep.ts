@@ -12,7 +12,7 @@ import { type FileSearch, searchFile } from "../search/lines.ts";
 import type { Matcher } from "../search/matcher.ts";
 import type { Expression } from "../search/request.ts";
 import { type SearchMeans, type SearchStart, searchWithin } from "../search/search.ts";
-import { type WalkStep, walkFiles } from "../search/walk.ts";
+import { TOO_DEEP, type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 /** Maximum length of all matches, in characters: with its notes, the text is not longer than a tool result may be. */
@@ -80,6 +80,7 @@ async function searchTree(start: Directory, { ctx, filter, search, output }: Tre
     }
   }
   if (budget.exhausted) output.note("stopped after 50,000 entries; narrow the path");
+  if (budget.tooDeep) output.note(TOO_DEEP);
 }
 
 async function searchNamed(

@@ -31,6 +31,9 @@ export interface WalkOptions {
   readonly maxDepth?: number;
 }
 
+/** Notice of a search whose budget says that it was too deep. */
+export const TOO_DEEP = "directories more than 40 levels deep were not searched; give one of them as path";
+
 const SKIPPED: ReadonlySet<string> = new Set([".git", "node_modules"]);
 
 /** Walks from an open directory; closes it, even if the consumer stops early. */
@@ -62,7 +65,7 @@ export function walkFiles(
 }
 
 const IGNORE_FILE = ".gitignore";
-/** Longest part of a `.gitignore` that is read, in bytes; rules are short. */
+/** Longest `.gitignore` that is followed, in bytes: of a longer one nothing is, for the part of a rule may name other files. */
 const IGNORE_MAX_BYTES = 64 * 1024;
 
 /** The rules that hold in one directory of a walk, the outermost first. */
@@ -78,8 +81,9 @@ async function withRulesOf(
   const file = await openNamed(directory, IGNORE_FILE, IGNORE_FILE).catch(() => undefined);
   if (!file) return above;
   try {
-    const text = (await readHead(file, IGNORE_MAX_BYTES)).toString("utf8");
-    return [...above, { depth: directory.segments.length, text }];
+    const bytes = await readHead(file, IGNORE_MAX_BYTES + 1);
+    if (bytes.length > IGNORE_MAX_BYTES) return above;
+    return [...above, { depth: directory.segments.length, text: bytes.toString("utf8") }];
   } catch {
     return above;
   } finally {

@@ -25,3 +25,16 @@ it("a disk that answers leaves no timer", async () => {
   await requireWritable(join(root, "new"), clock);
   expect(clock.pending).toBe(0);
 });
+
+it("a disk that does not answer is given up after five seconds", async () => {
+  const root = mkdtempSync(join(tmpdir(), "workspaces-"));
+  closeAtEnd(() => rmSync(root, { recursive: true, force: true }));
+  const clock = handClock();
+  const checked = requireWritable(root, clock);
+  // The disk cannot answer meanwhile: that takes a turn of the event loop.
+  for (let passedMs = 0; passedMs <= 5_000; passedMs += 100) {
+    clock.advance(100);
+    for (let turn = 0; turn < 10; turn++) await undefined;
+  }
+  await expect(checked).rejects.toThrow(/cannot be written to .* \(no answer\)/);
+});

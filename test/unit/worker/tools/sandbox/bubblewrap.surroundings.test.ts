@@ -29,6 +29,12 @@ it("limits, names, and hidden directories that nothing is written to", async () 
   ]);
 });
 
+it("a home that it may write to, characters of any script, and of /etc only what programs need to start", async () => {
+  const names = ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd"];
+  const there = names.filter((name) => name === "passwd" || existsSync(join("/etc", name)));
+  expect(await lines('echo "$HOME" ~agent "$LANG"; ls /etc')).toEqual(["/tmp /tmp C.UTF-8", ...there]);
+});
+
 it("the proxy under each name by which programs know one, and the certificates of the host", async () => {
   const policy = parseEgress("listed.test");
   if ("problem" in policy) throw new TypeError(policy.problem);

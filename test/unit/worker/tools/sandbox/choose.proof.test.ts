@@ -12,12 +12,17 @@ function directory(): string {
   return path;
 }
 
-/** A bubblewrap that gets these arguments behind ours, which it reads from a descriptor. */
-function bubblewrapWith(more: string): string {
+/** Our arguments without some, as a bubblewrap reads them from a descriptor. */
+const without = (pattern: string) => `exec 6< <(sed -z '${pattern}' <&6)`;
+
+/** A bubblewrap that gets these arguments behind ours, and runs a line before. */
+function bubblewrapWith(more: string, before = ""): string {
   const above = directory();
   chmodSync(above, 0o755);
   const path = join(above, "bwrap");
-  writeFileSync(path, `#!/bin/bash\nexec /usr/bin/bwrap "$1" "$2" ${more} "\${@:3}"\n`, { mode: 0o755 });
+  writeFileSync(path, `#!/bin/bash\n${before}\nexec /usr/bin/bwrap "$1" "$2" ${more} "\${@:3}"\n`, {
+    mode: 0o755,
+  });
   return path;
 }
 
@@ -37,10 +42,22 @@ describe("a sandbox", () => {
     ["the host's network", "--share-net", "network"],
     ["the host's processes", "--ro-bind /proc /proc", "processes"],
     ["a writable system directory", "--tmpfs /etc", "writable:/etc"],
-  ])("with %s is refused", async (_what, more, missing) => {
-    const { runner, sentence } = await choose(bubblewrapWith(more));
+    ["capabilities", "--cap-add ALL", "capabilities"],
+    ["every system call", "", "seccomp", without("/^--seccomp$/,+1d")],
+    ["namespaces of its own", "", "namespaces", without("/^--disable-userns$/d; /^--seccomp$/,+1d")],
+  ])("with %s is refused", async (_what, more, missing, before = "") => {
+    const { runner, sentence } = await choose(bubblewrapWith(more, before));
     expect(runner).toBeUndefined();
-    expect(sentence).toMatch(/^bash is not offered: no sandbox runs here \(bubblewrap: not isolated: /);
-    expect(sentence).toContain(missing);
+    const [, lacks] =
+      /^bash is not offered: no sandbox runs here \(bubblewrap: not isolated: ([^)]+)\)/.exec(sentence) ?? [];
+    expect(lacks?.split(", ")).toContain(missing);
+  });
+
+  it("with a proxy that does not answer is refused", async () => {
+    const bwrap = bubblewrapWith("--tmpfs /run/egress");
+    const egress = { hosts: "listed.test" };
+    const { runner, sentence } = await chooseRunner({ mode: "bubblewrap", production: false, bwrap, egress });
+    expect(runner).toBeUndefined();
+    expect(sentence).toContain("(bubblewrap: not isolated: proxy");
   });
 });

@@ -1,7 +1,7 @@
 /** Guarantee: the proxy of a command passes bodies on whole or not at all, and neither names nor waits without bound. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { type IncomingHttpHeaders, request } from "node:http";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
@@ -10,9 +10,10 @@ import {
   openEgress,
   SOCKET_NAME,
 } from "../../../../../src/worker/tools/sandbox/egress.ts";
-import { parseEgress } from "../../../../../src/worker/tools/sandbox/egress-policy.ts";
+import { type EgressPolicy, parseEgress } from "../../../../../src/worker/tools/sandbox/egress-policy.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { latch } from "../../../../helpers/latch.ts";
+import { until } from "../../../../helpers/until.ts";
 
 /** A server on 127.0.0.1 that gets the first bytes of each connection. */
 async function site(answer: (socket: Socket, asked: string) => void): Promise<number> {
@@ -24,10 +25,12 @@ async function site(answer: (socket: Socket, asked: string) => void): Promise<nu
   return (server.address() as AddressInfo).port;
 }
 
-async function proxy(hosts: string, limits: Partial<EgressLimits> = {}) {
+type Resolve = NonNullable<EgressPolicy["resolve"]>;
+const never: Resolve = () => new Promise(() => undefined);
+
+async function proxy(hosts: string, limits: Partial<EgressLimits> = {}, resolve = never) {
   const policy = parseEgress(hosts, "127.0.0.1");
   if ("problem" in policy) throw new TypeError(policy.problem);
-  const resolve = () => new Promise<never>(() => undefined);
   const egress = await openEgress({ ...policy, resolve }, limits);
   closeAtEnd(async () => void (await egress.close()));
   const socketPath = join(egress.directory, SOCKET_NAME);
@@ -43,7 +46,7 @@ async function proxy(hosts: string, limits: Partial<EgressLimits> = {}) {
       });
       asking.once("error", reject).end();
     });
-  return { egress, ask };
+  return { egress, ask, socketPath };
 }
 
 const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -89,6 +92,46 @@ it("headers of one connection go no further, in either direction", async () => {
   expect(text).not.toContain("x-mine: 1");
   expect(headers).toMatchObject({ "x-end": "2" });
   expect(headers).not.toHaveProperty("x-hop");
+});
+
+it("a tunnel that waits for a name connects to no site once its command is over", async () => {
+  const [connected, asked, named] = [[] as Socket[], latch(), latch()];
+  const server = createServer((socket) => void connected.push(socket.on("error", () => undefined)));
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  closeAtEnd(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const { egress, socketPath } = await proxy(`named.test:${port}`, {}, async () => {
+    asked.open();
+    await named.opened;
+    return [{ address: "127.0.0.1", family: 4 }];
+  });
+  const client = connect(socketPath).on("error", () => undefined);
+  client.write(`CONNECT named.test:${port} HTTP/1.1\r\n\r\n`);
+  await asked.opened;
+  await egress.close();
+  named.open();
+  await new Promise(setImmediate);
+  // It begins later than the tunnel's would, and so is accepted later.
+  const ours = connect(port, "127.0.0.1");
+  closeAtEnd(() => void ours.destroy());
+  await until(() => connected.some(({ remotePort }) => remotePort === ours.localPort));
+  expect(connected).toHaveLength(1);
+});
+
+it("a client that is gone before its tunnel is refused ends no worker", async () => {
+  const failures: unknown[] = [];
+  const note = (failure: unknown) => void failures.push(failure);
+  process.on("uncaughtException", note);
+  closeAtEnd(() => void process.off("uncaughtException", note));
+  const { socketPath, ask } = await proxy("listed.test");
+  for (let n = 0; n < 20; n++) {
+    const client = connect(socketPath).on("error", () => undefined);
+    client.write("CONNECT other.test:80 HTTP/1.1\r\n\r\n", () => client.destroy());
+    await new Promise((resolve) => client.once("close", resolve));
+  }
+  // The proxy has read all of them when it answers this one.
+  expect((await ask("http://other.test/")).status).toBe(403);
+  expect(failures).toEqual([]);
 });
 
 it("ten refused hosts are named, however many were asked for", async () => {

@@ -1,5 +1,5 @@
 /** Guarantee: a command without a sandbox starts where the last one ended, knows no home but its workspace, and ends with its group. */
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
@@ -29,10 +29,13 @@ it("reads the end of file where it waits for input", async () => {
   expect(await run("cat; echo over")).toMatchObject({ output: "over\n", exitCode: 0 });
 });
 
-it("ends at once with the processes of its group, those in the background too", async () => {
+/** Kills the shell's only child so far: its guardian. */
+const KILL_GUARDIAN = "read -r guardian < /proc/$$/task/$$/children; kill -9 $guardian";
+
+it("ends at once with the processes of its group, also if it has killed its guardian", async () => {
   const clock = handClock();
   const ended = latch<CommandOutcome>();
-  void run("sleep 43221 & echo $!", {}, clock).then(ended.open);
+  void run(`${KILL_GUARDIAN}; sleep 43221 & echo $!`, {}, clock).then(ended.open);
   closeAtEnd(() => clock.advance(15_000));
   // The clock stands still: nothing waits for the time that a process outside the group would have.
   await until(() => ended.isOpen, { timeoutMs: 20_000 });
@@ -42,9 +45,14 @@ it("ends at once with the processes of its group, those in the background too", 
 });
 
 it("is over when its shell is, though a process that left the group holds its output", async () => {
-  const { output, ...outcome } = await run("setsid sleep 43222 & echo $!");
-  closeAtEnd(() => void process.kill(Number(output), "SIGKILL"));
-  expect(outcome).toMatchObject({ exitCode: 0 });
+  const ended = latch<CommandOutcome>();
+  const left = join(home, "left");
+  const script = "setsid sh -c 'echo $$ > left; exec sleep 43222' & until [ -s left ]; do :; done";
+  void run(script, { timeoutMs: 60_000 }).then(ended.open);
+  const pid = await until(() => Number(readFileSync(left, "utf8")));
+  closeAtEnd(() => void process.kill(pid, "SIGKILL"));
+  await until(() => ended.isOpen, { timeoutMs: 20_000 });
+  expect(await ended.opened).toMatchObject({ exitCode: 0 });
 });
 
 it("says why it was killed first, if a second reason comes before its end", async () => {

@@ -15,4 +15,5 @@ it.each([
   const lines = ["AB XXY", "ab xxy", ...endless];
   expect(await matcher.lines({ source, flags: "i" }, lines)).toEqual([0, 1]);
   expect(await matcher.lines({ source, flags: "" }, lines)).toEqual([1]);
+  expect(await matcher.lines({ source, flags: "i" }, lines)).toEqual([0, 1]);
 });

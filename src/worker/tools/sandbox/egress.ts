@@ -86,7 +86,9 @@ export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLim
   // The outer directory is only for its owner; the inner one is shown to the sandbox, which runs as another user.
   const outer = await makeDirectory("net");
   const directory = join(outer, "net");
-  await mkdir(directory, { mode: 0o755 });
+  await mkdir(directory);
+  // Whatever the umask: the mode of mkdir is subject to it.
+  await chmod(directory, 0o755);
   const traffic = new Traffic(policy, { ...LIMITS, ...limits });
   const socket = join(directory, SOCKET_NAME);
   try {

@@ -7,7 +7,7 @@
  * 3. The bundle holds no command and no secret: a descriptor brings the command. It is removed when the command is over.
  */
 import { accessSync, constants, existsSync } from "node:fs";
-import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
@@ -175,12 +175,16 @@ function directoriesBesideUsr(): string[] {
 
 async function writeBundle(bundle: string, config: object, uid: number): Promise<void> {
   const rootfs = join(bundle, "rootfs");
-  await mkdir(join(rootfs, "etc"), { recursive: true, mode: 0o755 });
-  await mkdir(join(rootfs, WORKSPACE_INSIDE), { mode: 0o755 });
+  await mkdir(join(rootfs, "etc"), { recursive: true });
+  await mkdir(join(rootfs, WORKSPACE_INSIDE));
   for (const { path, target } of topDirectories()) {
     if (target !== undefined) await symlink(target, join(rootfs, path));
   }
-  await writeFile(join(rootfs, "etc/passwd"), passwd(uid), { mode: 0o644 });
-  await writeFile(join(bundle, "empty"), "", { mode: 0o444 });
+  await writeFile(join(rootfs, "etc/passwd"), passwd(uid));
+  await writeFile(join(bundle, "empty"), "");
   await writeFile(join(bundle, "config.json"), JSON.stringify(config), { mode: 0o600 });
+  // Whatever the umask: the modes of new files are subject to it.
+  for (const path of [".", "etc", WORKSPACE_INSIDE]) await chmod(join(rootfs, path), 0o755);
+  await chmod(join(rootfs, "etc/passwd"), 0o644);
+  await chmod(join(bundle, "empty"), 0o444);
 }

@@ -26,6 +26,15 @@ function bubblewrapWith(more: string, before = ""): string {
   return path;
 }
 
+/** Stands in for the program that connects commands to their proxy: it lets everything through. */
+const OPEN_PROXY = `#!/usr/bin/perl
+use IO::Socket::INET;
+$| = 1;
+my $server = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1", LocalPort => 3128);
+print "ready\\n";
+while (my $client = $server->accept) { while (<$client>) { last if /^\\s*$/ } print $client "HTTP/1.1 200 OK\\r\\n\\r\\n"; close $client }
+`;
+
 const choose = (bwrap: string) => chooseRunner({ mode: "bubblewrap", production: false, bwrap });
 
 describe("a sandbox", () => {
@@ -53,11 +62,22 @@ describe("a sandbox", () => {
     expect(lacks?.split(", ")).toContain(missing);
   });
 
-  it("with a proxy that does not answer is refused", async () => {
-    const bwrap = bubblewrapWith("--tmpfs /run/egress");
+  it("is chosen with its proxy, also by a worker that keeps new files to itself", async () => {
+    const usual = process.umask(0o077);
+    closeAtEnd(() => void process.umask(usual));
+    const { sentence } = await chooseRunner({ mode: "bubblewrap", egress: { hosts: "listed.test" } });
+    expect(sentence).toMatch(/^bash runs in bubblewrap, with a proxy to listed\.test as its network/);
+  });
+
+  it("with a proxy that refuses nothing is refused", async () => {
+    const above = directory();
+    chmodSync(above, 0o755);
+    const forwarder = join(above, "node");
+    writeFileSync(forwarder, OPEN_PROXY, { mode: 0o755 });
+    const bwrap = bubblewrapWith(`--ro-bind ${forwarder} /run/egress-node`);
     const egress = { hosts: "listed.test" };
     const { runner, sentence } = await chooseRunner({ mode: "bubblewrap", production: false, bwrap, egress });
     expect(runner).toBeUndefined();
-    expect(sentence).toContain("(bubblewrap: not isolated: proxy");
+    expect(sentence).toContain("(bubblewrap: not isolated: proxy)");
   });
 });

@@ -1,5 +1,5 @@
 /** Guarantee: the proxy of a command passes bodies on whole or not at all, and neither names nor waits without bound. */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { type IncomingHttpHeaders, request } from "node:http";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -157,4 +157,12 @@ it("a proxy whose socket cannot be made says why, and leaves neither a server no
 it("the highest port is 65535", () => {
   expect(parseEgress("a.test:65535")).not.toHaveProperty("problem");
   expect(parseEgress("a.test:65536")).toHaveProperty("problem");
+});
+
+it("the user nobody reaches the socket, also of a worker that keeps new files to itself", async () => {
+  const usual = process.umask(0o077);
+  closeAtEnd(() => void process.umask(usual));
+  const { egress, socketPath } = await proxy("listed.test");
+  expect(statSync(egress.directory).mode & 0o777).toBe(0o755);
+  expect(statSync(socketPath).mode & 0o777).toBe(0o666);
 });

@@ -1,10 +1,11 @@
 /** Guarantee: a command in gVisor carries over no directory that it may not start in, and names what was hidden from it. */
-import { writeFileSync } from "node:fs";
+import { lstatSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { createRunsc, ociConfig } from "../../../../../src/worker/tools/sandbox/runsc.ts";
 import type { Workspace } from "../../../../../src/worker/tools/workspace.ts";
+import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 import { openScene } from "../scene.ts";
 
 const asRoot = process.getuid?.() === 0;
@@ -46,4 +47,20 @@ it("what commands write in memory is bounded, and nothing is written over what i
   expect(optionsOf("/tmp")).toContain(`size=${256 * 1024 ** 2}`);
   expect(optionsOf("/dev/shm")).toContain(`size=${64 * 1024 ** 2}`);
   expect(optionsOf("/srv/repo/.ssh")).toContain("ro");
+});
+
+it("its files are those of a system, also for the user nobody of a worker that keeps new files to itself", async () => {
+  const usual = process.umask(0o077);
+  closeAtEnd(() => void process.umask(usual));
+  const outcome = await run(`cd rootfs; stat -c '%a %n' . etc workspace etc/passwd ../empty ../config.json
+for each in bin lib sbin; do readlink $each; done; cut -d: -f1 etc/passwd`);
+  const links = ["bin", "lib", "sbin"].flatMap((name) => {
+    const isLink = lstatSync(`/${name}`).isSymbolicLink();
+    return isLink ? [readlinkSync(`/${name}`)] : [];
+  });
+  expect(outcome?.output.trim().split("\n")).toEqual([
+    ...["755 .", "755 etc", "755 workspace", "644 etc/passwd", "444 ../empty", "600 ../config.json"],
+    ...links,
+    "agent",
+  ]);
 });

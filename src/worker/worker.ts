@@ -250,9 +250,8 @@ function openContext(options: OpenOptions) {
   const leases = new LeaseKeeper({ store, clock, retry });
   onAbort(abandoned.signal, () => leases.interruptAll());
   const limiter = createProviderLimiter(redis, keys, timing, random);
-  const wakeEarly = createEarlyWakes(store, wakes);
-  const limits = { limiter, pause, clock, timing, logger, wakeEarly, ...tellLimit(redis, keys) };
-  const provider = new ProviderLimit(limits);
+  const limits = { limiter, pause, clock, timing, logger, wakeEarly: createEarlyWakes(store, wakes) };
+  const provider = new ProviderLimit({ ...limits, ...tellLimit(redis, keys) });
   const { permissions, skills, ...settings } = settingsOf(options);
   const { replyTtlMs } = timing;
   const observed = { redis, keys, wakes, pause, replyTtlMs, activeRuns: () => leases.held.size, clock };

@@ -9,7 +9,7 @@ import { lineOf, type Source, type Violation } from "./source.ts";
 
 /** Standard terms of the field and of the tools in use. File names may use them besides the glossary's words. */
 const FIELD_TERMS: ReadonlySet<string> = new Set(
-  `acquire deliver requeue due overdue move pending reason effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
+  `acquire deliver requeue promote due overdue move pending reason effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
   doorbell logs ps show abort account age base bash bubblewrap runsc egress connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
   abort account ack address agents announce announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
   attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel channels charge check checks

@@ -78,7 +78,7 @@ export interface ProviderLimiter {
     admission: Admission,
     how: LimiterRelease,
   ): Promise<"left" | "first" | "known">;
-  /** Calls the runs that are next, as many as there is room for now; whoever calls it must wake them. */
+  /** Calls the runs that are next, as many as there is room for now; the caller must wake them. */
   next(name: string): Promise<readonly string[]>;
   /** Lists every limiter that is not healthy and whose name begins with `beginning` (default: all), by name. */
   list(beginning?: string): Promise<LimiterState[]>;

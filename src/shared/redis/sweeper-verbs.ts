@@ -39,11 +39,11 @@ export const SWEEPER_VERBS = {
     answers: { wake: { wake: int }, not_due: {} },
   },
   /** Ends the delay of a run that waits for its provider. Its wake stays the same: end the delay of its job as well. */
-  hasten: {
+  promote: {
     keys: ["record"],
     context: [],
     args: {},
-    answers: { hastened: { wake: int }, not_waiting: {} },
+    answers: { promoted: { wake: int }, not_waiting: {} },
   },
   /** Reads the state of one agent from one cluster slot, at one moment; changes nothing. Times are epoch ms, 0: none. */
   inspect: {

@@ -40,7 +40,7 @@ export interface WakeQueue {
    */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /** Ends the delay of a wake's job. Does nothing if it is not delayed any more; never rejects, since its delay ends anyway. */
-  hasten(wake: Pick<Wake, "uid" | "wake">): Promise<void>;
+  promote(wake: Pick<Wake, "uid" | "wake">): Promise<void>;
   /**
    * Returns true if the job of a wake waits for a worker now, or a worker returned it, also during the delay after that. A
    * delayed job does not count. Nor does a taken one: its worker claims the agent at once, or is dead, stopped, or never
@@ -82,12 +82,12 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper adds it");
       }
     },
-    async hasten(wake) {
+    async promote(wake) {
       const job = wakeJobId(wake);
       try {
         await using(async (opened) => (await opened.getJob(job))?.promote());
       } catch (error) {
-        logger?.debug({ job, problem: messageOf(error) }, "Wake not hastened; its delay ends by itself");
+        logger?.debug({ job, problem: messageOf(error) }, "Wake not promoted; its delay ends by itself");
       }
     },
     async isAlive(wake) {

@@ -226,12 +226,12 @@ export class ProviderLimit {
 }
 
 /** Returns a function that wakes runs before their delay is over: each that still waits for its provider. */
-export function createEarlyWakes(store: Pick<AgentStore, "hasten">, wakes: Pick<WakeQueue, "hasten">) {
+export function createEarlyWakes(store: Pick<AgentStore, "promote">, wakes: Pick<WakeQueue, "promote">) {
   const wake = async (run: string) => {
     const address = addressOfMember(run);
     if (!address) return;
-    const answer = await store.hasten(address, {});
-    if (answer.status === "hastened") await wakes.hasten({ uid: address.uid, wake: answer.wake });
+    const answer = await store.promote(address, {});
+    if (answer.status === "promoted") await wakes.promote({ uid: address.uid, wake: answer.wake });
   };
   return async (runs: readonly string[]): Promise<void> => {
     await Promise.all(runs.map(wake));

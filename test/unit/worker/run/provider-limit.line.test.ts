@@ -76,14 +76,14 @@ test("a line that cannot be asked is asked again with the next look", async () =
 });
 
 test("a run is woken by the wake that it waits for, and one that waits no more, or is not of this version, is not", async () => {
-  const hastened: unknown[] = [];
+  const promoted: unknown[] = [];
   const store = {
-    hasten: async ({ uid }: { uid: string }) =>
-      uid === "gone" ? ({ status: "not_waiting" } as const) : ({ status: "hastened", wake: 7 } as const),
+    promote: async ({ uid }: { uid: string }) =>
+      uid === "gone" ? ({ status: "not_waiting" } as const) : ({ status: "promoted", wake: 7 } as const),
   };
-  const wakeEarly = createEarlyWakes(store, { hasten: async (wake) => void hastened.push(wake) });
+  const wakeEarly = createEarlyWakes(store, { promote: async (wake) => void promoted.push(wake) });
   await wakeEarly(["t/p/sa-1", "t/p/gone", "sa-2"]);
-  expect(hastened).toEqual([{ uid: "sa-1", wake: 7 }]);
+  expect(promoted).toEqual([{ uid: "sa-1", wake: 7 }]);
 });
 
 test.for([

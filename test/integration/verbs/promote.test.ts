@@ -22,23 +22,23 @@ async function handedBack(how: typeof HAND_BACK = WAITS) {
 test("a run that waits for its provider is free at once, and its wake stays the same", async () => {
   const { store, agent, wake, claimed, everything } = await handedBack();
   expect(await claimed()).toBe("held");
-  expect(await store.hasten(agent, {})).toEqual({ status: "hastened", wake });
+  expect(await store.promote(agent, {})).toEqual({ status: "promoted", wake });
   const stands = await everything();
-  expect(await store.hasten(agent, {})).toEqual({ status: "hastened", wake });
+  expect(await store.promote(agent, {})).toEqual({ status: "promoted", wake });
   expect(await everything()).toEqual(stands);
   expect(await claimed()).toBe("claimed");
-  expect(await store.hasten(agent, {})).toEqual({ status: "not_waiting" });
+  expect(await store.promote(agent, {})).toEqual({ status: "not_waiting" });
 });
 
 test("a run that was handed back for another reason keeps its delay", async () => {
   const { store, agent, claimed } = await handedBack(HAND_BACK);
-  expect(await store.hasten(agent, {})).toEqual({ status: "not_waiting" });
+  expect(await store.promote(agent, {})).toEqual({ status: "not_waiting" });
   expect(await claimed()).toBe("held");
 });
 
 test("an agent that is unknown or has ended is not woken", async () => {
   const rig = verbRig();
-  expect(await rig.store.hasten(rig.address(), {})).toEqual({ status: "not_waiting" });
+  expect(await rig.store.promote(rig.address(), {})).toEqual({ status: "not_waiting" });
   const { agent, store } = await handedBack();
   await store.settle(agent, {
     authority: "parent",
@@ -47,7 +47,7 @@ test("an agent that is unknown or has ended is not woken", async () => {
     stop_reason: "destroyed",
     status: "cancelled",
   });
-  expect(await store.hasten(agent, {})).toEqual({ status: "not_waiting" });
+  expect(await store.promote(agent, {})).toEqual({ status: "not_waiting" });
 });
 
 test("the job of a wake is in the line at once, and a job that is unknown or in the line already is left alone", async () => {
@@ -60,10 +60,10 @@ test("the job of a wake is in the line at once, and a job that is unknown or in 
   closeAtEnd(() => queue.stop());
   const agent = await rig.queued();
   const wake = wakeOf(agent, "a", 2);
-  await queue.hasten(wake);
+  await queue.promote(wake);
   await queue.add(wake, 3_600_000);
   expect([await queue.isAlive(wake), await queue.counts()]).toMatchObject([false, { delayed: 1 }]);
-  await queue.hasten(wake);
-  await queue.hasten(wake);
+  await queue.promote(wake);
+  await queue.promote(wake);
   expect([await queue.isAlive(wake), await queue.counts()]).toMatchObject([true, { delayed: 0, waiting: 1 }]);
 });

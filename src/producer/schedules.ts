@@ -111,8 +111,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       await refuseUnreadable(call, made);
       // Full memory refuses what is written, not what is removed.
       if (earlier) await requireMemoryFor(call, earlier);
-      // The previous form may have another scheduler or job in the queue.
-      if (before) await dequeue(call, before);
+      // Another form may have another scheduler or job in the queue.
+      if (before && !(isSame && at === undefined)) await dequeue(call, before);
       if ((await storeSchedule(call, made)) === "full") return undefined;
       await syncQueue(call, made);
       return view(call, made);

@@ -33,7 +33,8 @@ export interface IntakeQueue {
   check(rhythm: Recurrence, nowMs: number): Promise<void>;
   /**
    * Adds a job each time the schedule is due, from now on; times missed while no process took jobs become one job. Does nothing
-   * for a pattern that never comes due, which an earlier version may have stored.
+   * if it does so already: a job that has come due stays, and an interval goes on. Does nothing for a pattern that never comes due,
+   * which an earlier version may have stored.
    */
   repeat(id: string, rhythm: Recurrence, data: object): Promise<void>;
   /** Ends the jobs of that schedule; idempotent. */
@@ -53,6 +54,23 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     queue ??= openQueue(redis, keys);
     return queue;
   };
+  const stateOf: IntakeQueue["stateOf"] = async (id) => {
+    const job = await redis.hmget(keys.intakeJob(id), "name", "finishedOn", "returnvalue");
+    const [name, finishedOn, value] = job;
+    if (name == null) return "unknown";
+    if (finishedOn == null) return "waiting";
+    return value === JSON.stringify(NOTHING_BEGUN) ? "unbegun" : "over";
+  };
+  /** Returns whether the queue repeats `data` in this rhythm, and the next job of it waits. */
+  const repeats = async (id: string, rhythm: Recurrence, data: object) => {
+    const nextMs = await readNextAt(redis, keys, id);
+    if (nextMs === undefined || (await stateOf(`repeat:${id}:${nextMs}`)) !== "waiting") return false;
+    const fields = ["pattern", "tz", "every", "data"] as const;
+    const stored = await redis.hmget(keys.intakeJob(`repeat:${id}`), ...fields);
+    const { pattern, tz, every } = { pattern: undefined, tz: undefined, every: undefined, ...rhythm };
+    const wanted = [pattern, tz, every?.toString(), JSON.stringify(data)];
+    return wanted.every((value, i) => value === (stored[i] ?? undefined));
+  };
   return {
     async add(id, data, delayMs = 0) {
       await (await opened()).add("task", data, {
@@ -63,13 +81,7 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     async remove(id) {
       await (await opened()).remove(id);
     },
-    async stateOf(id) {
-      const job = await redis.hmget(keys.intakeJob(id), "name", "finishedOn", "returnvalue");
-      const [name, finishedOn, value] = job;
-      if (name == null) return "unknown";
-      if (finishedOn == null) return "waiting";
-      return value === JSON.stringify(NOTHING_BEGUN) ? "unbegun" : "over";
-    },
+    stateOf,
     async check(rhythm, nowMs) {
       if (!("pattern" in rhythm)) return;
       const { getNextMillis } = await import("bullmq");
@@ -77,7 +89,7 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       throw new SubagentError("invalid_input", "it never comes due: no month that it names has such a day");
     },
     async repeat(id, rhythm, data) {
-      if (!(await comesDue(rhythm))) return;
+      if (!(await comesDue(rhythm)) || (await repeats(id, rhythm, data))) return;
       await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data });
     },
     async endRepeat(id) {

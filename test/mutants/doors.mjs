@@ -513,7 +513,7 @@ export default [
     promise:
       "What came due while no worker lived begins, though its schedule is resumed that was not paused.",
     file: "src/shared/redis/intake-queue.ts",
-    find: " || (await repeats(id, rhythm, data))",
+    find: " || (await repeats(redis, keys, { id, rhythm, data }))",
     replace: "",
     tests: ["test/integration/service/schedules-again.test.ts"],
     title: "although it was not paused",

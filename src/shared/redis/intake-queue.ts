@@ -54,23 +54,6 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     queue ??= openQueue(redis, keys);
     return queue;
   };
-  const stateOf: IntakeQueue["stateOf"] = async (id) => {
-    const job = await redis.hmget(keys.intakeJob(id), "name", "finishedOn", "returnvalue");
-    const [name, finishedOn, value] = job;
-    if (name == null) return "unknown";
-    if (finishedOn == null) return "waiting";
-    return value === JSON.stringify(NOTHING_BEGUN) ? "unbegun" : "over";
-  };
-  /** Returns whether the queue repeats `data` in this rhythm, and the next job of it waits. */
-  const repeats = async (id: string, rhythm: Recurrence, data: object) => {
-    const nextMs = await readNextAt(redis, keys, id);
-    if (nextMs === undefined || (await stateOf(`repeat:${id}:${nextMs}`)) !== "waiting") return false;
-    const fields = ["pattern", "tz", "every", "data"] as const;
-    const stored = await redis.hmget(keys.intakeJob(`repeat:${id}`), ...fields);
-    const { pattern, tz, every } = { pattern: undefined, tz: undefined, every: undefined, ...rhythm };
-    const wanted = [pattern, tz, every?.toString(), JSON.stringify(data)];
-    return wanted.every((value, i) => value === (stored[i] ?? undefined));
-  };
   return {
     async add(id, data, delayMs = 0) {
       await (await opened()).add("task", data, {
@@ -81,7 +64,7 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     async remove(id) {
       await (await opened()).remove(id);
     },
-    stateOf,
+    stateOf: (id) => readState(redis, keys, id),
     async check(rhythm, nowMs) {
       if (!("pattern" in rhythm)) return;
       const { getNextMillis } = await import("bullmq");
@@ -89,7 +72,7 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       throw new SubagentError("invalid_input", "it never comes due: no month that it names has such a day");
     },
     async repeat(id, rhythm, data) {
-      if (!(await comesDue(rhythm)) || (await repeats(id, rhythm, data))) return;
+      if (!(await comesDue(rhythm)) || (await repeats(redis, keys, { id, rhythm, data }))) return;
       await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data });
     },
     async endRepeat(id) {
@@ -134,6 +117,31 @@ async function readNextAt(redis: RedisClient, keys: Keys, id: string): Promise<n
     redis.zscore(keys.repeatedIntake, id),
   ]);
   return isThere === 1 && next !== null ? Number(next) : undefined;
+}
+
+/** Returns true if the queue repeats `data` in this rhythm, and its next job waits. */
+async function repeats(
+  redis: RedisClient,
+  keys: Keys,
+  { id, rhythm, data }: { id: string; rhythm: Recurrence; data: object },
+): Promise<boolean> {
+  const nextMs = await readNextAt(redis, keys, id);
+  if (nextMs === undefined || (await readState(redis, keys, `repeat:${id}:${nextMs}`)) !== "waiting")
+    return false;
+  const fields = ["pattern", "tz", "every", "data"] as const;
+  const stored = await redis.hmget(keys.intakeJob(`repeat:${id}`), ...fields);
+  const { pattern, tz, every } = { pattern: undefined, tz: undefined, every: undefined, ...rhythm };
+  const wanted = [pattern, tz, every?.toString(), JSON.stringify(data)];
+  return wanted.every((value, i) => value === (stored[i] ?? undefined));
+}
+
+/** Reads the state of a job; see {@link IntakeQueue.stateOf}. */
+async function readState(redis: RedisClient, keys: Keys, id: string): ReturnType<IntakeQueue["stateOf"]> {
+  const job = await redis.hmget(keys.intakeJob(id), "name", "finishedOn", "returnvalue");
+  const [name, finishedOn, value] = job;
+  if (name == null) return "unknown";
+  if (finishedOn == null) return "waiting";
+  return value === JSON.stringify(NOTHING_BEGUN) ? "unbegun" : "over";
 }
 
 type TaskJobs = Queue<object, unknown, string>;

@@ -55,7 +55,7 @@ export function providerLimitOf(
   return new ProviderLimit({
     limiter: { ...createProviderLimiter(redis, keys), ...more },
     tellOthers: () => {},
-    wakeEarly: async () => {},
+    wakeEarly: async () => true,
     pause: createPause(redis, keys),
     clock,
     timing: store.timing,

@@ -43,7 +43,7 @@ export const SWEEPER_VERBS = {
     keys: ["record"],
     context: [],
     args: {},
-    answers: { promoted: { wake: int }, not_waiting: {} },
+    answers: { promoted: { wake: int }, coming: {}, gone: {} },
   },
   /** Reads the state of one agent from one cluster slot, at one moment; changes nothing. Times are epoch ms, 0: none. */
   inspect: {

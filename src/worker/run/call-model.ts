@@ -86,11 +86,15 @@ async function acquirePermit(
 ): Promise<CallPermit> {
   const { lease, equipment, attempts } = session;
   const { models } = equipment;
+  const asked: string[] = [];
   let soonest: { permit: CallPermit & { status: "wait" }; of: string } | undefined;
   for (let i = 0; ; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
-    const permit = await provider.acquire(limiterNameOf(model, session.model), lease, { resumes: turn > 1 });
+    const name = limiterNameOf(model, session.model);
+    const permit = await provider.acquire(name, lease, { resumes: turn > 1 });
+    if (permit.status === "open") for (const other of asked) provider.leave(other, lease);
     if (permit.status !== "wait" || !lease.isLive()) return permit;
+    asked.push(name);
     if (!soonest || permit.waitMs < soonest.permit.waitMs) soonest = { permit, of: session.model };
     if (i + 1 < models.length) continue;
     session.model = soonest.of;

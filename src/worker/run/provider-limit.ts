@@ -31,6 +31,10 @@ import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
 import type { Lease } from "./lease.ts";
 
+/** Most times that a worker calls other runs at once, in place of those that will not come. */
+const MOST_ROUNDS = 50;
+/** The end of a wait without a call. */
+const LEAVES: LimiterRelease = { outcome: "neutral", reason: "left" };
 /** Interval between two reads of the limiters' state. */
 const READ_EVERY_MS = 1_000;
 
@@ -60,8 +64,8 @@ export interface ProviderLimitOptions {
   limiter: ProviderLimiter;
   /** Tells the other processes about a limit or a refusal at this limiter; a hint. */
   tellOthers(name: string): void;
-  /** Wakes runs that were called from the line of a limiter; see {@link createEarlyWakes}. */
-  wakeEarly(runs: readonly string[]): Promise<void>;
+  /** Wakes a run that was called from the line of a limiter; false if it will not come. See {@link createEarlyWakes}. */
+  wakeEarly(run: string): Promise<boolean>;
   pause: Pick<Pause, "state">;
   clock: Clock;
   timing: Timing;
@@ -134,6 +138,7 @@ export class ProviderLimit {
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
+        if (paused) return;
         for (const { name, until, waiting } of limiters)
           if (until === undefined && waiting > 0) this.#callNext(name);
       },
@@ -145,13 +150,31 @@ export class ProviderLimit {
   }
 
   #callNext(name: string): void {
-    const { limiter, wakeEarly, logger } = this.#options;
-    limiter
-      .next(name)
-      .then(wakeEarly)
-      .catch((error: unknown) => {
-        logger.debug({ problem: messageOf(error) }, "Runs not called; they ask at their appointment");
-      });
+    this.#callAll(name).catch((error: unknown) => {
+      this.#options.logger.debug(
+        { problem: messageOf(error) },
+        "Runs not called; they ask at their appointment",
+      );
+    });
+  }
+
+  /** Calls the runs that are next, and others in place of those that will not come. */
+  async #callAll(name: string): Promise<void> {
+    const { limiter, wakeEarly } = this.#options;
+    for (let round = 0; round < MOST_ROUNDS; round++) {
+      const runs = await limiter.next(name);
+      const woken = await Promise.all(runs.map(wakeEarly));
+      const gone = runs.filter((_, i) => !woken[i]);
+      if (gone.length === 0) return;
+      await Promise.all(gone.map((run) => limiter.release(name, run, UNASKED, LEAVES)));
+    }
+  }
+
+  /** Takes the run of `lease` out of the line of a limiter: it calls elsewhere. */
+  leave(name: string, lease: Lease): void {
+    const { limiter } = this.#options;
+    const left = limiter.release(name, deadlineMember(lease.address), UNASKED, LEAVES);
+    left.catch((error: unknown) => this.#missed(error));
   }
 
   async #ask(name: string, lease: Lease, how?: { resumes: boolean }): Promise<CallPermit> {
@@ -225,16 +248,14 @@ export class ProviderLimit {
   }
 }
 
-/** Returns a function that wakes runs before their delay is over: each that still waits for its provider. */
+/** Returns a function that wakes a run before its delay is over; it resolves to false if the run will not come. */
 export function createEarlyWakes(store: Pick<AgentStore, "promote">, wakes: Pick<WakeQueue, "promote">) {
-  const wake = async (run: string) => {
+  return async (run: string): Promise<boolean> => {
     const address = addressOfMember(run);
-    if (!address) return;
+    if (!address) return false;
     const answer = await store.promote(address, {});
     if (answer.status === "promoted") await wakes.promote({ uid: address.uid, wake: answer.wake });
-  };
-  return async (runs: readonly string[]): Promise<void> => {
-    await Promise.all(runs.map(wake));
+    return answer.status !== "gone";
   };
 }
 

@@ -110,6 +110,19 @@ test("a run that has made no call waits until those that have are in, those that
   expect(await status("a")).toBe("open");
 });
 
+test("a run that was called and comes late is still before the newcomers, and one that leaves is in no line any more", async () => {
+  const { redis, keys, limiter, next, opens, status } = await closedLimiter({ waiting: ["late", "b", "c"] });
+  await opens(1);
+  expect(await next()).toEqual(["late"]);
+  await redis.zincrby(keys.limiterHolders(NAME), -2_001, "late");
+  expect([await status("newcomer"), await status("late")]).toEqual(["wait", "open"]);
+  const unasked = { status: "open", enteredAt: 0, holdsSlot: false } as const;
+  for (const run of ["late", "b"])
+    await limiter.release(NAME, run, unasked, { outcome: "neutral", reason: "left" });
+  expect(await next()).toEqual(["c"]);
+  expect(await redis.zrange(keys.limiterWaiting(NAME), 0, -1)).toEqual(["c", "newcomer"]);
+});
+
 test("a run that was called and does not come within two seconds has lost its place, and the next one is called", async () => {
   const { redis, keys, next, opens, status } = await closedLimiter({ waiting: ["gone", "b", "c"] });
   await opens(1);
@@ -166,8 +179,9 @@ test("those who wait for a credential come back one by one when it is good, and 
   expect(await limiter.list()).toMatchObject([{ state: "slowed", limit: 2, waiting: 2 }]);
   expect(await next()).toEqual(["a", "b"]);
   await call("a");
-  expect(await everything()).toEqual({});
   expect(await status("b")).toBe("open");
+  await call("b");
+  expect(await everything()).toEqual({});
 });
 
 test("a credential that is refused again, and a limit after it, are what they are without those who waited", async () => {

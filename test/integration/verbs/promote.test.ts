@@ -27,18 +27,18 @@ test("a run that waits for its provider is free at once, and its wake stays the 
   expect(await store.promote(agent, {})).toEqual({ status: "promoted", wake });
   expect(await everything()).toEqual(stands);
   expect(await claimed()).toBe("claimed");
-  expect(await store.promote(agent, {})).toEqual({ status: "not_waiting" });
+  expect(await store.promote(agent, {})).toEqual({ status: "coming" });
 });
 
 test("a run that was handed back for another reason keeps its delay", async () => {
   const { store, agent, claimed } = await handedBack(HAND_BACK);
-  expect(await store.promote(agent, {})).toEqual({ status: "not_waiting" });
+  expect(await store.promote(agent, {})).toEqual({ status: "coming" });
   expect(await claimed()).toBe("held");
 });
 
 test("an agent that is unknown or has ended is not woken", async () => {
   const rig = verbRig();
-  expect(await rig.store.promote(rig.address(), {})).toEqual({ status: "not_waiting" });
+  expect(await rig.store.promote(rig.address(), {})).toEqual({ status: "gone" });
   const { agent, store } = await handedBack();
   await store.settle(agent, {
     authority: "parent",
@@ -47,7 +47,7 @@ test("an agent that is unknown or has ended is not woken", async () => {
     stop_reason: "destroyed",
     status: "cancelled",
   });
-  expect(await store.promote(agent, {})).toEqual({ status: "not_waiting" });
+  expect(await store.promote(agent, {})).toEqual({ status: "gone" });
 });
 
 test("the job of a wake is in the line at once, and a job that is unknown or in the line already is left alone", async () => {

@@ -58,3 +58,22 @@ test("a run says at the limiter whether it has made a call, and who it is", asyn
     [who, { resumes: true }],
   ]);
 });
+
+test("a run that calls another model of its chain leaves the line of the first", async () => {
+  const installation = await openStage({ scenario: { turns: [done] }, timing: LONG_TIMING });
+  const agent = await installation.task("work", { fallback_models: ["other-model"] });
+  const left: unknown[] = [];
+  const provider = providerLimitOf(installation, systemClock, {
+    acquire: async (name) =>
+      name.endsWith("/other-model")
+        ? { status: "open", enteredAt: 0, holdsSlot: false }
+        : { status: "wait", waitMs: 60_000, reason: "overloaded" },
+    async release(name, who, _admission, { outcome }) {
+      left.push([name.split("/").at(-1), who, outcome]);
+      return "left";
+    },
+  });
+  await run(runContextOf(installation, { provider }), { address: agent, wake: 1, timesTaken: 1 });
+  const who = `${agent.tenant}/${agent.parentId}/${agent.uid}`;
+  expect(left).toEqual([[(await installation.record(agent)).spec.model, who, "neutral"]]);
+});

@@ -1,5 +1,6 @@
 -- limiter-next: calls the runs that are next in the lines before a slowed limiter, as many as there are free slots, those that
--- have made a call first. Each holds a slot for a moment, in which its caller wakes it.
+-- have made a call first. Each is due and holds a slot for a moment, in which the caller wakes it, or releases it if it waits
+-- no more.
 -- Include line.
 -- Closes: runs that wait for their appointment while the provider takes calls again; two callers giving one slot away twice; a
 -- run that does not come holding up the line.
@@ -10,9 +11,9 @@ redis.call('ZREMRANGEBYSCORE', holders, '-inf', fmt(now))
 local free, runs = math.floor(num(state.limit)) - redis.call('ZCARD', holders), {}
 for _, line in ipairs(LINES) do
   local count = math.min(free, most) - #runs
-  local found = count > 0 and redis.call('ZRANGEBYSCORE', line, fmt(now - LATE_MS), '+inf', 'LIMIT', 0, count) or {}
+  local found = count > 0 and redis.call('ZRANGEBYSCORE', line, '(' .. fmt(now), '+inf', 'LIMIT', 0, count) or {}
   for _, run_id in ipairs(found) do
-    redis.call('ZREM', line, run_id)
+    redis.call('ZADD', line, fmt(now), run_id)
     redis.call('ZADD', holders, fmt(now + LATE_MS), run_id)
     runs[#runs + 1] = run_id
   end

@@ -1,9 +1,10 @@
--- limiter-release: ends a call and frees its slot. Its outcome slows, closes or opens the limiter for every worker. Only a call
+-- limiter-release: ends a call, or the wait for one, and frees its slot. Its outcome slows, closes or opens the limiter for every worker. Only a call
 -- that began after the limiter was last closed has new information: fifty calls that are refused together are one refusal.
--- Include sample.
+-- Include sample, line.
 -- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it; a
 -- re-sent answer counting twice.
 local had_slot = redis.call('ZREM', holders, run_id) == 1
+for _, line in ipairs(LINES) do redis.call('ZREM', line, run_id) end
 local state = read(limiter, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by', 'recovers')
 local now = now_ms()
 -- Redis' clock was set back since: see limiter-acquire.

@@ -30,7 +30,7 @@ async function scene(over: Partial<ProviderLimiter> = {}) {
   const limit = new ProviderLimit({
     limiter: { ...createProviderLimiter(redis, keys), ...over },
     tellOthers: () => {},
-    wakeEarly: async () => {},
+    wakeEarly: async () => true,
     pause,
     clock,
     timing: TIMING,

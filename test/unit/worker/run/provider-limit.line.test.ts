@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { createLogger } from "../../../../src/shared/logger.ts";
 import { TIMING } from "../../../../src/shared/protocol/limits.ts";
+import type { Pause } from "../../../../src/shared/redis/pause.ts";
 import type { LimiterState, ProviderLimiter } from "../../../../src/shared/redis/provider-limiter.ts";
 import type { ModelAnswer } from "../../../../src/worker/model/model.ts";
 import type { Lease } from "../../../../src/worker/run/lease.ts";
@@ -23,7 +24,11 @@ const EMPTY: LimiterState = { ...SLOWED, name: "c", waiting: 0 };
 
 const lease = { address: { tenant: "t", parentId: "p", uid: "sa-0" }, isLive: () => true } as Lease;
 
-function scene(next: ProviderLimiter["next"], over: Partial<ProviderLimiter> = {}) {
+function scene(
+  next: ProviderLimiter["next"],
+  over: Partial<ProviderLimiter> = {},
+  state: Pause["state"] = async () => undefined,
+) {
   const clock = handClock();
   const woken: string[] = [];
   const limit = new ProviderLimit({
@@ -36,8 +41,11 @@ function scene(next: ProviderLimiter["next"], over: Partial<ProviderLimiter> = {
       ...over,
     },
     tellOthers: () => {},
-    wakeEarly: async (runs) => void woken.push(...runs),
-    pause: { state: async () => undefined },
+    async wakeEarly(run) {
+      woken.push(run);
+      return !run.startsWith("gone");
+    },
+    pause: { state },
     clock,
     timing: TIMING,
     logger: createLogger({ level: "silent" }),
@@ -75,15 +83,70 @@ test("a line that cannot be asked is asked again with the next look", async () =
   expect(woken[0]).toBe("t/p/u");
 });
 
-test("a run is woken by the wake that it waits for, and one that waits no more, or is not of this version, is not", async () => {
+test("a run is woken by the wake that it waits for; one that comes by itself is left alone, and one that is gone is told", async () => {
   const promoted: unknown[] = [];
-  const store = {
-    promote: async ({ uid }: { uid: string }) =>
-      uid === "gone" ? ({ status: "not_waiting" } as const) : ({ status: "promoted", wake: 7 } as const),
-  };
+  const answers = {
+    waits: { status: "promoted", wake: 7 },
+    runs: { status: "coming" },
+    gone: { status: "gone" },
+  } as const;
+  const store = { promote: async ({ uid }: { uid: string }) => answers[uid as keyof typeof answers] };
   const wakeEarly = createEarlyWakes(store, { promote: async (wake) => void promoted.push(wake) });
-  await wakeEarly(["t/p/sa-1", "t/p/gone", "sa-2"]);
-  expect(promoted).toEqual([{ uid: "sa-1", wake: 7 }]);
+  const runs = ["t/p/waits", "t/p/runs", "t/p/gone", "of an earlier version"];
+  expect(await Promise.all(runs.map(wakeEarly))).toEqual([true, true, false, false]);
+  expect(promoted).toEqual([{ uid: "waits", wake: 7 }]);
+});
+
+test("in place of runs that will not come others are called at once, and their places are given back", async () => {
+  const line = [["gone/1", "t/p/a"], ["gone/2"], ["t/p/b"], ["t/p/not asked"]];
+  const released: string[] = [];
+  const { woken } = scene(async () => line.shift() ?? [], {
+    async release(_name, run, admission, how) {
+      released.push(run);
+      expect([admission.holdsSlot, how.outcome]).toEqual([false, "neutral"]);
+      return "left";
+    },
+  });
+  await until(() => woken.length === 4);
+  expect(woken).toEqual(["gone/1", "t/p/a", "gone/2", "t/p/b"]);
+  expect(released).toEqual(["gone/1", "gone/2"]);
+});
+
+test("a line of runs that will not come is left for the next look after fifty rounds", async () => {
+  let asked = 0;
+  const { clock } = scene(
+    async () => {
+      asked += 1;
+      return ["gone"];
+    },
+    { release: async () => "left" },
+  );
+  await until(() => asked === 50);
+  await new Promise(setImmediate);
+  expect(asked).toBe(50);
+  clock.advance(1_000);
+  await until(() => asked === 100);
+});
+
+test("no run is called while the installation is paused", async () => {
+  let asked = 0;
+  let read = 0;
+  const paused = { at: new Date(0).toISOString(), reason: "night" };
+  const next = async () => {
+    asked += 1;
+    return [];
+  };
+  const { clock } = scene(next, {}, async () => {
+    read += 1;
+    return read === 1 ? paused : undefined;
+  });
+  await until(() => read === 1);
+  await new Promise(setImmediate);
+  expect(asked).toBe(0);
+  await until(() => {
+    clock.advance(1_000);
+    return asked > 0;
+  });
 });
 
 test.for([

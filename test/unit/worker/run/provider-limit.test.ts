@@ -92,7 +92,7 @@ test("a limiter that cannot be asked is open: it spares the provider, the lease 
   const limit = new ProviderLimit({
     limiter: createProviderLimiter(redis, keys),
     tellOthers: () => {},
-    wakeEarly: async () => {},
+    wakeEarly: async () => true,
     pause: createPause(redis, keys),
     clock: systemClock,
     timing: TIMING,
@@ -116,7 +116,7 @@ test("the place of a call is kept again and again while its lease is alive, and 
   const limit = new ProviderLimit({
     limiter: { ...real, keep },
     tellOthers: () => {},
-    wakeEarly: async () => {},
+    wakeEarly: async () => true,
     pause: createPause(redis, keys),
     clock,
     timing: TIMING,
@@ -149,7 +149,7 @@ test("while Redis does not answer, one reading waits for it, however long it tak
   const limit = new ProviderLimit({
     limiter: { ...createProviderLimiter(redis, keys), list },
     tellOthers: () => {},
-    wakeEarly: async () => {},
+    wakeEarly: async () => true,
     pause: createPause(redis, keys),
     clock,
     timing: TIMING,
@@ -182,7 +182,7 @@ async function answered() {
       list: () => new Promise<[]>((resolve) => answers.push(resolve)),
     },
     tellOthers: (name) => void told.push(name),
-    wakeEarly: async () => {},
+    wakeEarly: async () => true,
     pause: createPause(redis, keys),
     clock,
     timing: TIMING,

@@ -1,5 +1,6 @@
--- limiter-release: ends a call, or the wait for one, and frees its slot. Its outcome slows, closes or opens the limiter for every worker. Only a call
--- that began after the limiter was last closed has new information: fifty calls that are refused together are one refusal.
+-- limiter-release: ends a call, or the wait for one, and frees its slot. Its outcome slows, closes or opens the limiter for every
+-- worker. Only a call that began after the limiter was last closed has new information: fifty calls that are refused together are
+-- one refusal.
 -- Include sample, line.
 -- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it; a
 -- re-sent answer counting twice.

@@ -503,7 +503,7 @@ export default [
     id: "schedule-made-again-loses-what-is-due",
     promise: "What came due while no worker lived begins, though its schedule is made again as it was.",
     file: "src/producer/schedules.ts",
-    find: "if (before && !(isSame && at === undefined)) await",
+    find: "if (before && !goesOn) await",
     replace: "if (before) await",
     tests: ["test/integration/service/schedules-again.test.ts"],
     title: "made again as it was",

@@ -138,7 +138,6 @@ export class ProviderLimit {
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
-        if (paused) return;
         for (const { name, until, waiting } of limiters)
           if (until === undefined && waiting > 0) this.#callNext(name);
       },
@@ -150,6 +149,7 @@ export class ProviderLimit {
   }
 
   #callNext(name: string): void {
+    if (this.#isPaused) return;
     this.#callAll(name).catch((error: unknown) => {
       this.#options.logger.debug(
         { problem: messageOf(error) },

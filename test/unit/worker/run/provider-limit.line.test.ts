@@ -169,3 +169,27 @@ test.for([
     expect(woken).toEqual(expected);
   },
 );
+
+test("a run that ends in the middle of a pause gives its place to none", async () => {
+  let asked = 0;
+  const next = async () => {
+    asked += 1;
+    return [];
+  };
+  const open = {
+    acquire: async () => ({ status: "open", enteredAt: 0, holdsSlot: true }) as const,
+    release: async () => "left" as const,
+  };
+  let read = 0;
+  const { limit } = scene(next, open, async () => {
+    read += 1;
+    return { at: new Date(0).toISOString(), reason: "night" };
+  });
+  await until(() => read === 1);
+  await new Promise(setImmediate);
+  const permit = await limit.acquire("a", lease);
+  if (permit.status !== "open") return expect.unreachable();
+  await permit.release({ status: "answer", answer: { stopReason: "end_turn" } as ModelAnswer });
+  await new Promise(setImmediate);
+  expect(asked).toBe(0);
+});

@@ -106,13 +106,14 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       // A schedule that stands may be written again when its time is past: the caller repeats a call with an unknown outcome.
       if (isOver || at !== before?.at) refusePast(at, call.client.clock.now());
       if (isOver) made.created_at = written_at;
+      const goesOn = isSame && at === undefined;
       // The same schedule again: a task that has come due stays due.
-      if (isSame && at === undefined) made.written_at = before?.written_at;
+      if (goesOn) made.written_at = before?.written_at;
       await refuseUnreadable(call, made);
       // Full memory refuses what is written, not what is removed.
       if (earlier) await requireMemoryFor(call, earlier);
       // Another form may have another scheduler or job in the queue.
-      if (before && !(isSame && at === undefined)) await dequeue(call, before);
+      if (before && !goesOn) await dequeue(call, before);
       if ((await storeSchedule(call, made)) === "full") return undefined;
       await syncQueue(call, made);
       return view(call, made);

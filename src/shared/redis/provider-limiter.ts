@@ -105,7 +105,7 @@ export function createProviderLimiter(
   random: () => number = Math.random,
 ): ProviderLimiter {
   const scripts = loadScripts(redis, keys, timing);
-  const ask = (name: string, run: string, { resumes = false, underWay = false }) =>
+  const ask = (name: string, run: string, { resumes = false, underWay = false } = {}) =>
     scripts.run("limiter-acquire", undefined, {
       name,
       run_id: run,
@@ -119,7 +119,7 @@ export function createProviderLimiter(
     });
   return {
     async acquire(name, run, how) {
-      const answer = await ask(name, run, { ...how });
+      const answer = await ask(name, run, how);
       switch (answer.status) {
         case "open":
           return { status: "open", enteredAt: answer.at, holdsSlot: answer.slot };

@@ -18,7 +18,7 @@ redis.call('ZREMRANGEBYSCORE', holders, '-inf', fmt(now))
 local closed_until, limit = num(state['until']), math.floor(num(state.limit))
 local line = resumes and resuming or waiting
 local at = num(redis.call('ZSCORE', line, run_id))
-local overtakes = not resumes and (is_waited_in(resuming, now) or (at == 0 and is_waited_in(waiting, now)))
+local overtakes = not resumes and (has_waiting(resuming, now) or (at == 0 and has_waiting(waiting, now)))
 local has_slot = redis.call('ZSCORE', holders, run_id) or (redis.call('ZCARD', holders) < limit and not overtakes)
 if under_way or (closed_until <= now and has_slot) then
   redis.call('ZADD', holders, fmt(now + slot_ms), run_id)

@@ -1,5 +1,5 @@
 -- limiter-next: calls the runs that are next in the lines before a slowed limiter, as many as there are free slots, those that
--- have made a call first. Each is due and holds a slot for a moment, in which the caller wakes it; one that is gone it releases.
+-- have made a call first. Each is due and holds a slot for a moment, in which the caller wakes it, or releases it if it is gone.
 -- Include line.
 -- Closes: runs that wait for their appointment while the provider takes calls again; two callers giving one slot away twice; a
 -- run that does not come holding up the line.

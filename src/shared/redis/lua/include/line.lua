@@ -4,7 +4,7 @@ local LINES = { resuming, waiting }
 local LATE_MS = 2000
 
 -- Returns true if a run of the line has still to come.
-local function is_waited_in(line, now) return redis.call('ZCOUNT', line, fmt(now - LATE_MS), '+inf') > 0 end
+local function has_waiting(line, now) return redis.call('ZCOUNT', line, fmt(now - LATE_MS), '+inf') > 0 end
 
 -- Returns when the last run of a line asks; 0 if none waits.
 local function end_of(line) return num(redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]) end

@@ -37,7 +37,8 @@ export function watchThreadsAndSockets(): void {
     worker.once("exit", () => threads.delete(worker));
     const { ref, unref } = worker;
     worker.ref = () => {
-      threads.add(worker);
+      // `terminate` calls it too, also for a thread that has ended: its id is -1.
+      if (worker.threadId !== -1) threads.add(worker);
       ref.call(worker);
     };
     worker.unref = () => {

@@ -4,7 +4,7 @@
  *
  * 1. A wake completes, or returns to the queue because another process may do more for its agent. The record has the work
  *    that was not possible now, and a sweeper wakes again.
- * 2. Only a run that settled `failed` is a failed job in the queue.
+ * 2. Only a run that settled `failed`, and a job that is no wake, is a failed job in the queue.
  * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker. `stop` waits
  *    for no tool and no hook. A run whose Redis does not answer is left behind; another worker claims it when its lease
  *    expires.
@@ -226,7 +226,7 @@ async function handleWake(
   if (context.draining.aborted) return { status: "returned", reason: "drain", delayMs: 0 };
   const going = isNewerWake(data)
     ? returnWake(context, "newer", timesTaken)
-    : runOrIsolate(context, { timesTaken, ...namedBy(Wake.parse(data)) }, processes);
+    : runOrIsolate(context, { timesTaken, ...runIn(data) }, processes);
   return going.catch((error: unknown): WakeEnd => {
     context.logger.error(
       { problem: messageOf(error), wake: data },
@@ -253,7 +253,12 @@ async function runOrIsolate(
   return isolated ?? later;
 }
 
-function namedBy({ tenant, parent_id: parentId, uid, wake }: Wake): { address: AgentAddress; wake: number } {
+/** Returns which run a job's data names; throws `protocol_violation` for a job that another program added. */
+function runIn(data: unknown): { address: AgentAddress; wake: number } {
+  const parsed = Wake.safeParse(data);
+  if (!parsed.success)
+    throw new SubagentError("protocol_violation", "This job names no run of an agent. Remove it.");
+  const { tenant, parent_id: parentId, uid, wake } = parsed.data;
   return { address: { tenant, parentId, uid }, wake };
 }
 

@@ -3556,4 +3556,20 @@ export default [
     replace: "heartbeat.isAlive",
     tests: ["test/integration/worker/readiness.hints.test.ts"],
   },
+  {
+    id: "isolation-given-up-late",
+    promise: "A program of which three processes in a row did not start counts as unusable.",
+    file: "src/worker/isolation-processes.ts",
+    find: "failedStarts < MAX_FAILED_STARTS",
+    replace: "failedStarts <= MAX_FAILED_STARTS",
+    tests: ["test/unit/worker/isolation-processes.starts.test.ts"],
+  },
+  {
+    id: "isolation-given-up-early",
+    promise: "A program of which two processes did not start is tried once more.",
+    file: "src/worker/isolation-processes.ts",
+    find: "failedStarts < MAX_FAILED_STARTS",
+    replace: "failedStarts < 2",
+    tests: ["test/unit/worker/isolation-processes.starts.test.ts"],
+  },
 ];

@@ -30,6 +30,7 @@ import { returnWake, type TakenWake } from "./run/claim.ts";
 import type { RunContext, RunOutcome } from "./run/context.ts";
 import { run } from "./run/run.ts";
 import { createRunSlots } from "./run-slots.ts";
+import { createWakeLine, type WakeLine } from "./wake-line.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -101,6 +102,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
   });
   const processes = processesOf(lent, options);
   const context = withIsolation(lent, reasons, processes);
+  const line = createWakeLine(clock);
   // While Redis is unavailable both connections of the queue fail repeatedly.
   const trouble = problemLog(logger, "Wake queue trouble; trying again");
   const onError = (error: Error) => {
@@ -115,7 +117,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
     const end = await going.finally(() => runs.delete(going));
     options.metrics?.wake(end.status);
     return end.status === "returned"
-      ? returnJob(context, job, token, end.delayMs)
+      ? returnJob(context, job, token, restOf(end, line))
       : resultOf(job.data.uid, end);
   };
   return {
@@ -260,6 +262,11 @@ function runIn(data: unknown): { address: AgentAddress; wake: number } {
     throw new SubagentError("protocol_violation", "This job names no run of an agent. Remove it.");
   const { tenant, parent_id: parentId, uid, wake } = parsed.data;
   return { address: { tenant, parentId, uid }, wake };
+}
+
+/** Returns the delay of a returned wake. One that has not visited all workers yet does not wait in the line. */
+function restOf({ delayMs, workers }: Extract<WakeEnd, { status: "returned" }>, line: WakeLine): number {
+  return workers === undefined ? delayMs : line(delayMs, workers);
 }
 
 /** Returns a wake to the queue, for another process or with a delay. Always throws, as BullMQ requires. */

@@ -14,8 +14,8 @@ import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
-/** Longest delay of a wake that a worker returned because it can do nothing for its agent. */
-export const LONGEST_RETURN_DELAY_MS = 10_000;
+/** Longest delay of a wake that a worker returned because it can do nothing for its agent, in a line of many such wakes. */
+export const LONGEST_RETURN_DELAY_MS = 300_000;
 /** Factor of BullMQ's scores: the score of a delayed job is its time in epoch ms, times this. */
 export const DELAYED_SCORE = 0x1000;
 /** Last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */

@@ -3,13 +3,14 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
-import { LONGEST_RETURN_DELAY_MS } from "../../shared/redis/wake-queue.ts";
 import type { RunSlot } from "../run-slots.ts";
 import type { RunContext, RunOutcome } from "./context.ts";
 import type { LeaseGrant } from "./lease.ts";
 
 /** Delay before a declined wake is queued again; doubles, because all workers may lack the tools it needs. */
 const FIRST_RETURN_DELAY_MS = 200;
+/** The delay grows up to this; the line of returned wakes may add to it. */
+const LONGEST_ROUND_DELAY_MS = 10_000;
 /** Most rounds of a wake; then it is dropped, and a sweeper that can do more for the agent wakes it again. */
 const MOST_ROUNDS = 100;
 /** Longest wait for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
@@ -111,8 +112,8 @@ export async function returnWake(
   const rounds = Math.floor(timesTaken / alive);
   if (rounds > MOST_ROUNDS) return dropWake(reason);
   if (timesTaken % alive !== 0) return { status: "returned", reason, delayMs: 0 };
-  const longestMs = Math.min(FIRST_RETURN_DELAY_MS * 2 ** (rounds - 1), LONGEST_RETURN_DELAY_MS);
-  return { status: "returned", reason, delayMs: longestMs * (0.5 + random() / 2) };
+  const longestMs = Math.min(FIRST_RETURN_DELAY_MS * 2 ** (rounds - 1), LONGEST_ROUND_DELAY_MS);
+  return { status: "returned", reason, delayMs: longestMs * (0.5 + random() / 2), workers: alive };
 }
 
 async function claim(

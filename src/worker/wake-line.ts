@@ -1,0 +1,23 @@
+/**
+ * The line of the wakes that this worker returned because it cannot run their agents. Each rests before it comes back, and all
+ * workers together let a hundred come back a second. So the agents that no free worker can run keep neither Redis nor the
+ * workers from others, however many they are.
+ */
+import type { Clock } from "../shared/clock.ts";
+import { LONGEST_RETURN_DELAY_MS } from "../shared/redis/wake-queue.ts";
+
+/** Interval at which the wakes that all workers returned come back. */
+const SPACING_MS = 10;
+
+/** Returns the delay of a returned wake: `delayMs`, or longer if the line is. `workers`: the number of live workers. */
+export type WakeLine = (delayMs: number, workers: number) => number;
+
+/** Creates an empty line. */
+export function createWakeLine(clock: Pick<Clock, "monotonicMs">): WakeLine {
+  let endMs = Number.NEGATIVE_INFINITY;
+  return (delayMs, workers) => {
+    const nowMs = clock.monotonicMs();
+    endMs = Math.min(Math.max(endMs, nowMs) + SPACING_MS * workers, nowMs + LONGEST_RETURN_DELAY_MS);
+    return Math.max(delayMs, endMs - nowMs);
+  };
+}

@@ -181,6 +181,22 @@ export default [
     tests: ["test/unit/worker/run/claim.claim-run.test.ts"],
   },
   {
+    id: "returned-unspaced",
+    promise: "The wakes that no free worker can run come back at a hundred a second, however many rest.",
+    file: "src/worker/pool.ts",
+    find: "workers === undefined ? delayMs : line(delayMs, workers)",
+    replace: "delayMs",
+    tests: ["test/integration/worker/named-tools.many.test.ts"],
+  },
+  {
+    id: "returned-line-unbounded",
+    promise: "A returned wake rests for five minutes at most.",
+    file: "src/worker/wake-line.ts",
+    find: "Math.min(Math.max(endMs, nowMs) + SPACING_MS * workers, nowMs + LONGEST_RETURN_DELAY_MS)",
+    replace: "Math.max(endMs, nowMs) + SPACING_MS * workers",
+    tests: ["test/unit/worker/wake-line.test.ts"],
+  },
+  {
     id: "returned-rest-flat",
     promise: "A wake that went round in vain rests longer each time.",
     file: "src/worker/run/claim.ts",

@@ -90,9 +90,10 @@ export interface Equipment extends PreparedSpec {
 
 /**
  * Outcome of this process' part in a run. `passed`: it had none, and the wake is done. `returned`: it had none, and the wake
- * goes back into the queue, for another process; after a round through all live `workers` it waits in the line of returned wakes. `isolate`: it had none, and the run needs a process of suspects, or one of
- * its own after `isolatedCrashes` in such. `lost`: it neither settled nor released the run; another worker holds it, or a
- * sweeper wakes the agent.
+ * goes back into the queue, for another process; with `workers`, the number of live ones, each of them has had it, and it
+ * waits in the line of returned wakes. `isolate`: it had none, and the run needs a process of suspects, or one of its own
+ * after `isolatedCrashes` in such. `lost`: it neither settled nor released the run; another worker holds it, or a sweeper
+ * wakes the agent.
  */
 export type RunOutcome =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }

@@ -114,7 +114,10 @@ export interface ModelFailure {
   retryable: boolean;
   /** Delay that the provider asked for, ms; absent if it gave none or an invalid one. */
   retryAfterMs?: number;
-  /** HTTP status of an error response; absent for failures below HTTP and inside a stream after a 200. */
+  /**
+   * HTTP status of an error response; absent for failures below HTTP and inside an answer after a 200. A time-out that the
+   * provider reports inside an answer has 200: one without a status is one of this side.
+   */
   httpStatus?: number;
   /** For people: no credentials, one line, at most 500 UTF-16 code units. */
   message: string;

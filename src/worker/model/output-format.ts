@@ -10,10 +10,13 @@ const KEPT_FORMATS = new Set([
   ...["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
 ]);
 const TYPES = new Set(["object", "array", "string", "number", "integer", "boolean", "null"]);
+/** Keywords that may give an object members besides its `properties`. */
+const GIVES_MEMBERS = ["allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "dependencies"];
 
 /**
  * Returns the member `format` of a request's `output_config` for this schema, as JSON. Returns "" if no provider can enforce
- * the schema (a map with free keys, a recursion, a part without a type): then only the instructions ask for it.
+ * the schema (a map with free keys, an object with members from elsewhere, a recursion, a part without a type): then only the
+ * instructions ask for it.
  */
 export function outputFormat(schema: JsonObject): string {
   if (isRecursive(schema)) return "";
@@ -28,7 +31,7 @@ function isObject(value: unknown): value is JsonObject {
 
 /** Returns the part in enforceable form; undefined if it has none. */
 function enforcedPart(part: unknown): JsonObject | undefined {
-  if (!isObject(part)) return undefined;
+  if (!isObject(part) || hasFurtherMembers(part)) return undefined;
   const enforced: JsonObject = {};
   const untold: string[] = [];
   for (const [keyword, value] of Object.entries(part)) {
@@ -43,6 +46,15 @@ function enforcedPart(part: unknown): JsonObject | undefined {
   if (untold.length > 0)
     enforced.description = [enforced.description, `{${untold.join(", ")}}`].filter(Boolean).join("\n\n");
   return enforced;
+}
+
+/** Checks whether an object may or must have members that its `properties` do not name: closed, it would reject them. */
+function hasFurtherMembers({ type, properties, required, ...rest }: JsonObject): boolean {
+  if (type !== "object" || !isObject(properties)) return false;
+  const isNamed = (name: unknown) => typeof name === "string" && Object.hasOwn(properties, name);
+  return (
+    GIVES_MEMBERS.some((keyword) => keyword in rest) || (Array.isArray(required) && !required.every(isNamed))
+  );
 }
 
 type Member = { keyword: string; value: unknown } | "untold" | undefined;

@@ -56,7 +56,7 @@ export function withUsage(outcome: CallOutcome, session: Session, request: Model
   return isBought ? { ...outcome, usage: { ...promptOf(session, request), output_tokens } } : outcome;
 }
 
-/** Returns true if this side ended the call: it was stopped, or took too long. With an HTTP status, the other side refused it. */
+/** Returns true if this side ended the call: it was stopped, or took too long. With an HTTP status, the other side says so. */
 function isCutOffHere(outcome: Exclude<CallOutcome, { status: "answer" }>): boolean {
   return (
     outcome.status === "aborted" ||

@@ -76,6 +76,9 @@ const TLS_CODE = /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO
 const TIMEOUT_CODE = /^(?:ETIMEDOUT|UND_ERR_(?:CONNECT|HEADERS|BODY)_TIMEOUT)$/;
 const UNREADABLE_CODE = /^(?:HPE_|UND_ERR_RES_|UND_ERR_INFO)/;
 
+/** Status of a response whose content is the error. */
+const HTTP_OK = 200;
+
 /** Classifies any value thrown by a call. Total: an unknown error is an `invalid_response`, which is retryable. */
 export function classify(error: unknown, context: FailureContext): ModelFailure {
   if (error instanceof APIConnectionError) return classifyConnection(error);
@@ -87,11 +90,13 @@ function classifyResponse(error: APIError, context: FailureContext): ModelFailur
   const kind = responseKind(error);
   const advisedAgainst = error.headers?.get("x-should-retry") === "false";
   const delayMs = error.headers && retryAfterMs(error.headers, context.nowMs);
+  // A time-out without a status is one of this side, and charged.
+  const status = error.status ?? (kind === "timeout" ? HTTP_OK : undefined);
   return {
     ...failure(kind, withRequestId(wording(error), error.requestID)),
     retryable: RETRYABLE.has(kind) && !advisedAgainst,
     ...(delayMs !== undefined && { retryAfterMs: delayMs }),
-    ...(error.status !== undefined && { httpStatus: error.status }),
+    ...(status !== undefined && { httpStatus: status }),
   };
 }
 

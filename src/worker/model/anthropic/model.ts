@@ -70,8 +70,13 @@ const DURATION = [
   "a number of milliseconds above 0",
 ] as const;
 
+const HEADER_WORD = /^[\x21-\x7e]+$/;
+
 const FORMS: OptionForms<AnthropicModelOptions> = {
-  apiKey: [(value) => typeof value === "string" && value.trim() !== "", "the key of the provider, not empty"],
+  apiKey: [
+    (value) => typeof value === "string" && HEADER_WORD.test(value.trim()),
+    "the key of the provider, without blanks and characters that are not ASCII",
+  ],
   baseUrl: [
     (value) => typeof value === "string" && /^https?:\/\/[^/]/.test(value) && URL.canParse(value),
     "http://… or https://…",

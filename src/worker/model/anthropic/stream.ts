@@ -89,7 +89,8 @@ class EventReader implements BodyReader {
     keptForV8.stream = this;
   }
 
-  feed(chunk: Buffer): void {
+  feed(bytes: Buffer): void {
+    const chunk = this.#bytes === 0 ? withoutMark(bytes) : bytes;
     this.#bytes = boundedSum(this.#bytes, chunk);
     const piece = chunk.toString("latin1");
     const first = piece.indexOf(LINE_FEED);
@@ -282,7 +283,8 @@ class MessageReader implements BodyReader {
     keptForV8.message = this;
   }
 
-  feed(chunk: Buffer): void {
+  feed(bytes: Buffer): void {
+    const chunk = this.#bytes === 0 ? withoutMark(bytes) : bytes;
     this.#bytes = boundedSum(this.#bytes, chunk);
     if (this.#draft.isTooLarge) {
       this.#tail = (this.#tail + chunk.toString("latin1")).slice(-TAIL_BYTES);
@@ -339,6 +341,14 @@ class MessageReader implements BodyReader {
     this.#draft.buy();
     for (const [, usage = ""] of this.#tail.matchAll(USAGE)) this.#draft.count(shallowJsonIn(usage));
   }
+}
+
+const BYTE_ORDER_MARK = Buffer.from("\ufeff");
+
+/** Returns the beginning of a body without its byte order mark, which is no part of it. */
+function withoutMark(chunk: Buffer): Buffer {
+  const { length } = BYTE_ORDER_MARK;
+  return chunk.subarray(0, length).equals(BYTE_ORDER_MARK) ? chunk.subarray(length) : chunk;
 }
 
 function boundedSum(bytes: number, chunk: Buffer): number {

@@ -169,7 +169,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#abortRequest = abort;
     // `abort` references undici's request, and through it this exchange.
     keptForV8.request = abort;
+    const nowMs = this.#watch.now();
     if (this.#error) abort(this.#error);
+    else if (nowMs >= this.#plan.deadlineMs) this.expire(nowMs);
     else if (!this.#plan.mayBegin()) this.abort("the call may not begin any more");
   }
 

@@ -70,12 +70,13 @@ const DURATION = [
   "a number of milliseconds above 0",
 ] as const;
 
-const HEADER_WORD = /^[\x21-\x7e]+$/;
+/** Text that a header can hold. */
+const PRINTABLE_ASCII = /^[\x20-\x7e]+$/;
 
 const FORMS: OptionForms<AnthropicModelOptions> = {
   apiKey: [
-    (value) => typeof value === "string" && HEADER_WORD.test(value.trim()),
-    "the key of the provider, without blanks and characters that are not ASCII",
+    (value) => typeof value === "string" && PRINTABLE_ASCII.test(value.trim()),
+    "the key of the provider: one line of ASCII characters, not empty",
   ],
   baseUrl: [
     (value) => typeof value === "string" && /^https?:\/\/[^/]/.test(value) && URL.canParse(value),

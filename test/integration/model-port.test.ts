@@ -309,7 +309,7 @@ describe("an answer that cannot be used as it is was paid for all the same", () 
     const provider = await startProvider((response, { socket }) => {
       response
         .writeHead(200, { "content-type": "application/json", "content-length": 2 * whole.length })
-        .write(whole, () => socket.resetAndDestroy());
+        .write(whole.slice(0, -1), () => socket.resetAndDestroy());
     });
     const outcome = await connect(provider).call(ask({ stream: false }), hold());
     expect(outcome).toMatchObject({ status: "failed", failure: { kind: "network" }, usage });

@@ -108,7 +108,6 @@ class EventReader implements BodyReader {
       from = end + 1;
     }
     this.#rest = this.#isSkipping || this.#draft.isComplete ? "" : text.slice(from);
-    if (this.#rest.length > this.#draft.limitBytes) this.#skip();
     if (this.#unheard !== "") this.#tell();
   }
 
@@ -165,7 +164,7 @@ class EventReader implements BodyReader {
     for (const [start, field] of PIECES) {
       if (!text.startsWith(start, at)) continue;
       const close = closingQuote(text, at + start.length);
-      if (close < 0 || close >= end || !endsObjects(text, close + 1, end, 2)) return false;
+      if (close < 0 || !endsObjects(text, close + 1, end, 2)) return false;
       this.#takeText(index, field, text.slice(at + start.length, close));
       return true;
     }
@@ -262,7 +261,7 @@ function changeBlock(block: JsonObject, delta: JsonObject): void {
 }
 
 /** Finds token counts in a message that cannot be parsed. */
-const USAGE = /(?<!\\)"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
+const USAGE = /"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
 const TAIL_BYTES = 16 * 1024;
 /** Bodies come in few chunks; this many chunks become one part, which is not copied again before the end. */
 const MOST_CHUNKS = 40;
@@ -300,8 +299,8 @@ class MessageReader implements BodyReader {
 
   end(isWhole: boolean): void {
     if (!this.#draft.isTooLarge) {
-      const body = this.#body();
-      const message = isWhole ? shallowJsonIn(body.toString()) : undefined;
+      // An object that parses is whole, though its connection may have broken behind it.
+      const message = shallowJsonIn(this.#body().toString());
       if (isObject(message)) {
         this.#take(message);
         return;

@@ -113,6 +113,6 @@ export function requestBody(request: ModelRequest, isStreamed: boolean): string 
 /** Marks the last block of the message that ended the previous call. */
 function withCacheMark({ messages, cachedLength }: ModelRequest): string {
   const at = cachedLength - MESSAGE_END.length;
-  if (at <= 0 || !messages.startsWith(MESSAGE_END, at)) return messages;
+  if (!messages.startsWith(MESSAGE_END, at)) return messages;
   return messages.slice(0, at) + CACHE_MARK + messages.slice(at);
 }

@@ -135,7 +135,7 @@ class AnthropicModel implements Model {
     try {
       await this.#send(exchange);
     } catch (thrown) {
-      error = exchange.error ?? thrown;
+      error = thrown;
     }
     exchange.abort("the call is over");
     control.abortCall = null;

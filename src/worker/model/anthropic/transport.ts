@@ -6,7 +6,7 @@
  * meaning of a body, `model.ts` the call, the SDK the headers.
  *
  * Invariants
- * 1. An exchange ends once: with its response, or with {@link Exchange.error}.
+ * 1. An exchange ends once: with its response, or with an error.
  * 2. An aborted or failed exchange gives up its connection, or its place in the line for one; one whose response was read
  *    to the end returns it to the pool.
  * 3. After an abort nothing is sent, even if the connection opens later.
@@ -136,11 +136,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#connections = connections;
     this.#watch = watch;
     this.#link = watch.add(this);
-  }
-
-  /** The error that ended the exchange without a response; undefined otherwise. */
-  get error(): Error | undefined {
-    return this.#error;
   }
 
   /** Sends the request, unless the exchange has ended. */

@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { handClock } from "../../../../helpers/hand-clock.ts";
+import { until } from "../../../../helpers/until.ts";
+import { answer, ask, connect, hold, messageBody, startProvider } from "../scripted-provider.ts";
+
+test("the type of an answer is read in any case: it is what it says, and not what was asked for", async () => {
+  const provider = await startProvider((response) =>
+    response
+      .writeHead(200, { "Content-Type": "Application/JSON" })
+      .end(messageBody([{ type: "text", text: "hello" }])),
+  );
+  expect(await connect(provider).call(ask({ stream: true }), hold())).toMatchObject({
+    status: "answer",
+    answer: { content: [{ type: "text", text: "hello" }] },
+  });
+});
+
+test("a status without a body is a refusal, at once", async () => {
+  const provider = await startProvider((response) => response.writeHead(304).end());
+  expect(await connect(provider, { clock: handClock() }).call(ask(), hold())).toMatchObject({
+    status: "failed",
+    failure: { kind: "invalid_request", httpStatus: 304 },
+  });
+});
+
+test("a whole answer is not kept back by what its server goes on to send", async () => {
+  const clock = handClock();
+  let heard = "";
+  const provider = await startProvider((response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" }).write(answer());
+    const ping = setInterval(() => response.write(": ping\n\n"), 5);
+    response.on("close", () => clearInterval(ping));
+  });
+  const control = hold({
+    onText: (text) => {
+      heard += text;
+    },
+  });
+  let isOver = false;
+  const call = connect(provider, { clock }).call(ask(), control);
+  void call.then(() => {
+    isOver = true;
+  });
+  await until(() => heard === "hello");
+  let waitedMs = 0;
+  await until(() => {
+    clock.advance(100);
+    waitedMs += 100;
+    return isOver || waitedMs > 10_000;
+  });
+  expect(isOver).toBe(true);
+  expect((await call).status).toBe("answer");
+});

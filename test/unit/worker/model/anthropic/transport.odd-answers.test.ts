@@ -3,17 +3,23 @@ import { handClock } from "../../../../helpers/hand-clock.ts";
 import { until } from "../../../../helpers/until.ts";
 import { answer, ask, connect, hold, messageBody, startProvider } from "../scripted-provider.ts";
 
-test("the type of an answer is read in any case: it is what it says, and not what was asked for", async () => {
-  const provider = await startProvider((response) =>
-    response
-      .writeHead(200, { "Content-Type": "Application/JSON" })
-      .end(messageBody([{ type: "text", text: "hello" }])),
-  );
-  expect(await connect(provider).call(ask({ stream: true }), hold())).toMatchObject({
-    status: "answer",
-    answer: { content: [{ type: "text", text: "hello" }] },
-  });
-});
+const hello = [{ type: "text", text: "hello" }];
+
+test.each([
+  ["a message", true, "Application/JSON", messageBody(hello)],
+  ["a stream", false, "Text/Event-Stream", answer()],
+])(
+  "the type of %s is read in any case: it is what it says, and not what was asked for",
+  async (_, stream, type, body) => {
+    const provider = await startProvider((response) =>
+      response.writeHead(200, { "Content-Type": type }).end(body),
+    );
+    expect(await connect(provider).call(ask({ stream }), hold())).toMatchObject({
+      status: "answer",
+      answer: { content: hello },
+    });
+  },
+);
 
 test("a status without a body is a refusal, at once", async () => {
   const provider = await startProvider((response) => response.writeHead(304).end());

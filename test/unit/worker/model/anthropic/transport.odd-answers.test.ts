@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { CallOutcome } from "../../../../../src/worker/model/model.ts";
 import { handClock } from "../../../../helpers/hand-clock.ts";
 import { until } from "../../../../helpers/until.ts";
 import { answer, ask, connect, hold, messageBody, startProvider } from "../scripted-provider.ts";
@@ -23,7 +24,14 @@ test.each([
 
 test("a status without a body is a refusal, at once", async () => {
   const provider = await startProvider((response) => response.writeHead(304).end());
-  expect(await connect(provider, { clock: handClock() }).call(ask(), hold())).toMatchObject({
+  let outcome: CallOutcome | undefined;
+  void connect(provider)
+    .call(ask(), hold())
+    .then((ended) => {
+      outcome = ended;
+    });
+  await until(() => outcome, { timeoutMs: 20_000 });
+  expect(outcome).toMatchObject({
     status: "failed",
     failure: { kind: "invalid_request", httpStatus: 304 },
   });

@@ -186,8 +186,21 @@ async function begin({ request, callsBack }: Call, thread: Thread): Promise<Prot
 }
 
 async function beginAndWait(call: Call, thread: Thread): Promise<unknown> {
-  const { run_id } = await begin(call, thread);
-  return valuesAfter(call, thread, run_id);
+  const run = await begin(call, thread);
+  return valuesAfter(call, thread, run.run_id).catch((error: unknown) => {
+    throw afterBegin(error, run);
+  });
+}
+
+/** Returns the error of a call that has begun `run`: "nothing was done" of a later read would have the message sent again. */
+function afterBegin(error: unknown, { thread_id, run_id }: ProtocolRun): unknown {
+  if (!(error instanceof SubagentError) || error.code !== "redis_unavailable") return error;
+  return new SubagentError(
+    "timed_out",
+    "The message has arrived, but the end of its run could not be read from Redis; the run goes on: join it, and do not send the message again.",
+    { thread_id, run_id },
+    error,
+  );
 }
 
 async function join(call: Call): Promise<unknown> {
@@ -209,7 +222,7 @@ async function cancel(call: Call): Promise<void> {
 }
 
 async function stream(call: Call, thread: Thread): Promise<void> {
-  await streamRun(call, thread, await begin(call, thread));
+  await streamRun(call, thread, await begin(call, thread), afterBegin);
 }
 
 async function joinStream(call: Call): Promise<void> {
@@ -218,17 +231,24 @@ async function joinStream(call: Call): Promise<void> {
 }
 
 /** Sends the beginning and the end of the run as server-sent events; clients read its progress from the parent's events. */
-async function streamRun(call: Call, thread: Thread, run: ProtocolRun): Promise<void> {
+async function streamRun(
+  call: Call,
+  thread: Thread,
+  run: ProtocolRun,
+  errorOf: typeof afterBegin = (error) => error,
+): Promise<void> {
   const { parts, request, response, signal } = call;
   const { auth, clock } = parts;
-  await streamEvents({ request, response, auth, clock, signal }, eventsOf(call, thread, run));
+  await streamEvents({ request, response, auth, clock, signal }, eventsOf(call, thread, run, errorOf));
 }
 
 async function* eventsOf(
   call: Call,
   thread: Thread,
-  { run_id, thread_id }: ProtocolRun,
+  run: ProtocolRun,
+  errorOf: typeof afterBegin,
 ): AsyncGenerator<ServerSentEvent> {
+  const { run_id, thread_id } = run;
   yield { event: "metadata", data: { run_id, thread_id } };
   try {
     const { status, problem } = await thread.wait(run_id, call.waiting);
@@ -240,7 +260,7 @@ async function* eventsOf(
     } else yield { event: "error", data: { error: status, message: problem } };
   } catch (error) {
     if (call.signal.aborted) return;
-    const { code, detail } = problemDocument(error, call.parts.logger);
+    const { code, detail } = problemDocument(errorOf(error, run), call.parts.logger);
     yield { event: "error", data: { error: code, message: detail } };
   }
 }

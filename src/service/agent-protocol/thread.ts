@@ -356,11 +356,12 @@ async function textOf(context: ParentContext, { uid, run, progress }: AgentRecor
 
 async function waitForEnd(context: ParentContext, runId: string, signal: AbortSignal): Promise<void> {
   const { channels } = await context.open();
-  const reservation = channels.reserve(context.profile.parent, runId.split(".")[0] ?? "");
+  const uid = runId.split(".")[0] ?? "";
+  const reservation = channels.reserve(context.profile.parent, uid);
   const late = new SubagentError(
     "timed_out",
     "The server stops before the run is over; the run goes on: join it again, at another process or later.",
-    { run_id: runId },
+    { thread_id: threadIdOf(uid), run_id: runId },
   );
   const forget = onAbort(signal, () => reservation.cancel(late));
   try {

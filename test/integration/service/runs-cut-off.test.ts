@@ -5,7 +5,8 @@ import { newThreadId } from "../../../src/service/agent-protocol/thread.ts";
 import { startApi } from "../../helpers/api.ts";
 import { openFaultLine } from "../../helpers/fault-line.ts";
 import { started } from "../../helpers/parents.ts";
-import { redisUrl } from "../../helpers/redis.ts";
+import { keysLike, redisUrl } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const RUN = { assistant_id: "researcher", input: { messages: [{ content: "go" }] } };
@@ -39,4 +40,21 @@ test("so does a stream that has begun its run", async () => {
   const { status, body } = await api.ask("POST", path, { body: RUN });
   expect([status, body]).toEqual([200, expect.stringContaining('"error":"timed_out"')]);
   expect(body).not.toContain("nothing was done");
+});
+
+test("a wait that the stop of its process ends says where to join the run", async () => {
+  const stage = await openStage();
+  const client = await started(stage.client());
+  const stopping = await startApi({ client, mounts: [agentProtocol()] });
+  const wait = stopping.ask("POST", "/agent-protocol/runs/wait", { body: RUN });
+  await until(async () => /open_requests 2$/m.test((await stopping.ask("GET", "/metrics")).body));
+  await until(async () => (await keysLike(stage.redis, `${stage.prefix}:*:inbox`)).length === 1);
+  await stopping.stop();
+  const { status, body } = await wait;
+  expect([status, body.code]).toEqual([503, "timed_out"]);
+  const { thread_id, run_id } = body.details;
+  const other = await startApi({ client: await started(stage.client()), mounts: [agentProtocol()] });
+  await stage.startWorker();
+  const joined = await other.ask("GET", `/agent-protocol/threads/${thread_id}/runs/${run_id}/join`);
+  expect(joined).toMatchObject({ status: 200, body: { messages: expect.anything() } });
 });

@@ -11,7 +11,6 @@ import { createLogger } from "../../src/shared/logger.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";
 import { SHORT_TIMING, type Stage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
-import { redisUrl } from "./redis.ts";
 
 const IMPATIENT = { graceMs: 400, secondCheckMs: 100 };
 /** Findings to ignore, because most test installations have no worker. */
@@ -29,14 +28,14 @@ export interface TestDoctor {
 
 /** Opens a doctor for an installation; the test's end closes it. */
 export async function doctorFor(
-  { prefix, workspaceRoot }: Stage,
+  { url, prefix, workspaceRoot }: Stage,
   { timing = SHORT_TIMING, ...options }: Partial<ExamineOptions> & { timing?: Timing } = {},
 ): Promise<TestDoctor> {
   const closing = createDisposables();
   closeAtEnd(() => closing.close());
   const logger = createLogger({ level: "silent" });
   const place = { prefix, workspaceRoot, clock: systemClock, logger, timing };
-  const opened = await openToExamine(redisUrl(), place, closing);
+  const opened = await openToExamine(url, place, closing);
   const examined = () => examine(opened, { host: hostname(), isProduction: false, ...IMPATIENT, ...options });
   const look = async () => {
     const facts = await examined();

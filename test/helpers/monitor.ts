@@ -18,8 +18,9 @@ export interface Monitor {
 const LINE = /^\+(\d+\.\d+) \[\d+ ([^\]]+)\] "(.*)"$/s;
 
 /**
- * Reports all commands of a Redis from the moment this resolves until `stop` or the server's death. It uses a plain socket,
- * because a Redis client would parse the first lines as answers if they arrive together with the OK.
+ * Reports all commands of a Redis from the moment this resolves until `stop` or the server's death. A test that watches for
+ * more than a moment has a server of its own, because the shared one would write down the commands of all tests. It uses a
+ * plain socket, because a Redis client would parse the first lines as answers if they arrive together with the OK.
  */
 export async function openMonitor(url: string, onCommand: OnCommand): Promise<Monitor> {
   const socket = await open(url);

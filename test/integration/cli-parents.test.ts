@@ -13,7 +13,7 @@ const STALE = 2_000;
 
 /** An installation with 2,000 parents that runs made long ago, and one of today with an agent; and what commands ask about which. */
 async function scene(staleDays: number) {
-  const stage = await openStage();
+  const stage = await openStage({ redis: "own" });
   const { redis, keys, prefix, url } = stage;
   const parentId = "cli-today";
   await stage.parent(parentId).spawn({ name: "explorer" });

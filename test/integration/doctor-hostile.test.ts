@@ -286,7 +286,7 @@ test("a pause that cannot be read is a pause, whatever its key holds", async () 
 });
 
 test("entries of a log that are no JSON keep no agent from being examined, and of a log only its short start marks are read", async () => {
-  const installation = await openStage();
+  const installation = await openStage({ redis: "own" });
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const [broken, wrote] = [await installation.spawn(), await installation.spawn()];
@@ -297,7 +297,7 @@ test("entries of a log that are no JSON keep no agent from being examined, and o
   await redis.rpush(keys.agent(wrote).inbox, "{");
 
   const commands: string[][] = [];
-  const monitor = await openMonitor(redisUrl(), (_, command) => commands.push(command));
+  const monitor = await openMonitor(installation.url, (_, command) => commands.push(command));
   const found = await doctor.findings();
   await monitor.caughtUp();
   monitor.stop();

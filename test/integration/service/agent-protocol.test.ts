@@ -334,6 +334,7 @@ test("messages that come to a thread at rest at once begin one run, which gets t
 test("a message that meets the end of a run begins the next one with what that run said last", async () => {
   const said = "The whole report.";
   const stage = await openStage({
+    redis: "own",
     scenario: [{ turns: [{ content: [{ type: "text", text: said }], latencyMs: 300 }] }],
   });
   const { keys, store } = stage;
@@ -520,7 +521,7 @@ test("an end is told at the first look, however many agents are at work, also wh
 });
 
 test("an agent at work is asked after a tenth of its age, every second at most and every ten seconds at least", async () => {
-  const busy = await openStage();
+  const busy = await openStage({ redis: "own" });
   const { redis, keys, url } = busy;
   const nowMs = await redisNowMs(redis);
   const asked = new Map<string, number>();

@@ -36,7 +36,7 @@ const begun = async (stage: Stage) => {
 };
 
 test("each try of a single schedule's job reads that one alone, however many its parent has", async () => {
-  const stage = await openStage();
+  const stage = await openStage({ redis: "own" });
   const parent = stage.parent();
   for (let i = 0; i < 10; i += 1) await parent.spawn({ name: "Idle" });
   for (let i = 0; i < 20; i += 1) await parent.schedule(once(i));

@@ -3588,4 +3588,12 @@ export default [
     replace: "failedStarts < 2",
     tests: ["test/unit/worker/isolation-processes.starts.test.ts"],
   },
+  {
+    id: "call-time-begins-anew",
+    promise: "The time of a run is one time for all of its calls.",
+    file: "src/worker/run/call-model.ts",
+    find: "untilMs(session, step) - lease.runningMs()",
+    replace: "untilMs(session, step)",
+    tests: ["test/integration/worker/caps.deadline.test.ts"],
+  },
 ];

@@ -1498,4 +1498,12 @@ export default [
     replace: "this.#plan.isComplete()",
     tests: ["test/unit/worker/model/anthropic/transport.odd-answers.test.ts"],
   },
+  {
+    id: "refusal-of-another-end",
+    promise: "Words about a refusal belong to an answer that ends with one.",
+    file: "src/worker/model/anthropic/answer-draft.ts",
+    find: 'refusal: stopReason === "refusal" ? this.#refusal : undefined',
+    replace: "refusal: this.#refusal",
+    tests: ["test/unit/worker/model/anthropic/answer-draft.refusal.test.ts"],
+  },
 ];

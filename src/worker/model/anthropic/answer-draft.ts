@@ -250,7 +250,7 @@ export class AnswerDraft {
       content: contentJson === json ? content : JSON.parse(contentJson),
       refusedCalls: calls.refused,
       stopReason,
-      refusal: this.#refusal,
+      refusal: stopReason === "refusal" ? this.#refusal : undefined,
       model: this.#model,
       usage: this.usage,
     };

@@ -1,7 +1,7 @@
 /**
- * The line of the wakes that this worker returned because it cannot run their agents. Each rests before it comes back, and all
- * workers together let a hundred come back a second. So the agents that no free worker can run keep neither Redis nor the
- * workers from others, however many they are.
+ * The line of the wakes that this worker returned because it cannot run their agents. Each rests before it comes back, and of
+ * all workers together a hundred come back a second. So agents that no free worker can run take little of Redis' time and of
+ * the workers' slots, however many they are.
  */
 import type { Clock } from "../shared/clock.ts";
 import { LONGEST_RETURN_DELAY_MS } from "../shared/redis/wake-queue.ts";

@@ -3596,4 +3596,12 @@ export default [
     replace: "untilMs(session, step)",
     tests: ["test/integration/worker/caps.deadline.test.ts"],
   },
+  {
+    id: "returned-rest-within-its-round",
+    promise: "A wake visits each worker before it rests.",
+    file: "src/worker/pool.ts",
+    find: "workers === undefined ? delayMs : line(delayMs, workers)",
+    replace: "line(delayMs, workers ?? 2)",
+    tests: ["test/integration/worker/named-tools.round.test.ts"],
+  },
 ];

@@ -3604,4 +3604,28 @@ export default [
     replace: "line(delayMs, workers ?? 2)",
     tests: ["test/integration/worker/named-tools.round.test.ts"],
   },
+  {
+    id: "budget-notice-takes-a-place",
+    promise: "Of two notices to the model none takes the other's place.",
+    file: "src/worker/run/cost.ts",
+    find: "session.isToldOfBudget || state.noticedAtMessage === state.userMessageNumber",
+    replace: "session.isToldOfBudget",
+    tests: ["test/integration/worker/budgets.notices.test.ts"],
+  },
+  {
+    id: "refused-summary-is-asked-again",
+    promise: "A summary that the provider finds too long covers less the next time.",
+    file: "src/worker/run/failure.ts",
+    find: "  else state.unsummedAtMessage = Math.min(state.unsummedAtMessage, compactBefore);\n",
+    replace: "",
+    tests: ["test/integration/worker/long-runs.refused-summary.test.ts"],
+  },
+  {
+    id: "ended-call-hears-of-stops",
+    promise: "A run holds on to no call of the model that has ended.",
+    file: "src/worker/run/call-model.ts",
+    find: "  forget();\n",
+    replace: "",
+    tests: ["test/integration/worker/ended-calls.test.ts"],
+  },
 ];

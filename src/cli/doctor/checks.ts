@@ -90,7 +90,7 @@ const CHECKS = {
     synchronise the clocks (NTP): schedules, webhook signatures and logs go by them`(wrongClocks),
   refused_entries: warn("workers")`#(intake entry|intake entries) failed, and no parent could be told
     the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); DEL that key once they are dealt with`(
-    ({ refusedEntries: { count, newest } }) => (count === 0 ? [] : [{ count, names: newest }]),
+    ({ refusedEntries: { count, newest } }) => [{ count, names: newest }],
   ),
   paused: warn("workers")`an operator paused the installation: no model call begins
     subagent-queue resume, when it may go on`(({ pause }) =>

@@ -88,7 +88,7 @@ export async function parseOutput(
   }
 }
 
-/** Like {@link readInput}, for the options of a call, which a refusal of no object calls `options`. */
+/** Like {@link readInput}, for the options of a call: the error for a value that is no object calls it `options`. */
 export function readOptions<S extends z.ZodType>(schema: S, options: unknown, what: string): z.output<S> {
   return readInput(schema, objectOf(options, what), what);
 }

@@ -68,7 +68,7 @@ function noteOn({ status, stop_reason, error }: Reply): string {
 
 /** Cuts `text` to at most `maxChars` code points, including `mark` at the cut. */
 export function shorten(text: string, maxChars = MAX_TEXT_CHARS, mark = CUT): string {
-  // A code point has at most two code units: of a longer text the rest need not be looked at.
+  // A code point has at most two code units, so the rest of a longer text is cut in any case.
   const points = [...text.slice(0, 2 * maxChars + 1)];
   if (points.length <= maxChars) return text;
   return points.slice(0, maxChars - lengthOf(mark)).join("") + mark;

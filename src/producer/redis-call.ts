@@ -54,8 +54,8 @@ export interface RedisCall {
   /** For reads, and for writes that a sweeper or the next call repeats. Rejects with `redis_unavailable` or `closed`. */
   read<T>(send: () => Promise<T>): Promise<T>;
   /**
-   * For a repeatable change; `repeated`: an earlier attempt may have worked. `hasChanged`: whether this answer tells of a
-   * change, default true; a refusal leaves nothing behind. Rejects as `read` or with `outcome_unknown`.
+   * For a repeatable change; `repeated`: an earlier attempt may have worked. `hasChanged`: false for an answer that refuses, so
+   * nothing was changed; default: always true. Rejects as `read` or with `outcome_unknown`.
    */
   write<T>(
     repeat: SafeRepeat,
@@ -127,7 +127,7 @@ export function createRedisCalls(connection: Connection): { run: RunCall } {
 type Outcome<T> = { status: "answered"; value: T } | Unanswered;
 type Unanswered = { status: "unsent" } | { status: "lost" | "refused"; problem: unknown };
 
-/** Attempts of one command: at most MAX_SENT are sent, the others found no connection to send on. */
+/** A command is sent at most MAX_SENT times. Further tries, up to MAX_TRIES, found no connection to send it on. */
 const MAX_SENT = 2;
 const MAX_TRIES = 5;
 const SHOWN_CHARS = 200;

@@ -3,7 +3,7 @@
  *
  * 1. A call that changes a schedule, or removes one that has run, writes only over the text that it has read. If another call
  *    came first, it reads again: so no change is undone, and no new schedule is removed in place of the one it has replaced.
- * 2. Of two calls that store a schedule, the later one counts.
+ * 2. If two calls store the same schedule, the later one counts.
  */
 import { SubagentError } from "../shared/errors.ts";
 import { addressOfParent } from "../shared/protocol/keys.ts";

@@ -9,8 +9,8 @@
  *    emits a process warning.
  * 3. A task whose run a worker holds never ends with `no_worker`, whatever the announcements say.
  *
- * A check has a bounded cost, for any number of workers and tasks: one look for a live worker, one at the pause, and the records
- * of {@link MOST_RECORDS} tasks in turn. A failed check notifies no task. The client reads nothing while no task waits.
+ * The cost of a check does not grow with the number of workers and tasks: it reads whether a worker is live, the pause, and the
+ * records of {@link MOST_RECORDS} tasks in turn. A failed check notifies no task. The client reads nothing while no task waits.
  */
 
 import type { Clock } from "../shared/clock.ts";

@@ -178,8 +178,8 @@ export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => v
 }
 
 /**
- * Queues a request until the answer before it has left: Node closes no response whose connection ends before its turn. Of all
- * that were queued, one begins in a round of the event loop: so no client that sends many at once keeps others waiting.
+ * Queues a request until the answer before it has left, because Node closes no response whose connection ends before its turn.
+ * Only one queued request begins in each round of the event loop, so a client that sends many at once delays no other.
  */
 function oneAfterAnother(answer: RequestListener): RequestListener {
   const queues = new WeakMap<Socket, Parameters<RequestListener>[]>();

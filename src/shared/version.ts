@@ -4,7 +4,7 @@ import { z } from "zod";
 
 const Package = z.object({ version: z.string() });
 
-/** Returns the version, e.g. `0.1.0`; each call reads it anew. */
+/** Returns the version, e.g. `0.1.0`; each call reads it again. */
 export function packageVersion(): string {
   return Package.parse(JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")))
     .version;

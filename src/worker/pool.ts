@@ -2,8 +2,8 @@
  * The pool: the BullMQ worker that takes wakes and runs the agents they name, side by side.
  * Owns how many runs are active in this process and how they stop; each run owns its agent (`run.ts`).
  *
- * 1. A wake completes, or returns to the queue because another process may do more for its agent. The record has the work
- *    that was not possible now, and a sweeper wakes again.
+ * 1. A wake completes, or returns to the queue because another process may do more for its agent. A wake that completes
+ *    without a run loses nothing: the record still has the work, and a sweeper wakes the agent again.
  * 2. Only a run that settled `failed`, and a job that is no wake, is a failed job in the queue.
  * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker. `stop` waits
  *    for no tool and no hook. A run whose Redis does not answer is left behind; another worker claims it when its lease

@@ -1,7 +1,7 @@
 /**
- * The line of the wakes that this worker returned because it cannot run their agents. Each rests before it comes back, and of
- * all workers together a hundred come back a second. So agents that no free worker can run take little of Redis' time and of
- * the workers' slots, however many they are.
+ * The line of the wakes that this worker returned because it cannot run their agents. Each is delayed before it comes back: all
+ * workers together take back a hundred a second. So any number of agents that no free worker can run takes little of Redis'
+ * time and of the workers' slots.
  */
 import type { Clock } from "../shared/clock.ts";
 import { LONGEST_RETURN_DELAY_MS } from "../shared/redis/wake-queue.ts";

@@ -102,7 +102,7 @@ export function redisError(redisUrl: string, reason: unknown): SubagentError {
 export function namingRedis(redisUrl: string, error: unknown): unknown {
   if (!(error instanceof SubagentError)) return redisError(redisUrl, error);
   if (error.code !== "invalid_config" || !(error.cause instanceof Error)) return error;
-  // A cause has only the message of what Redis sent: of a cluster's errors that is not the reason.
+  // For a cluster the reason is in `details.problem`; the cause has only the message that Redis sent.
   return redisError(redisUrl, error.details.problem ?? error.cause);
 }
 

@@ -62,7 +62,7 @@ export function createOutput(
   const [writeResult, writeNote] = [results.write, writerTo(stderr).write];
   let shown: readonly string[] = [];
 
-  /** Moves the cursor to the start of the block; counts its lines anew, because the terminal may be narrower now. */
+  /** Moves the cursor to the start of the block; counts its lines again, because the terminal may be narrower now. */
   const toStart = () => {
     const { columns } = size();
     const height = shown.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);

@@ -5,8 +5,8 @@ import { actAsParent, actingOptions } from "../as-parent.ts";
 import { type DefineCommand, EXIT } from "../command.ts";
 
 const HELP = `
-The client starts it; its log goes to stderr. Over HTTP the same server stands at /mcp of subagent-queue api.
-The end of its input ends it: a request without an answer then gets none, what it has done stays, and replies stay in the channel.
+The client starts it; its log goes to stderr. subagent-queue api serves the same over HTTP, at /mcp.
+It ends when its input ends: a request under way then gets no answer, but its agents go on, and replies stay in the channel.
 
 Example, the configuration of a client:
   {"mcpServers": {"subagents": {"command": "npx", "args": ["subagent-queue", "mcp"],

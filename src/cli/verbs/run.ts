@@ -33,9 +33,9 @@ With --schema each reply has its answer as output, which the worker has checked;
 Ctrl-C asks the sub-agents to hand back what they have found; a second Ctrl-C
 destroys them. The exit code is 0 only when every sub-agent succeeded.
 
-With REDIS_URL, live workers on that Redis get the work; otherwise this command
-starts a worker until the runs end, which takes other parents' work on that
-Redis, too. Without a key it starts none where work for another model waits.`;
+With REDIS_URL, live workers on that Redis get the work. If there are none, this
+command starts a worker until the runs end, which takes other parents' work on
+that Redis, too; without a key it starts none while work for another model waits.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {

@@ -26,7 +26,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .option("--cron <pattern>", CRON_FORM)
     .option("--tz <zone>", "time zone of --cron, default UTC")
     .option("--every <time>", "interval, such as 90s, 5m or 2h", durationMs)
-    .option("--at <time>", "a single time that is to come, ISO 8601")
+    .option("--at <time>", "a single time in the future, ISO 8601")
     .option("--prompt <text>", "what the sub-agent is to do; -, the default, reads standard input")
     .option("--name <name>", "the agent's name for people, default the schedule's")
     .option("--tools <names>", "exactly these tools, separated by commas")

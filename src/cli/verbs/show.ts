@@ -30,9 +30,9 @@ Examples:
   subagent-queue show data_collector --parent planner-7 --json | jq -r .reply
 
 Without --parent it searches the configured parent and every parent that the
-verbs run and start created. The transcript of an ended agent, and with it the
-whole prompt, is kept until the ack of its end, or as long as its profile says;
-the beginning of the prompt and all else, as long as the agent's record.`;
+verbs run and start created. The transcript of an ended agent and its whole
+prompt are kept until its end is acked, or as long as its profile says. All else,
+with the beginning of the prompt, is kept as long as the agent's record.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -57,7 +57,7 @@ export interface AgentSheet {
   record: AgentRecord;
   /** Messages of the parent, oldest first; without a transcript only the beginning of each run's prompt. */
   messages: string[];
-  /** True: of a message only the beginning is kept. */
+  /** True if a message is kept only in part, its beginning. */
   isCut: boolean;
   /** Messages that its runs have not read yet, oldest first. */
   unread: string[];
@@ -170,7 +170,7 @@ function asJson({
   };
 }
 
-/** Note below prompts of which only the beginning is left. */
+/** Note below prompts whose end is no longer kept. */
 const REST_IS_GONE =
   "(the rest is not kept any more: the ack of the agent's end deleted it; transcript_ms in a profile keeps it longer)";
 

@@ -13,7 +13,7 @@ Examples:
   subagent-queue webhook remove
 
 Replies, questions and messages are pushed by the processes of "api", signed
-after Standard Webhooks; a 2xx answer acks them.`;
+as Standard Webhooks says; a 2xx answer acks them.`;
 
 const SET_HELP = `
 Examples:

@@ -32,8 +32,9 @@ Examples:
   curl -s http://127.0.0.1:8790/readyz    200 when it takes work, else 503 and why
   curl -s http://127.0.0.1:8790/metrics   metrics for Prometheus
 
-Without ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL the offline model answers, by rule: not beside workers
-that have a provider, nor in production, unless SUBAGENT_MODEL=offline-1 or --allow-offline asks for it.`;
+Without ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL the offline model answers, by rule. Such a worker does not
+start in production, nor beside workers that have a provider, unless SUBAGENT_MODEL=offline-1 or
+--allow-offline asks for it.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {

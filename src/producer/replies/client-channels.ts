@@ -15,8 +15,8 @@
  * 4. A listener is offered every unacked entry after its cursor that this version can read, oldest first, each once.
  * 5. A read requested during another read starts after it: it sees every entry written before the request.
  * 6. A failed read moves no cursor; the next read starts at the same one.
- * 7. Reads and checks of a slow tick, and all checks after a gap, wait in a line of their own: for any number of waits, most slots of
- *    the client's calls stay free for callers.
+ * 7. Reads and checks of a slow tick, and all checks after a gap, wait in a line of their own, so that most slots of the
+ *    client's calls stay free for callers, however many waits there are.
  * 8. An unused channel is closed at the next slow tick, so tasks one after the other subscribe once and read no stream.
  */
 

@@ -132,7 +132,7 @@ export interface ReplyChannel {
 
 interface Reader {
   stream: PushIterator<ReceivedEntry>;
-  /** The entries that are held back from it, by uid: each of many waits looks only at its own agent's. */
+  /** The entries that are held back from it, by uid, so that each of many waits checks only those of its own agent. */
   kept: Map<string, StreamEntry[]>;
 }
 
@@ -142,7 +142,7 @@ interface Cover {
   readonly questions: boolean;
 }
 
-/** The reservations of one agent, and the ids of the entries that its waiters acked while one of them stands. */
+/** The reservations of one agent, and the ids of the entries that its waiters acked while it has any. */
 interface Reserved {
   readonly covers: Set<Cover>;
   readonly acked: Set<string>;
@@ -194,7 +194,7 @@ function isKept({ reserved }: State, entry: StreamEntry): boolean {
   return isFinal(entry) && covers.some(({ run }) => run === undefined || endsWait(entry, run));
 }
 
-/** Hands the readers each entry of the agent that was held back and is covered no more, unless it is acked. */
+/** Gives the readers each held-back entry of the agent that no reservation covers any more, unless it is acked. */
 function handOver(
   state: State,
   { uid, isAcked }: { uid: string; isAcked(entry: StreamEntry): boolean },

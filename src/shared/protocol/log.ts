@@ -185,7 +185,7 @@ export const entryKey = {
   cleared: (n: number, through: number): string => `${n}/cleared/${through}`,
   /** From message `n` on, a summary replaces the messages before message `before`. */
   compacted: (n: number, before: number): string => `${n}/compacted/${before}`,
-  /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
+  /** A call for message `n` that the claim with `epoch` paid for without a usable answer, the `k`th of its kind. */
   purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
 

@@ -301,7 +301,7 @@ export const FIND_TOOLS = "find_tools";
 /** Tool that calls a tool found by {@link FIND_TOOLS}. */
 export const USE_TOOL = "use_tool";
 
-/** Returns the tool and input of a model's call; of {@link USE_TOOL} the MCP tool and input that it names. */
+/** Returns the tool and input of a model's call; for {@link USE_TOOL} the MCP tool and input that the call names. */
 export function calledTool(name: string, input: unknown): { name: string; input: unknown } {
   if (name !== USE_TOOL || typeof input !== "object" || input === null) return { name, input };
   if (!("name" in input) || typeof input.name !== "string" || !input.name.startsWith(MCP))

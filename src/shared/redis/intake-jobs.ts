@@ -7,8 +7,9 @@
  * 2. A job that waits for its reply takes no slot, neither here nor of a run: this module tells BullMQ that the job was
  *    moved, and renews its lock itself. However many wait, others begin.
  * 3. Data that is too long or too deep to be parsed is not parsed: its job comes with the reason in place of its data.
- * 4. A job whose options, progress or parent BullMQ cannot parse, or whose counters are no numbers, is taken without them, when its
- *    lock has expired; what BullMQ would read only at the job's end is removed before. What is no job leaves the queue.
+ * 4. If BullMQ cannot parse a job's options, progress or parent, or its counters are no numbers, the job is taken without them
+ *    when its lock has expired; fields that BullMQ reads only at the job's end are removed before. An entry that is no job
+ *    leaves the queue.
  * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits from
  *    its first take on, and if its scheduler's times cannot be read it is refused.
  */

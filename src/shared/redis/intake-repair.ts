@@ -14,8 +14,8 @@ export function mayBeOfAJob(error: Error): boolean {
 }
 
 /**
- * Fields of a job, besides its data, that BullMQ parses when it takes the job; those that its scripts count up, and those that
- * lead to the job's parent.
+ * Fields of a job besides its data: those that BullMQ parses when it takes the job, those that its scripts count up, and those
+ * that name the job's parent.
  */
 const PARSED_FIELDS = ["opts", "progress"] as const;
 const COUNTED_FIELDS = ["ats", "stc", "atm"] as const;

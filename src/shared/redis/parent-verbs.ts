@@ -65,8 +65,8 @@ export const PARENT_VERBS = {
     answers: { stored: {}, removed: {}, full: {}, changed: {} },
   },
   /**
-   * Notes the result of a round of pushes: a `problem`, or none. `other`: the webhook with this `secret` was removed or set
-   * anew, and nothing was noted.
+   * Notes the result of a round of pushes: a `problem`, or none. `other`: the webhook with this `secret` was removed or
+   * replaced, and nothing was noted.
    */
   "webhook-report": {
     keys: ["webhook"],

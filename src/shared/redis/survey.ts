@@ -250,7 +250,7 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
   return (await inBatches(ids, BATCH, readWorker)).flat();
 }
 
-/** Reads the wake queue. Of the next job it reads only the id: the job's data may be no JSON. */
+/** Reads the wake queue. It does not read the next job's data, which may be no JSON, only its id. */
 export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSnapshot> {
   const none: Record<string, number> = {};
   const [counts, isPaused, [next]] = await Promise.all([

@@ -371,7 +371,7 @@ export const AGENT_VERBS = {
       unknown: {},
     },
   },
-  /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: of a run that is queued. */
+  /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: number of the wake of a queued run. */
   finish: {
     keys: ["record", "parent_lease"],
     context: ["check_ms"],

@@ -18,7 +18,7 @@ import { loadScripts } from "./scripts.ts";
 export const LONGEST_RETURN_DELAY_MS = 300_000;
 /** Factor of BullMQ's scores: the score of a delayed job is its time in epoch ms, times this. */
 export const DELAYED_SCORE = 0x1000;
-/** Last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
+/** BullMQ's greatest priority, the end of the line; `fair-rank.lua` then moves the wake forward. */
 const UNRANKED = 2_097_151;
 /** Number of its own events that BullMQ keeps per queue. */
 export const EVENTS_KEPT = 200;
@@ -43,8 +43,8 @@ export interface WakeQueue {
   promote(wake: Pick<Wake, "uid" | "wake">): Promise<void>;
   /**
    * Returns true if the job of a wake waits for a worker now, or a worker returned it, also during the delay after that. A
-   * delayed job does not count. Nor does a taken one: its worker claims the agent at once, or is dead, stopped, or never
-   * learned that it has taken it.
+   * delayed job does not count. Nor does a taken one: either its worker claims the agent at once, or the worker is dead or
+   * stopped, or the answer with the job never reached it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Counts its jobs by state: `waiting`, `active`, `delayed`. */
@@ -67,7 +67,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     return work(await queue);
   };
   const scripts = loadScripts(redis, keys, TIMING);
-  /** One request that no caller waits for: a wake without a place in the line is the last one in it. */
+  /** Ranks a wake. No caller waits for it: until then, or if it fails, the wake is at the end of the line. */
   const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
     scripts.run("fair-rank", undefined, { tenant, fair_parent, job_id }).catch(() => {});
   };

@@ -7,7 +7,7 @@
  *
  * 1. As soon as the subscription is back, every run is checked: a hint may have been sent while it was down.
  * 2. While it is down, every run is checked twice a second if the worker's own connection is ready.
- * 3. A connection on which Redis no longer answers is closed and opened anew (`heartbeat.ts`).
+ * 3. A connection on which Redis no longer answers is replaced by a new one (`heartbeat.ts`).
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";

@@ -54,7 +54,7 @@ export interface HookVerdict {
   context?: string;
 }
 
-/** Verdict of a hook before a call. `input` replaces the model's input; it is checked and permitted anew. */
+/** Verdict of a hook before a call. `input` replaces the model's input; it is checked and needs permission again. */
 export interface PreToolUseVerdict extends HookVerdict {
   input?: Record<string, unknown>;
 }

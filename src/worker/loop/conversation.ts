@@ -62,8 +62,8 @@ interface SaidResult {
 }
 
 /**
- * Returns the places where they are once a stub stands for each of the results `leftOut`. Walks both lists once, because
- * each claim of the agent does it again: both are sorted by `at`.
+ * Returns `places` as they are after a stub has replaced each of the results `leftOut`. Both lists are sorted by `at`, and it
+ * walks each only once, because each claim of the agent does it again.
  */
 export function shiftedBehind<T extends { at: number }>(
   places: readonly T[],
@@ -218,7 +218,7 @@ export class Conversation {
     }
     if (kept.length < this.#results.length) this.#cachedLength = 0;
     this.#results = kept;
-    // Each claim replays all omissions: a text that was written anew for each would cost it seconds.
+    // Each claim replays all omissions. To rewrite the text after each of them would take seconds.
     if (2 * this.#unsavedChars > this.#text.length) this.#writeStubs();
     for (const call of this.#last && this.#last.message <= through ? this.#last.calls : [])
       if (call.result !== undefined && isWorth(call.result.length, call.stub)) call.result = call.stub;

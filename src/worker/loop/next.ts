@@ -51,7 +51,7 @@ export interface CallStep {
   finalCall?: CapReason;
   /** True if the answer must be the output. */
   asksOutput?: boolean;
-  /** Buys a summary of the messages before this one. The log stores it as `before`, or as `sums_up` if bought in vain. */
+  /** Buys a summary of the messages before this one. The log stores it as `before`, or as `sums_up` if it cannot be used. */
   compactBefore?: number;
 }
 

@@ -305,7 +305,7 @@ export class RunState {
     return true;
   }
 
-  /** Counts a refused call. An answer whose calls were all refused was paid for in vain. */
+  /** Counts a refused call. An answer with nothing but refused calls is useless. */
   #refuse(): void {
     this.#refusedCalls += 1;
     if (this.#refusedCalls === this.last?.calls.length) this.#uselessCalls = this.#uselessBefore + 1;

@@ -19,7 +19,7 @@ const OTHER_NAMES = "(others)";
 
 /** The counters of one run. */
 export class Tally {
-  /** Tokens and money, including calls that were paid for in vain. */
+  /** Tokens and money, including paid calls without a usable answer. */
   usage: Usage = ZERO_USAGE;
   tokens = 0;
   costUsd = 0;

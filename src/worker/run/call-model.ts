@@ -36,7 +36,7 @@ export async function callModel(
 ): Promise<RunOutcome | "lease_over" | undefined> {
   if (session.equipment.unpriced !== undefined) return endUnpriced(context, session, step);
   session.tellTurnStarted(step.turn);
-  // Commit first: nothing bought or done may be repeated; and a watcher sees the run begin before its first call ends.
+  // Commit first, so that no paid call and no tool is repeated, and a watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
   const begun = session.purchase.idOf(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
@@ -131,7 +131,7 @@ function untilMs({ rules }: Session, { finalCall, asksOutput }: CallStep): numbe
 /** Wait for the answer of a destroyed run, ms: if it comes, its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
 
-/** Makes the call. `isCutOff`: this side ended it before the provider was done. `isLate`: its permit did not hold any more. */
+/** Makes the call. `isCutOff`: this side ended it before the provider was done. `isLate`: not sent, its permit was outdated. */
 async function makeCall(context: RunContext, session: Session, step: CallStep, permit: OpenPermit) {
   const { model, clock, abandoned } = context;
   const { lease, equipment } = session;
@@ -262,7 +262,7 @@ function addAnswer(session: Session, { message }: CallStep, answer: PricedAnswer
 /** Stop reasons after which the text of an answer is a summary, possibly a cut one. */
 const SUMMARY_ENDS: ReadonlySet<string> = new Set(["end_turn", "stop_sequence", "max_tokens"]);
 
-/** Adds the summary if it makes the conversation shorter; otherwise adds a call that was paid for in vain. */
+/** Adds the summary if it makes the conversation shorter; otherwise adds a paid call without a usable answer. */
 function addSummary(
   session: Session,
   { message, turn }: CallStep,
@@ -326,7 +326,7 @@ export function redactedAnswer(received: ModelAnswer): ModelAnswer {
   return { ...answer, ...named, content, contentJson: json, refusedCalls: new Map(refused) };
 }
 
-/** Returns an answer in whose joined texts a secret stands over several blocks with one text block, which hides it. */
+/** If a secret is split over several text blocks, returns the answer with one block that has all texts without the secret. */
 function withoutSplitSecrets(answer: ModelAnswer): ModelAnswer {
   const texts = answer.content.filter(isText);
   if (texts.length < 2) return answer;

@@ -158,7 +158,7 @@ function tellTakeover(
   );
 }
 
-/** Claims; waits and claims again if the agent is free soon, because this wake is used up and the sweeper's comes later. */
+/** Claims the agent. If it is free soon, waits and claims again: a sweeper would add the next wake much later. */
 async function claimInTime(
   context: RunContext,
   address: AgentAddress,

@@ -89,11 +89,14 @@ export interface Equipment extends PreparedSpec {
 }
 
 /**
- * Outcome of this process' part in a run. `passed`: it had none, and the wake is done. `returned`: it had none, and the wake
- * goes back into the queue, for another process; with `workers`, the number of live ones, each of them has had it, and it
- * waits in the line of returned wakes. `isolate`: it had none, and the run needs a process of suspects, or one of its own
- * after `isolatedCrashes` in such. `lost`: it neither settled nor released the run; another worker holds it, or a sweeper
- * wakes the agent.
+ * Outcome of a wake in this process.
+ * - `settled`, `released`: the run was claimed here, and ended or was handed back.
+ * - `passed`: no run began here, and the wake is done.
+ * - `returned`: no run began here, and the wake goes back into the queue for another process. `workers` is set, to the number
+ *   of live workers, after each of them has had it: then it waits in the line of returned wakes (`wake-line.ts`).
+ * - `isolate`: no run began here, because it needs a process of suspects; after `isolatedCrashes` in such, one of its own.
+ * - `lost`: this process held the run, but neither settled nor released it: another worker holds it, or a sweeper wakes the
+ *   agent.
  */
 export type RunOutcome =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }

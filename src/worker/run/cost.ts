@@ -184,7 +184,7 @@ const FIRST_OUTPUT_TOKENS = 500;
 
 /**
  * Reserves the call of `step`; false if a budget has no room. The final call may go beyond a budget, but only with results to
- * report (`failure.ts` lets none follow that was paid for in vain). Nudges the model at 80 %.
+ * report, and only once: if its answer cannot be used, `failure.ts` ends the run. Nudges the model at 80 %.
  */
 export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
   const { budgets } = session.record.spec;

@@ -9,7 +9,7 @@
  * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
  * | the conversation is too long for the model, and old tool results can be left out, or old messages summed up | the same call without them |
  * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
- * | the final call went beyond a budget, and was paid for in vain | the run ends with the final call's cause |
+ * | the final call went beyond a budget, and its answer cannot be used | the run ends with the final call's cause |
  * | a cap in USD binds the run, and this worker knows no price of its model | the run ends `model_error`, nothing is bought |
  * | the limiter says wait, the installation is paused | retry later; a long wait frees the slot |
  * | the model of this process was stopped | hand-back |
@@ -121,7 +121,7 @@ function withoutModel({ equipment, model }: Session): boolean {
   return true;
 }
 
-/** Returns the provider's sentence; of an unknown model it says little more than the name, so ours stands before it. */
+/** Returns the provider's sentence. For an unknown model it says little more than the name, so ours comes first. */
 function sentenceOf({ kind, message }: ModelFailure, model: string): string {
   if (kind !== "not_found") return message;
   return `The provider does not know the model ${quoted(model)}, or its address is wrong: name a model that it serves. It says: ${message}`;
@@ -200,7 +200,7 @@ export async function afterError(
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
   const broken = { lease, record: session?.record, attempts, breaks };
-  // The claim's answer is there until the session is open, and with it the charge of its lost call is made.
+  // `claimAnswer` is set until the session is open; opening it also charges the lost call.
   const { claimAnswer } = claimed;
   const lostCall = claimAnswer?.status === "claimed" ? claimAnswer.lost_call : undefined;
   return releaseRun(context, broken, { reason: "broken_off", delayMs, lostCall });
@@ -247,7 +247,7 @@ export interface HeldRun {
   events?: readonly RunEvent[];
 }
 
-/** Reason and delay of a release. `providerWait`: the run waits for its provider. `lostCall`: it could not be charged. */
+/** Reason and delay of a release. `providerWait`: the run waits for its provider. `lostCall`: the next holder must charge it. */
 export interface ReleaseInput {
   reason: string;
   delayMs: number;

@@ -10,8 +10,8 @@
  *    provider, it does not guard the run. The lease guards it, and ends soon while Redis is away.
  * 4. The run that discovers a refused credential fails; a run that is refused for it afterwards asks again.
  * 5. A slot is kept no longer than the run's lease lives, however the call ends.
- * 6. At a limiter that has opened each worker wakes the runs that are next, as many as there is room for: once a second, and
- *    with the last call of a run. Between two turns a run keeps its slot, if it is quick.
+ * 6. While runs wait at a limiter that takes calls again, each worker wakes the next ones for which it has room: once a second,
+ *    and when the last call of a run ends. Between two turns a run keeps its slot for a short time.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
@@ -31,9 +31,9 @@ import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
 import type { Lease } from "./lease.ts";
 
-/** Most times that a worker calls other runs at once, in place of those that will not come. */
+/** Maximum rounds in which a worker wakes other runs in place of those that will not come. */
 const MOST_ROUNDS = 50;
-/** The end of a wait without a call. */
+/** Ends a wait without a call. */
 const LEAVES: LimiterRelease = { outcome: "neutral", reason: "left" };
 /** Interval between two reads of the limiters' state. */
 const READ_EVERY_MS = 1_000;
@@ -274,7 +274,7 @@ export function isDenial(kind: FailureKind): boolean {
   return DENIALS.has(kind);
 }
 
-/** Returns the meaning of a failure for every run with the same credential. A request refused for good means nothing to them. */
+/** Returns the meaning of a failure for every run with the same credential. A request that is refused for good concerns only its own run. */
 export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): LimiterOutcome {
   if (isDenial(kind)) return "denied";
   return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";

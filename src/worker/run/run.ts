@@ -114,8 +114,8 @@ function clearOldResults(session: Session, { message, cleared }: Extract<Step, {
 }
 
 /**
- * Checks if the last answer is the output that was asked for; the verdict enters the log with the next commit. Where the machine
- * gives no thread for it the run breaks off, with the answer in the log: it was paid for.
+ * Checks if the last answer is the output that was asked for; the verdict enters the log with the next commit. If this machine
+ * cannot start a thread for the check, commits the answer, which was paid for, and rejects: the run breaks off.
  */
 async function checkOutput(
   context: RunContext,

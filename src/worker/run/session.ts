@@ -73,7 +73,7 @@ export class Session {
   model: string;
   /** Stops tools: with the lease, with the process, or when their time is over. */
   readonly toolStop = new StopSignal();
-  /** Failures of the provider, or errors in a worker, since the run last advanced; a call paid for in vain is no advance. */
+  /** Failures of the provider, or errors in a worker, since the run last advanced. A paid call without a usable answer is no advance. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
@@ -90,10 +90,10 @@ export class Session {
   readonly #store: AgentStore;
   /** State of the run; its running time is set when `next` or `body` is called. */
   state: RunState;
-  /** Number of entries that Redis has acknowledged; then the entries that are still to be committed. */
+  /** Number of entries that Redis has acknowledged. `#pending`: the entries to be committed next. */
   #acknowledged: number;
   #pending: NewEntry[] = [];
-  /** True if one of them stands for work that must not be repeated. */
+  /** True if one of the pending entries records work that must not be repeated. */
   isCommitDue = false;
   /** Events that are not in Redis yet. */
   events: RunEvent[] = [];
@@ -177,7 +177,7 @@ export class Session {
 
   /**
    * Adds entries for the next commit, which comes before tools run, before the next call, a question or a release; the last
-   * ones go with `settle`. `isDue`: they stand for work that must not be repeated.
+   * ones go with `settle`. `isDue`: they record work that must not be repeated.
    */
   add(entries: readonly NewEntry[], isDue = true): void {
     for (const entry of entries) {
@@ -208,7 +208,7 @@ export class Session {
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
   }
 
-  /** Adds an event to the next commit's line. A turn that is over begins anew if its call, which was cut off, is made again. */
+  /** Adds an event to the next commit's line. After `turn_finished`, a repeated call of the same turn tells `turn_started` again. */
   tell(event: RunEvent): void {
     if (event.type === "turn_finished") this.#turnStarted = event.turn - 1;
     this.events.push(event);
@@ -364,7 +364,8 @@ export class Session {
   }
 
   /**
-   * Called when the log has other content: reloads the state from Redis; an answer that was bought twice is paid for twice.
+   * Called when the log has other content: reloads the state from Redis. Books an own answer that the log does not have, because
+   * it was paid for.
    * Rejects if the log has nothing new, because it would refuse the next answer as well.
    */
   async adopt({ entries: written, events }: PreparedCommit): Promise<CommitOutcome> {

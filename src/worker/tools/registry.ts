@@ -191,7 +191,7 @@ function withinTime(
   });
 }
 
-/** The time limit of a call. It begins anew when the call has waited for its turn on the workspace. */
+/** The time limit of a call. It starts again once the call has waited for its turn on the workspace. */
 class TimeLimit {
   readonly #start: () => { cancel(): void };
   #timer: { cancel(): void } | undefined;

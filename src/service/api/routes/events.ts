@@ -58,11 +58,11 @@ const NAMES: Partial<Record<NumberedEvent["type"], string>> = {
   ended: "RUN_FINISHED",
 };
 
-/** AG-UI's ends of the parts of a run that have begun: of its step under {@link STEP}, of each tool call under its id. */
+/** The AG-UI events that end what has begun in a run: its step, under {@link STEP}, and each tool call, under its id. */
 type OpenParts = Map<string, { type: string; [field: string]: unknown }>;
 
 const STEP = "step";
-/** Events after which nothing of the run is under way. */
+/** Events after which no step and no tool call of the run is in progress. */
 const ENDS_ALL: ReadonlySet<NumberedEvent["type"]> = new Set([
   "released",
   "worker_lost",

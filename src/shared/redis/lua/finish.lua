@@ -1,8 +1,8 @@
 -- finish: asks for a graceful end; the run's next model call is its final call. An agent that waits for an answer is queued,
 -- and its open questions stay unanswered.
 -- Include live, orphan, queue.
--- Closes: a finish reported as heeded though no run is left to heed it; one that waits for an answer first; a sweeper's
--- finish of an agent whose parent came back.
+-- Closes: a finish reported as accepted though no run is left that could report; a finish that waits until the parent answers;
+-- a sweeper's finish of an agent whose parent came back.
 local agent = read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone')
 if not is_alive(agent) then return refused(agent) end
 if agent.status == 'idle' then return answer('idle') end

@@ -1,6 +1,6 @@
 -- webhook-report: notes the result of a round of pushes on the webhook with this secret; success clears the problem.
--- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; one that was set anew
--- carrying the problem of an older round.
+-- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; a webhook that was replaced
+-- getting the problem of its predecessor.
 if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end
 if not problem then
   redis.call('HDEL', webhook, 'failures', 'after', 'last_problem')

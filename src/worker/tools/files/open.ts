@@ -122,8 +122,8 @@ export function otherDevice(path: string): ToolFailure {
 /**
  * Gives a new entry to the owner of what it replaces in an opened directory, otherwise to the owner of its directory. If this
  * process is root, commands run as another user, who owns the workspace after the first command; and an opened directory is some
- * user's, who must be able to read it later. Where the system does not let it (root without that capability, a network disk), an
- * entry of an opened directory stays as it is.
+ * user's, who must be able to read it later. If the system refuses the change (root without that capability, a network disk), an
+ * entry of an opened directory keeps its owner.
  */
 export async function giveToOwner(
   made: FileHandle,

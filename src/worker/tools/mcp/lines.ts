@@ -1,8 +1,8 @@
 /**
  * Splits the output of an MCP server into lines, each of which may be a message.
  *
- * 1. A line costs its length, in whatever pieces it comes: an unfinished line is kept in its pieces. Joined anew with each
- *    piece, a line of ten megabytes takes minutes of CPU.
+ * 1. The cost of a line grows with its length, not with the number of its pieces: they are joined once, at its end. Joined after
+ *    each piece, a line of ten megabytes takes minutes of CPU.
  *
  * The caller bounds the length of a line: `response-limit.ts` counts it.
  */

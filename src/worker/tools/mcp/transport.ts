@@ -177,8 +177,8 @@ function reconnections(clock: Clock) {
 }
 
 /**
- * Returns two checks; each returns the problem, if any. `checkMessage`: of a server's next message, before the client reads it.
- * `checkRate`: of a message that cannot be read.
+ * Returns two checks; each returns the problem, if any. `checkMessage` checks a server's next message before the client reads
+ * it, `checkRate` a message that cannot be read.
  */
 function messageBounds(clock: Clock) {
   let [sinceMs, sent, asked, isConnected] = [Number.NEGATIVE_INFINITY, 0, 0, false];

@@ -65,7 +65,7 @@ export function walkFiles(
 }
 
 const IGNORE_FILE = ".gitignore";
-/** Longest `.gitignore` that is followed, in bytes: of a longer one nothing is, for the part of a rule may name other files. */
+/** Longest `.gitignore` that is followed, in bytes. A longer one is ignored: cut within a rule, it would name other files. */
 const IGNORE_MAX_BYTES = 64 * 1024;
 
 /** The rules that hold in one directory of a walk, the outermost first. */

@@ -42,8 +42,10 @@ export const luaPurpose: rule.Rule = {
   matches: (text) => /\blua\b/i.test(text) && /\bscripts?\b|\bfiles?\b/i.test(text),
   next: (task) =>
     readFound(task, "**/*.lua", 60, (files, reads) => {
-      const lines = reads.map((step) => `- ${rule.fileOf(step)}: ${purposeOf(step.output)}`);
-      return [`${rule.counted(files.length, "Lua script")}, ${reads.length} read:`, ...lines].join("\n");
+      const { within, nameOf } = rule.fileNames(task);
+      const lines = reads.map((step) => `- ${nameOf(rule.fileOf(step))}: ${purposeOf(step.output)}`);
+      const head = `${rule.counted(files.length, "Lua script")}${within}, ${reads.length} read:`;
+      return [head, ...lines].join("\n");
     }),
 };
 
@@ -70,8 +72,9 @@ export const countMarkers: rule.Rule = {
       const total = [...files.values()].reduce((sum, count) => sum + count, 0);
       const what = rule.counted(total, `${markers.join(" / ")} comment`);
       const head = `There ${total === 1 ? "is" : "are"} ${what} in ${rule.counted(files.size, "file")}`;
-      const lines = [...files].slice(0, MAX_LISTED).map(([path, count]) => `- ${path}: ${count}`);
-      return [`${head}${rule.failures(steps)}${total === 0 ? "." : ":"}`, ...lines].join("\n");
+      const { within, nameOf } = rule.fileNames(task);
+      const lines = [...files].slice(0, MAX_LISTED).map(([path, count]) => `- ${nameOf(path)}: ${count}`);
+      return [`${head}${within}${rule.failures(steps)}${total === 0 ? "." : ":"}`, ...lines].join("\n");
     });
   },
 };

@@ -48,6 +48,20 @@ export const readFile = (path: string): ToolCall => ({ name: "read_file", input:
 /** Returns the path of a `read_file` step. */
 export const fileOf = (step: Step): string => String(step.input.file_path);
 
+/** How an answer names files: relative to the only directory, which `within` names; as given if there are several. */
+export function fileNames({ directories }: Pick<Task, "directories">): {
+  within: string;
+  nameOf(path: string): string;
+} {
+  const [directory = ".", ...others] = directories;
+  if (directory === "." || others.length > 0) return { within: "", nameOf: (path) => path };
+  const start = directory.endsWith("/") ? directory : `${directory}/`;
+  return {
+    within: ` in ${directory}`,
+    nameOf: (path) => (path.startsWith(start) ? path.slice(start.length) : path),
+  };
+}
+
 /** Returns the lines that searches found, without the tools' own notices. */
 export function foundLines(steps: readonly Step[]): string[] {
   const lines = steps.filter((step) => !step.failed).flatMap((step) => step.output.split("\n"));

@@ -95,7 +95,7 @@ export interface Equipment extends PreparedSpec {
  * - `returned`: no run began here, and the wake goes back into the queue for another process. `workers` is set, to the number
  *   of live workers, after each of them has had it: then it waits in the line of returned wakes (`wake-line.ts`).
  * - `isolate`: no run began here, because it needs a process of suspects; after `isolatedCrashes` in such, one of its own.
- * - `lost`: this process held the run, but neither settled nor released it: another worker holds it, or a sweeper wakes the
+ * - `lost`: this process neither settled nor released the run: another worker holds it, or a sweeper wakes the
  *   agent.
  */
 export type RunOutcome =

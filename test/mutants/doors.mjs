@@ -172,6 +172,30 @@ export default [
     title: "is named",
   },
   {
+    id: "mcp-update-second-nothing-done",
+    promise: "An update of which one answer was given never says that nothing was done.",
+    file: "src/service/mcp/task.ts",
+    find: "await answerQuestion(call, agent, each).catch(",
+    replace: "await withCall(context, (own) => answerQuestion({ ...call, ...own }, agent, each)).catch(",
+    tests: ["test/integration/service/mcp-update.test.ts"],
+  },
+  {
+    id: "mcp-update-half-checked",
+    promise: "An update with an answer that cannot be taken answers no question.",
+    file: "src/service/mcp/task.ts",
+    find: 'readInput(MessageText, said || defaultAnswerTo(question), "tasks/update")',
+    replace: "said || defaultAnswerTo(question)",
+    tests: ["test/integration/service/mcp-update.test.ts"],
+  },
+  {
+    id: "mcp-update-late-ends-the-others",
+    promise: "An answer that came too late keeps none of the others from its question.",
+    file: "src/service/mcp/task.ts",
+    find: 'error.code !== "already_answered"',
+    replace: "error.code !== undefined",
+    tests: ["test/integration/service/mcp-update.test.ts"],
+  },
+  {
     id: "mcp-task-advised-a-key",
     promise:
       "A model that begins a task of MCP is not told to repeat the call with a key that its tool does not take.",

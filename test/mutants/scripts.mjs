@@ -292,6 +292,22 @@ export default [
     tests: ["test/integration/verbs/questions.test.ts", "test/integration/verbs/resent.test.ts"],
   },
   {
+    id: "answer-lost-receipt-of-ended",
+    promise: "An answer whose receipt was lost is acknowledged again, also when the agent has ended.",
+    file: "src/shared/redis/lua/answer.lua",
+    find: "redis.call('HGET', transcript, key) == entry",
+    replace: "false",
+    tests: ["test/integration/service/answers-again.test.ts"],
+  },
+  {
+    id: "answer-ended-takes-any",
+    promise: "An agent that has ended acknowledges the answer that it was given, and no other.",
+    file: "src/shared/redis/lua/answer.lua",
+    find: "redis.call('HGET', transcript, key) == entry",
+    replace: "redis.call('HEXISTS', transcript, key) == 1",
+    tests: ["test/integration/service/answers-again.test.ts"],
+  },
+  {
     id: "answer-any-call",
     promise: "Only an open question takes an answer: no other call gets a result this way.",
     file: "src/shared/redis/lua/answer.lua",

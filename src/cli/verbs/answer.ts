@@ -1,4 +1,5 @@
 /** `answer`: answers an agent's question. */
+import type { AgentStatus } from "../../shared/protocol/agent.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
@@ -30,6 +31,12 @@ interface AnswerFlags extends ActingFlags {
   question?: string;
 }
 
+/** Clause about an agent that does not go on after an answer, by its status. */
+const FOLLOWS: Partial<Record<AgentStatus, string>> = {
+  waiting: "it waits for another answer",
+  ended: "it has ended since",
+};
+
 /**
  * Runs the command; `-` reads the answer from standard input. Throws `unknown_agent`, `agent_ended`, `unknown_question`,
  * `already_answered`.
@@ -48,8 +55,10 @@ function answer(
       text,
       question_id === undefined ? {} : { question_id },
     );
-    const goesOn = receipt.agent_status === "waiting" ? "it waits for another answer" : "it goes on";
-    context.output.result(flags.json ? toJsonLine(receipt) : `Answered ${receipt.agent_id}: ${goesOn}.`);
+    const { agent_id, agent_status } = receipt;
+    context.output.result(
+      flags.json ? toJsonLine(receipt) : `Answered ${agent_id}: ${FOLLOWS[agent_status] ?? "it goes on"}.`,
+    );
     noteMissingWorkers(acting);
     return EXIT.done;
   });

@@ -4,16 +4,18 @@
  */
 
 import { z } from "zod";
-import { answer, destroyAgent } from "../../producer/agents.ts";
+import { answerQuestion, destroyAgent } from "../../producer/agents.ts";
+import { readInput } from "../../producer/input.ts";
 import { ackQuestions } from "../../producer/model-replies.ts";
 import { asToolResult } from "../../producer/model-text.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
 import type { Spawned } from "../../producer/spawn.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
 import type { Timing } from "../../shared/protocol/limits.ts";
-import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/message.ts";
+import { defaultAnswerTo, MessageText, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
 
@@ -103,8 +105,9 @@ function openTask(origin: TaskOrigin, record: AgentRecord): object {
 }
 
 /**
- * Answers questions of a task. A declined question gets its default answer; a question without a response stays open. False:
- * unknown task. Rejects with `already_answered` if another answer came first.
+ * Answers questions of a task, as one call. A declined question gets its default answer; a question without a response stays open.
+ * False: unknown task. Rejects with `invalid_input` before any is answered, and with `already_answered` if another answer came
+ * first to one of them; the others are answered then.
  */
 export async function updateTask(
   context: ParentContext,
@@ -113,15 +116,31 @@ export async function updateTask(
 ): Promise<boolean> {
   const found = await findRecord(context, taskId);
   if (!found) return false;
-  const { agent_id, questions = [] } = found.record;
-  for (const question of questions) {
-    const response = responses[question.question_id];
-    if (!response) continue;
-    const said = response.action === "accept" ? response.content?.answer?.trim() : undefined;
-    const { question_id } = question;
-    await answer(context, agent_id, said || defaultAnswerTo(question), { question_id });
-  }
+  const { uid, agent_id: agentId, questions = [] } = found.record;
+  const answers = answersTo(questions, responses);
+  if (answers.length === 0) return true;
+  const agent = { address: { ...context.profile.parent, uid }, agentId };
+  let refusal: unknown;
+  await withCall(context, async (call) => {
+    for (const each of answers)
+      await answerQuestion(call, agent, each).catch((error: unknown) => {
+        if (!(error instanceof SubagentError) || error.code !== "already_answered") throw error;
+        refusal ??= error;
+      });
+  });
+  if (refusal !== undefined) throw refusal;
   return true;
+}
+
+/** Returns the answers to the questions that have a response. Throws `invalid_input` for a text that cannot be one. */
+function answersTo(questions: readonly OpenQuestion[], responses: z.output<typeof InputResponses>) {
+  return questions.flatMap((question) => {
+    const response = responses[question.question_id];
+    if (!response) return [];
+    const said = response.action === "accept" ? response.content?.answer?.trim() : undefined;
+    const text = readInput(MessageText, said || defaultAnswerTo(question), "tasks/update");
+    return [{ text, question_id: question.question_id }];
+  });
 }
 
 /** Destroys the agent of a task; does nothing if it has ended. False: unknown task. */

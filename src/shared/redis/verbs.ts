@@ -302,12 +302,12 @@ export const AGENT_VERBS = {
   },
   /**
    * Writes the answer to an open question into the log, once. `waiting`: others are open. `queued`: it was the last, add the
-   * job. `same`: this answer was already written (if the status is `queued`, add the job again). `answered`: another one
-   * was. The sweeper writes the default; `not_due` before the deadline. `log_full`: the log has no room for the parent's
+   * job. `same`: this answer was already written (if the status is `queued`, add the job again), also if the agent has
+   * ended since and its transcript is kept. `answered`: another one was. The sweeper writes the default; `not_due` before the deadline. `log_full`: the log has no room for the parent's
    * answer.
    */
   answer: {
-    keys: ["record", "log"],
+    keys: ["record", "log", "transcript"],
     context: ["check_ms", "max_log_bytes", "entry_overhead"],
     args: {
       authority: word("parent", "sweeper"),

@@ -118,7 +118,7 @@ export const agentRoutes: readonly Route[] = [
     path: `${AGENT}/answers`,
     id: "answerQuestion",
     tag,
-    says: "Answers a question of an agent that waits. The same answer again is no mistake.",
+    says: "Answers a question of an agent that waits. The same answer again to the question with this `question_id` is no mistake, also when the agent has ended, until the ack of its end.",
     scope: "spawn",
     body: AnswerInput,
     answers: { 200: { says: "What the agent does now.", schema: Answered } },

@@ -2,9 +2,13 @@
 -- Include live, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline; an agent that waits for an answer it has; a record that cannot be read failing its parent's call;
--- answers that make a log longer than it may be.
+-- answers that make a log longer than it may be; a parent that lost the answer to its answer, and is told that it came too late.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions', 'log_bytes')
-if not is_alive(agent) then return refused(agent) end
+local key = question_id .. '/result'
+if not is_alive(agent) then
+  local was_given = agent.status and redis.call('HGET', transcript, key) == entry
+  return was_given and answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status }) or refused(agent)
+end
 
 local open, others = false, {}
 -- If the questions cannot be read, none counts as open: a sweeper lets the run continue without answers.
@@ -14,7 +18,6 @@ local readable = pcall(function()
   end
 end)
 open = open and readable
-local key = question_id .. '/result'
 local stored = redis.call('HGET', log, key)
 -- Stored but still listed as open: an earlier call failed halfway. This one finishes it, and keeps the stored answer.
 if stored and not open then

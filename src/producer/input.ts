@@ -32,6 +32,8 @@ export function nullsLeftOut<S extends z.ZodType>(schema: S) {
   return z.preprocess(withoutNulls, schema);
 }
 
+/** Maximum number of fields of an input: to read tens of thousands would block the event loop for a tenth of a second. */
+const MOST_FIELDS = 1_000;
 /** Maximum number of wrong fields in a refusal. */
 const MOST_ISSUES = 20;
 /** Maximum characters of a shown field. */
@@ -46,12 +48,20 @@ export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: 
     const sentence = `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`;
     throw new SubagentError("invalid_input", sentence, { max_depth: JSON_MAX_DEPTH });
   }
+  requireFewFields(value, what);
   const parsed = schema.safeParse(value, { error: wordingOf });
   if (parsed.success) return withoutUndefined(parsed.data);
   const issues = issuesOf(parsed.error);
   throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${listOf(issues)}.`, {
     issues,
   });
+}
+
+/** Throws `invalid_input` for an object with more than {@link MOST_FIELDS} fields; `what` names the refused call. */
+export function requireFewFields(value: unknown, what: string): void {
+  if (!isPlainObject(value) || Object.keys(value).length <= MOST_FIELDS) return;
+  const sentence = `${what} refused, nothing was done: an object has more than ${MOST_FIELDS} fields; leave out those that are not meant.`;
+  throw new SubagentError("invalid_input", sentence, { max_fields: MOST_FIELDS });
 }
 
 /** A wrong field of an input, by its path, and what is wrong with it. */

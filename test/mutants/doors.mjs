@@ -172,6 +172,33 @@ export default [
     title: "is named",
   },
   {
+    id: "mcp-arguments-of-any-number",
+    promise:
+      "A message with tens of thousands of arguments is refused before it is read, and delays no other client.",
+    file: "src/service/mcp/mount.ts",
+    find: '  requireFewFields(given, "arguments");\n',
+    replace: "",
+    tests: ["test/integration/service/many-fields.test.ts"],
+  },
+  {
+    id: "mcp-responses-of-any-number",
+    promise:
+      "An update with tens of thousands of answers is refused before it is read, and delays no other client.",
+    file: "src/service/mcp/mount.ts",
+    find: '  requireFewFields(inputResponses, "inputResponses");\n',
+    replace: "",
+    tests: ["test/integration/service/many-fields.test.ts"],
+  },
+  {
+    id: "input-of-any-number-of-fields",
+    promise:
+      "An input with tens of thousands of fields is refused before it is read, and delays no other client.",
+    file: "src/producer/input.ts",
+    find: "  requireFewFields(value, what);\n",
+    replace: "",
+    tests: ["test/integration/service/many-fields.test.ts"],
+  },
+  {
     id: "mcp-update-second-nothing-done",
     promise: "An update of which one answer was given never says that nothing was done.",
     file: "src/service/mcp/task.ts",

@@ -3,6 +3,7 @@ import { toNodeHandler } from "@modelcontextprotocol/node";
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
+import { requireFewFields } from "../../producer/input.ts";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { stopOf, whenSent } from "../../shared/http-server.ts";
@@ -41,14 +42,16 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
 
 /**
- * Passes one message with a short envelope. Refuses a list of messages: neither revision of the protocol has them, and the
+ * Passes one message with a short envelope, and few arguments or answers. Refuses a list of messages: neither revision of the protocol has them, and the
  * rate limit would count the list as one request.
  */
 const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
   if (body === undefined) return next();
   const message = Message.safeParse(body).data;
   if (!message) return next(new SubagentError("invalid_input", "Send one JSON-RPC message a request."));
-  const { params: { arguments: _, inputResponses: __, ...named } = {}, ...envelope } = message;
+  const { params: { arguments: given, inputResponses, ...named } = {}, ...envelope } = message;
+  requireFewFields(given, "arguments");
+  requireFewFields(inputResponses, "inputResponses");
   if (JSON.stringify([envelope, named]).length <= MOST_ENVELOPE_CHARS) return next();
   const sentence = `The message has more than ${MOST_ENVELOPE_CHARS} characters besides its arguments: shorten its id, names and _meta.`;
   next(new SubagentError("invalid_input", sentence));

@@ -136,7 +136,8 @@ export interface Parent {
   destroy(agentId: string): Promise<DestroyReceipt>;
   /**
    * Answers a question of a waiting agent, by default the oldest one. The agent goes on when its last question is answered.
-   * Repeating the same answer to a named question is safe, also when the agent has ended, until the ack of its end; without `question_id` a repeated call answers the next question.
+   * Repeating the same answer to a named question is safe, also when the agent has ended, until the ack of its end; without
+   * `question_id` a repeated call answers the next question.
    * `unknown_question`, `already_answered`, `log_full`, `agent_ended`, `unknown_agent`.
    */
   answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;

@@ -42,8 +42,8 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
 
 /**
- * Passes one message with a short envelope, and few arguments or answers. Refuses a list of messages: neither revision of the protocol has them, and the
- * rate limit would count the list as one request.
+ * Passes one message with a short envelope, and few arguments or answers. Refuses a list of messages: neither revision of the
+ * protocol has them, and the rate limit would count the list as one request.
  */
 const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
   if (body === undefined) return next();

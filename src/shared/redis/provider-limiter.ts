@@ -58,7 +58,7 @@ export interface LimiterState {
   limit?: number;
   /** Calls that hold a slot now. */
   holders: number;
-  /** Runs that must ask again later. */
+  /** Runs that have still to ask again; not those that were called, or due, and have not come. */
   waiting: number;
 }
 
@@ -80,6 +80,8 @@ export interface ProviderLimiter {
   ): Promise<"left" | "first" | "known">;
   /** Calls the runs that are next, as many as there is room for now; the caller must wake them. */
   next(name: string): Promise<readonly string[]>;
+  /** Reads the runs that are next after those, at most {@link MOST_CALLED} of each line; changes nothing. */
+  line(name: string): Promise<readonly string[]>;
   /** Lists every limiter that is not healthy and whose name begins with `beginning` (default: all), by name. */
   list(beginning?: string): Promise<LimiterState[]>;
 }
@@ -90,6 +92,10 @@ const NO_SLOT_MS = 2_500;
 const SPACING_MS = 200;
 /** Most runs that one worker calls at a time. */
 const MOST_CALLED = 100;
+/** As in `line.lua`: a run that is due, or was called, and does not come within this time has ended, or finds no free worker. */
+const LATE_MS = 2_000;
+/** Difference between the clocks of a cluster's nodes that hides no limiter. */
+const SKEW_MS = 1_000;
 /** Longest wait a provider can ask for. */
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
 /** The last moment that a date can say, epoch ms. */
@@ -140,12 +146,20 @@ export function createProviderLimiter(
       const how = { slot_ms: timing.leaseMs, most: MOST_CALLED };
       return (await scripts.run("limiter-next", undefined, { name, ...how })).runs;
     },
+    line: (name) => readLine(redis, keys, name),
     async list(beginning = "") {
       const names = (await redis.smembers(keys.limiters)).filter((name) => name.startsWith(beginning));
       const found = await Promise.all(names.sort().map((name) => stateOf(redis, keys, name)));
       return found.flatMap((state) => state ?? []);
     },
   };
+}
+
+async function readLine(redis: RedisClient, keys: Keys, name: string): Promise<string[]> {
+  const after = `(${await redisNowMs(redis)}`;
+  const lines = [keys.limiterResuming(name), keys.limiterWaiting(name)];
+  const read = (key: string) => redis.zrange(key, after, "+inf", "BYSCORE", "LIMIT", 0, MOST_CALLED);
+  return (await Promise.all(lines.map(read))).flat();
 }
 
 function leaveArgs({ outcome, reason, retryAfterMs }: LimiterRelease, timing: Timing) {
@@ -164,15 +178,19 @@ function leaveArgs({ outcome, reason, retryAfterMs }: LimiterRelease, timing: Ti
   };
 }
 
-/** Reads a limiter, also one with values that no script wrote, as `limiter-acquire` does: it may be closed for ever. */
+/**
+ * Reads a limiter, also one with values that no script wrote, as `limiter-acquire` does: it may be closed for ever, and one that
+ * was closed by a clock that was set back since does not hold.
+ */
 async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<LimiterState | undefined> {
   const fields = await redis.hgetall(keys.limiter(name));
   if (fields.until === undefined) return undefined;
   const now = await redisNowMs(redis);
+  if (numberIn(fields.since) > now + SKEW_MS) return undefined;
   const [holders, waiting, resuming] = await Promise.all([
     redis.zcount(keys.limiterHolders(name), `(${now}`, "+inf"),
-    redis.zcard(keys.limiterWaiting(name)),
-    redis.zcard(keys.limiterResuming(name)),
+    redis.zcount(keys.limiterWaiting(name), now - LATE_MS, "+inf"),
+    redis.zcount(keys.limiterResuming(name), now - LATE_MS, "+inf"),
   ]);
   const until = numberIn(fields.until);
   const isClosed = until > now;

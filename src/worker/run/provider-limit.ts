@@ -64,8 +64,8 @@ export interface ProviderLimitOptions {
   limiter: ProviderLimiter;
   /** Tells the other processes about a limit or a refusal at this limiter; a hint. */
   tellOthers(name: string): void;
-  /** Wakes a run that was called from the line of a limiter; false if it will not come. See {@link createEarlyWakes}. */
-  wakeEarly(run: string): Promise<boolean>;
+  /** Wakes a run in the line of a limiter; false if it will not come. `onlyChecks`: changes nothing. See {@link createEarlyWakes}. */
+  wakeEarly(run: string, how?: { onlyChecks: boolean }): Promise<boolean>;
   pause: Pick<Pause, "state">;
   clock: Clock;
   timing: Timing;
@@ -158,15 +158,23 @@ export class ProviderLimit {
     });
   }
 
-  /** Calls the runs that are next, and others in place of those that will not come. */
+  /**
+   * Calls the runs that are next, and others in place of those that will not come. Where one does not, many may not: those
+   * behind it that will not come leave the line, too, however little room there is.
+   */
   async #callAll(name: string): Promise<void> {
     const { limiter, wakeEarly } = this.#options;
+    const leave = (runs: readonly string[]) =>
+      Promise.all(runs.map((run) => limiter.release(name, run, UNASKED, LEAVES)));
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const runs = await limiter.next(name);
-      const woken = await Promise.all(runs.map(wakeEarly));
+      const woken = await Promise.all(runs.map((run) => wakeEarly(run)));
       const gone = runs.filter((_, i) => !woken[i]);
       if (gone.length === 0) return;
-      await Promise.all(gone.map((run) => limiter.release(name, run, UNASKED, LEAVES)));
+      await leave(gone);
+      const line = await limiter.line(name);
+      const come = await Promise.all(line.map((run) => wakeEarly(run, { onlyChecks: true })));
+      await leave(line.filter((_, i) => !come[i]));
     }
   }
 
@@ -248,11 +256,18 @@ export class ProviderLimit {
   }
 }
 
-/** Returns a function that wakes a run before its delay is over; it resolves to false if the run will not come. */
-export function createEarlyWakes(store: Pick<AgentStore, "promote">, wakes: Pick<WakeQueue, "promote">) {
-  return async (run: string): Promise<boolean> => {
+/** Returns a function that wakes a run before its delay is over, or only looks; it resolves to false if the run will not come. */
+export function createEarlyWakes(
+  store: Pick<AgentStore, "promote" | "runState">,
+  wakes: Pick<WakeQueue, "promote">,
+) {
+  return async (run: string, { onlyChecks } = { onlyChecks: false }): Promise<boolean> => {
     const address = addressOfMember(run);
     if (!address) return false;
+    if (onlyChecks) {
+      const found = await store.runState(address);
+      return found?.status === "queued" || found?.status === "running";
+    }
     const answer = await store.promote(address, {});
     if (answer.status === "promoted") await wakes.promote({ uid: address.uid, wake: answer.wake });
     return answer.status !== "gone";

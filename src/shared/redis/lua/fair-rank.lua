@@ -15,16 +15,19 @@ if now == UNRANKED then
   now, period = 1, period + 1
   redis.call('SET', fair_period, fmt(period))
 end
--- The tenant's set: parent → its next place, and '' → the next place of a parent that is new in the line.
+-- The tenant's set: parent → its next place, and '' → the next place of a parent that is new in the line. Places that are over
+-- count no more; they leave a hundred at a time, because a tenant may have had wakes of tens of thousands of parents.
 local base = period * PERIOD
-redis.call('ZREMRANGEBYSCORE', fair_tenant, '-inf', fmt(base + now))
-local entry = redis.call('ZSCORE', fair_tenant, '')
-local parents = redis.call('ZCARD', fair_tenant) - (entry and 1 or 0)
-local position = redis.call('ZSCORE', fair_tenant, fair_parent)
-if position then
-  position = num(position) - base
-else
-  position, parents = entry and num(entry) - base or now, parents + 1
+local over = redis.call('ZRANGEBYSCORE', fair_tenant, '-inf', fmt(base + now), 'LIMIT', 0, 100)
+if #over > 0 then redis.call('ZREM', fair_tenant, unpack(over)) end
+local function position_of(parent)
+  local at = num(redis.call('ZSCORE', fair_tenant, parent)) - base
+  return at > now and at or nil
+end
+local entry, position = position_of(''), position_of(fair_parent)
+local parents = redis.call('ZCOUNT', fair_tenant, '(' .. fmt(base + now), '+inf') - (entry and 1 or 0)
+if not position then
+  position, parents = entry or now, parents + 1
   redis.call('ZADD', fair_tenant, fmt(base + math.min(position + 1, UNRANKED)), '')
 end
 position = math.min(position, UNRANKED - 1)

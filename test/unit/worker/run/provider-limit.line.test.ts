@@ -37,6 +37,7 @@ function scene(
       keep: () => Promise.reject(new TypeError("not asked")),
       release: () => Promise.reject(new TypeError("not asked")),
       list: async () => [SLOWED, CLOSED, EMPTY],
+      line: async () => [],
       next,
       ...over,
     },
@@ -90,10 +91,13 @@ test("a run is woken by the wake that it waits for; one that comes by itself is 
     runs: { status: "coming" },
     gone: { status: "gone" },
   } as const;
-  const store = { promote: async ({ uid }: { uid: string }) => answers[uid as keyof typeof answers] };
+  const store = {
+    promote: async ({ uid }: { uid: string }) => answers[uid as keyof typeof answers],
+    runState: () => Promise.reject(new TypeError("not asked")),
+  };
   const wakeEarly = createEarlyWakes(store, { promote: async (wake) => void promoted.push(wake) });
   const runs = ["t/p/waits", "t/p/runs", "t/p/gone", "of an earlier version"];
-  expect(await Promise.all(runs.map(wakeEarly))).toEqual([true, true, false, false]);
+  expect(await Promise.all(runs.map((run) => wakeEarly(run)))).toEqual([true, true, false, false]);
   expect(promoted).toEqual([{ uid: "waits", wake: 7 }]);
 });
 

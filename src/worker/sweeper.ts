@@ -27,6 +27,7 @@ import {
 import type { VerbInput } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
+import { createListTrust, type ListTrust } from "./worker-list.ts";
 
 /**
  * Average time between ticks, ms. Each is up to a quarter longer or shorter, so that neither version is always first
@@ -69,6 +70,7 @@ export interface Sweeper {
 /** Creates a sweeper, not started. */
 export function createSweeper(context: SweeperContext): Sweeper {
   const { deadlines, clock, random = Math.random, logger } = context;
+  const trust = createListTrust(clock, context.store.timing.toolsMs);
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
@@ -76,7 +78,8 @@ export function createSweeper(context: SweeperContext): Sweeper {
     let checked = 0;
     for (;;) {
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      await deadlines.move(await checkPage(context, due));
+      if (due[0]) trust.tell(due[0].nowMs);
+      await deadlines.move(await checkPage({ ...context, trust }, due));
       checked += due.length;
       if (due.length < BATCH) return checked;
       await clock.sleep(PAGE_REST_MS, stopping?.signal);
@@ -95,6 +98,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
     start() {
       if (stopping) return;
       stopping = new AbortController();
+      trust.begin();
       running = sweep(stopping.signal);
     },
     async stop() {
@@ -123,8 +127,11 @@ const PARENT_GONE_END: VerbInput<"settle"> = {
   stop_reason: "parent_gone",
 };
 
+/** Dependencies of the checks of a page. */
+type PageContext = SweeperContext & { trust: ListTrust };
+
 /** Checks a page of agents. A failed check does not stop the others: its agent comes due again. Logs one line. */
-async function checkPage(context: SweeperContext, page: readonly Due[]): Promise<NextCheck[]> {
+async function checkPage(context: PageContext, page: readonly Due[]): Promise<NextCheck[]> {
   const failed: { member: string; problem: string }[] = [];
   const onPage = { ...context, workers: listedOnce(context.workers) };
   const checkSafely = (due: Due) =>
@@ -149,7 +156,7 @@ function listedOnce(workers: SweeperContext["workers"]): SweeperContext["workers
 }
 
 /** Does what is due for one agent or parent. Resolves to the next check; undefined: the deadline set keeps its time. */
-async function check(context: SweeperContext, due: Due): Promise<NextCheck | undefined> {
+async function check(context: PageContext, due: Due): Promise<NextCheck | undefined> {
   const { address, parent } = due;
   if (parent) return checkParent(context, due, parent);
   if (!address) return never(due);
@@ -195,8 +202,9 @@ async function checkJob(
   return { due, at: due.nowMs + nextCheckDelayMs(found.waited_ms, context.store.timing) };
 }
 
-/** Checks whether a live worker has all the tools a run needs, and only has not taken its wake yet. */
-async function isOffered({ workers }: SweeperContext, needs: readonly string[] = []): Promise<boolean> {
+/** Checks whether a worker that lives, or may live, has all the tools a run needs, and only has not taken its wake yet. */
+async function isOffered({ workers, trust }: PageContext, needs: readonly string[] = []): Promise<boolean> {
+  if (!trust.isComplete()) return true;
   const live = await workers.list();
   return live.some(({ tools }) => needs.every((name) => tools.includes(name)));
 }

@@ -4056,4 +4056,20 @@ export default [
     tests: ["test/integration/service/runs-cut-off.test.ts"],
     title: "where to join the run",
   },
+  {
+    id: "mcp-error-without-code",
+    promise: "A program can tell by the code of a refusal of `/mcp` what to do.",
+    file: "src/service/mcp/server.ts",
+    find: "{ code, retryable, ...(details && { details }) }",
+    replace: "{ code }",
+    tests: ["test/integration/service/mcp-errors.test.ts"],
+  },
+  {
+    id: "mcp-unreadable-without-code",
+    promise: "A program can tell by the code of an unreadable message to `/mcp` what to do.",
+    file: "src/service/mcp/mount.ts",
+    find: "message: problem.detail, data }",
+    replace: "message: problem.detail }",
+    tests: ["test/integration/service/mcp-errors.test.ts"],
+  },
 ];

@@ -60,9 +60,10 @@ const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
 /** Answers an unreadable request with a JSON-RPC error, without an id. */
 function sendRpcError(response: Response, error: unknown, logger: Logger | undefined): void {
   if (response.headersSent) return void response.destroy();
-  const { status, detail } = problemDocument(error, logger);
+  const { status, ...problem } = problemDocument(error, logger);
   const code = error instanceof SyntaxError ? PARSE_ERROR : INVALID_REQUEST;
-  response.status(status).json({ jsonrpc: "2.0", id: null, error: { code, message: detail } });
+  const data = { code: problem.code, retryable: problem.retryable };
+  response.status(status).json({ jsonrpc: "2.0", id: null, error: { code, message: problem.detail, data } });
 }
 
 async function serve(

@@ -213,9 +213,9 @@ async function asResult(
     await leftClientsKnown();
     return { ...result };
   } catch (error) {
-    const { detail } = problemDocument(error, logger);
+    const refusal = protocolError(error, logger);
     if (error instanceof SubagentError) return { ...said(error.message), isError: true };
-    throw new ProtocolError(INTERNAL, detail);
+    throw refusal;
   }
 }
 
@@ -223,8 +223,14 @@ async function asProtocol<T>(logger: Logger | undefined, work: () => Promise<T>)
   try {
     return await work();
   } catch (error) {
-    throw new ProtocolError(INTERNAL, problemDocument(error, logger).detail);
+    throw protocolError(error, logger);
   }
+}
+
+/** Returns the protocol error for `error`, without internals; `data` has the code by which a program can tell what to do. */
+function protocolError(error: unknown, logger: Logger | undefined): ProtocolError {
+  const { detail, code, retryable, details } = problemDocument(error, logger);
+  return new ProtocolError(INTERNAL, detail, { code, retryable, ...(details && { details }) });
 }
 
 function known<T>(found: T | false | undefined): T {

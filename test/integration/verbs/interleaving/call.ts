@@ -36,7 +36,15 @@ export function must(holds: boolean, sentence: string, ...facts: unknown[]): ass
     throw new Violation(`${sentence}${facts.map((fact) => `\n  ${JSON.stringify(fact)}`).join("")}`);
 }
 
-const ABSENT: AgentShot = { record: {}, log: {}, inbox: [], lifeMs: -2, lifeEndMs: 0, score: undefined };
+const ABSENT: AgentShot = {
+  record: {},
+  log: {},
+  transcript: {},
+  inbox: [],
+  lifeMs: -2,
+  lifeEndMs: 0,
+  score: undefined,
+};
 
 /** The agent in a picture. */
 export function agentIn(shot: Shot, agent: AgentAddress): AgentShot {

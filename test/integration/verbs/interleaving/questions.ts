@@ -67,8 +67,10 @@ export function* answer(
       const open = openIn(was);
       if (answered.status !== "queued" && answered.status !== "waiting") {
         unchanged(before, after);
-        if (was.record.status === "ended")
-          return must(answered.status === "ended", "answered the dead", answered);
+        if (was.record.status === "ended") {
+          const wasGiven = was.transcript[key] && JSON.parse(was.transcript[key]).content === text;
+          return must(answered.status === (wasGiven ? "same" : "ended"), "answered the dead", answered, was);
+        }
         if (answered.status === "not_due")
           return must(by === "sweeper" && numberIn(was, "deadline") > before.nowMs, "not_due", was);
         const stored = was.log[key] && JSON.parse(was.log[key]).content;

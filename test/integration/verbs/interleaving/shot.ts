@@ -6,6 +6,8 @@ import type { Rig } from "../rig.ts";
 export interface AgentShot {
   record: Readonly<Record<string, string>>;
   log: Readonly<Record<string, string>>;
+  /** The log of an agent that has ended. */
+  transcript: Readonly<Record<string, string>>;
   inbox: readonly string[];
   /** Answer of PTTL: ms left, -1 without limit, -2 gone. */
   lifeMs: number;
@@ -39,8 +41,8 @@ export async function takeShot(rig: Rig, previous: Shot, agents: readonly AgentA
   const pipeline = rig.redis.pipeline().time();
   const looks = rig.redis.pipeline();
   for (const agent of agents) {
-    const { record, log, inbox, life } = rig.keys.agent(agent);
-    pipeline.hgetall(record).hgetall(log).lrange(inbox, 0, -1).pttl(life);
+    const { record, log, transcript, inbox, life } = rig.keys.agent(agent);
+    pipeline.hgetall(record).hgetall(log).hgetall(transcript).lrange(inbox, 0, -1).pttl(life);
     looks.zscore(rig.keys.deadlines, deadlineMember(agent));
   }
   pipeline.hgetall(live).xrange(replies, `(${previous.cursor}`, "+").time();
@@ -49,19 +51,20 @@ export async function takeShot(rig: Rig, previous: Shot, agents: readonly AgentA
   const startMs = epochMs(at(0));
   const seen = new Map(previous.agents);
   for (const [n, agent] of agents.entries()) {
-    const i = 1 + n * 4;
+    const i = 1 + n * 5;
     const score = scores?.[n]?.[1] as string | null | undefined;
-    const lifeMs = at<number>(i + 3);
+    const lifeMs = at<number>(i + 4);
     seen.set(agent.uid, {
       record: at<Record<string, string>>(i),
       log: at<Record<string, string>>(i + 1),
-      inbox: at<string[]>(i + 2),
+      transcript: at<Record<string, string>>(i + 2),
+      inbox: at<string[]>(i + 3),
       lifeMs,
       lifeEndMs: lifeMs === -1 ? Number.POSITIVE_INFINITY : startMs + lifeMs,
       score: score == null ? undefined : Number(score),
     });
   }
-  const rest = 1 + agents.length * 4;
+  const rest = 1 + agents.length * 5;
   const fresh = at<[string, string[]][]>(rest + 1).map(([id, flat]) => ({ id, fields: pairs(flat) }));
   return {
     nowMs: epochMs(at(rest + 2)),

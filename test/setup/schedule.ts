@@ -56,6 +56,7 @@ export const LONG: readonly string[] = [
   "test/chaos/redis-outage.test.ts",
   "test/integration/producer/redis-away.test.ts",
   "test/integration/cluster-failover.test.ts",
+  "test/integration/cluster-failover.calls.test.ts",
   "test/integration/worker/hanging.test.ts",
   "test/chaos/options.test.ts",
   "test/integration/verbs/interleaving.test.ts",

@@ -6,8 +6,10 @@
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions', 'log_bytes')
 local key = question_id .. '/result'
 if not is_alive(agent) then
-  local was_given = agent.status and redis.call('HGET', transcript, key) == entry
-  return was_given and answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status }) or refused(agent)
+  if agent.status and redis.call('HGET', transcript, key) == entry then
+    return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })
+  end
+  return refused(agent)
 end
 
 local open, others = false, {}

@@ -1,6 +1,6 @@
 /**
- * The trust of a sweeper in the list of live workers: whether it is complete. Announcements expire by Redis' clock: where that has jumped
- * forward, or all workers were away, the list lacks workers that live, until they have announced themselves.
+ * The trust of a sweeper in the list of live workers: whether it is complete. Announcements expire by Redis' clock: after it has
+ * jumped forward, or after all workers were away, the list lacks workers that live, until they have announced themselves.
  */
 import type { Clock } from "../shared/clock.ts";
 import { WORKER_TTL_MS } from "../shared/protocol/worker.ts";

@@ -8,7 +8,8 @@ const HELP = `
 Examples:
   subagent-queue finish data_collector
 
-Its reply has the status partial and the stop reason finished_by_parent. If it has no answer yet, it reports without another model call.`;
+Its reply has the status partial and the stop reason finished_by_parent. If it
+has no answer yet, it reports without another model call.`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {

@@ -303,8 +303,8 @@ export const AGENT_VERBS = {
   /**
    * Writes the answer to an open question into the log, once. `waiting`: others are open. `queued`: it was the last, add the
    * job. `same`: this answer was already written (if the status is `queued`, add the job again), also if the agent has
-   * ended since and its transcript is kept. `answered`: another one was. The sweeper writes the default; `not_due` before the deadline. `log_full`: the log has no room for the parent's
-   * answer.
+   * ended since and its transcript is kept. `answered`: another one was. The sweeper writes the default; `not_due` before the
+   * deadline. `log_full`: the log has no room for the parent's answer.
    */
   answer: {
     keys: ["record", "log", "transcript"],
@@ -371,7 +371,7 @@ export const AGENT_VERBS = {
       unknown: {},
     },
   },
-  /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: number of the wake of a queued run. */
+  /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: the number of a queued run's wake. */
   finish: {
     keys: ["record", "parent_lease"],
     context: ["check_ms"],

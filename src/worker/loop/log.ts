@@ -310,7 +310,10 @@ export function newCompacted(message: number, value: CompactedEntry): NewEntry {
   return { key, json, head, entry: { kind: "compacted", message, bytes: entryBytes(key, json), value } };
 }
 
-/** Makes the entry of a call for message `message` that the claim with `epoch` paid for without a usable answer, the `k`th of its kind. */
+/**
+ * Makes the entry of a call for message `message` that the claim with `epoch` paid for without a usable answer, the `k`th of its
+ * kind.
+ */
 export function newPurchase(message: number, epoch: number, k: number, value: PurchaseEntry): NewEntry {
   const key = entryKey.purchase(message, epoch, k);
   const json = priced(value);

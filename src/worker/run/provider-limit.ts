@@ -64,7 +64,10 @@ export interface ProviderLimitOptions {
   limiter: ProviderLimiter;
   /** Tells the other processes about a limit or a refusal at this limiter; a hint. */
   tellOthers(name: string): void;
-  /** Wakes a run in the line of a limiter; false if it will not come. `onlyChecks`: changes nothing. See {@link createEarlyWakes}. */
+  /**
+   * Wakes a run in the line of a limiter; false if it will not come. `onlyChecks`: changes nothing. See
+   * {@link createEarlyWakes}.
+   */
   wakeEarly(run: string, how?: { onlyChecks: boolean }): Promise<boolean>;
   pause: Pick<Pause, "state">;
   clock: Clock;
@@ -289,7 +292,10 @@ export function isDenial(kind: FailureKind): boolean {
   return DENIALS.has(kind);
 }
 
-/** Returns the meaning of a failure for every run with the same credential. A request that is refused for good concerns only its own run. */
+/**
+ * Returns the meaning of a failure for every run with the same credential. A request that is refused for good concerns only its
+ * own run.
+ */
 export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): LimiterOutcome {
   if (isDenial(kind)) return "denied";
   return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";

@@ -28,7 +28,10 @@ export function summedUpBy(name: string): number | undefined {
   return message === undefined ? undefined : Number(message);
 }
 
-/** Returns the call of an entry that cannot enter the log, as a paid call without a usable answer; undefined if the entry is no paid call. */
+/**
+ * Returns the call of an entry that cannot enter the log, as a paid call without a usable answer; undefined if the entry is no
+ * paid call.
+ */
 export function unusedCallOf(entry: LogEntry) {
   const paid = paidIn(entry);
   if (!paid) return undefined;

@@ -73,7 +73,7 @@ export class Session {
   model: string;
   /** Stops tools: with the lease, with the process, or when their time is over. */
   readonly toolStop = new StopSignal();
-  /** Failures of the provider, or errors in a worker, since the run last advanced. A paid call without a usable answer is no advance. */
+  /** Failures of the provider, or errors in a worker, since the run last advanced; an answer of no use is no advance. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
@@ -208,7 +208,7 @@ export class Session {
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
   }
 
-  /** Adds an event to the next commit's line. After `turn_finished`, a repeated call of the same turn tells `turn_started` again. */
+  /** Adds an event to the next commit's line. If the call of a finished turn is repeated, the turn is told to start again. */
   tell(event: RunEvent): void {
     if (event.type === "turn_finished") this.#turnStarted = event.turn - 1;
     this.events.push(event);

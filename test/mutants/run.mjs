@@ -3626,6 +3626,6 @@ export default [
     file: "src/worker/run/call-model.ts",
     find: "  forget();\n",
     replace: "",
-    tests: ["test/integration/worker/ended-calls.test.ts"],
+    tests: ["test/integration/worker/ended-calls.stop.test.ts"],
   },
 ];

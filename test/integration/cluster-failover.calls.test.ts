@@ -9,6 +9,7 @@ import { systemClock } from "../../src/shared/clock.ts";
 import { SubagentError } from "../../src/shared/errors.ts";
 import { RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
 import { testParent } from "../helpers/parents.ts";
+import { whileRetryable } from "../helpers/retryable.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
@@ -28,23 +29,10 @@ const scenario = [
   { turns: [text("done"), text("done again")] },
 ];
 
-/** Repeats a call, word for word, while its error says that this helps. */
-async function insist<T>(failures: SubagentError[], call: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!(error instanceof SubagentError) || !error.retryable) throw error;
-      failures.push(error);
-      await systemClock.sleep(50);
-    }
-  }
-}
-
 /** A removal, whose repetition says that there is nothing to remove if the first attempt has worked. */
 async function removed(failures: SubagentError[], call: () => Promise<unknown>): Promise<void> {
   const before = failures.length;
-  await insist(failures, call).catch((error: unknown) => {
+  await whileRetryable(failures, call).catch((error: unknown) => {
     const isOver = error instanceof SubagentError && error.code === "unknown_schedule";
     if (!isOver || !failures.slice(before).some(({ code }) => code === "outcome_unknown")) throw error;
   });
@@ -100,21 +88,26 @@ function callsOf(
   f: SubagentError[],
 ) {
   return [
-    ...idle.map((id) => () => insist(f, () => parent.destroy(id))),
+    ...idle.map((id) => () => whileRetryable(f, () => parent.destroy(id))),
     ...answered.map(
-      (id) => () => insist(f, () => parent.answer(id, "blue", { question_id: questionOf(id).question_id })),
+      (id) => () =>
+        whileRetryable(f, () => parent.answer(id, "blue", { question_id: questionOf(id).question_id })),
     ),
-    ...finished.map((id) => () => insist(f, () => parent.finish(id))),
-    ...over.map((id) => () => insist(f, () => parent.resume(id, "once more", { request_key: `r-${id}` }))),
+    ...finished.map((id) => () => whileRetryable(f, () => parent.finish(id))),
+    ...over.map(
+      (id) => () => whileRetryable(f, () => parent.resume(id, "once more", { request_key: `r-${id}` })),
+    ),
     ...idle.map(
       (_, i) => () =>
-        insist(f, () => parent.schedule({ schedule_id: `new-${i}`, prompt: "go", cron: "0 0 1 1 *" })),
+        whileRetryable(f, () =>
+          parent.schedule({ schedule_id: `new-${i}`, prompt: "go", cron: "0 0 1 1 *" }),
+        ),
     ),
     () => removed(f, () => parent.unschedule("old")),
-    () => insist(f, () => parent.webhook.set({ url: "https://example.com/hook" })),
+    () => whileRetryable(f, () => parent.webhook.set({ url: "https://example.com/hook" })),
     async () => {
       const [entry] = endsOf(over[0] ?? "");
-      await insist(f, async () => entry?.ack());
+      await whileRetryable(f, async () => entry?.ack());
     },
   ];
 }

@@ -7,12 +7,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeAll, expect, test } from "vitest";
 import type { Parent } from "../../src/producer/parent.ts";
-import { systemClock } from "../../src/shared/clock.ts";
-import { SubagentError } from "../../src/shared/errors.ts";
+import type { SubagentError } from "../../src/shared/errors.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import type { ClusterServer, RedisCluster } from "../helpers/cluster.ts";
 import { started, testClient, testParent } from "../helpers/parents.ts";
 import { startPrivateCluster } from "../helpers/redis.ts";
+import { whileRetryable } from "../helpers/retryable.ts";
 import { until } from "../helpers/until.ts";
 import { watchLogs } from "../helpers/watch-logs.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
@@ -52,19 +52,6 @@ async function parentsApart({ keys }: Stage, shared: ClusterServer): Promise<str
   return ids;
 }
 
-/** Repeats a call, word for word, while the failure says that this helps; counts the failures. */
-async function again<T>(failures: SubagentError[], call: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!(error instanceof SubagentError) || !error.retryable) throw error;
-      failures.push(error);
-      await systemClock.sleep(50);
-    }
-  }
-}
-
 /** Everything this parent is told, each entry acked as it comes. */
 function listen(parent: Parent, failures: SubagentError[]): Reply[] {
   const seen: Reply[] = [];
@@ -72,7 +59,7 @@ function listen(parent: Parent, failures: SubagentError[]): Reply[] {
     for await (const entry of parent.replies()) {
       if (entry.kind === "message" || entry.kind === "question") continue;
       seen.push(entry);
-      await again(failures, () => entry.ack());
+      await whileRetryable(failures, () => entry.ack());
     }
   })();
   return seen;
@@ -89,8 +76,8 @@ async function employ(parent: Parent, failures: SubagentError[]): Promise<Job[]>
   for (let i = 0; i < AGENTS_EACH; i += 1) {
     const key = `${parent.parentId}-${i}`;
     const spawn = { name: "noter", keep_alive: true, request_key: key };
-    const { agent_id } = await again(failures, () => parent.spawn(spawn));
-    await again(failures, () => parent.send(agent_id, `note for ${key}`, { message_id: key }));
+    const { agent_id } = await whileRetryable(failures, () => parent.spawn(spawn));
+    await whileRetryable(failures, () => parent.send(agent_id, `note for ${key}`, { message_id: key }));
     jobs.push({ parent, agentId: agent_id });
   }
   return jobs;

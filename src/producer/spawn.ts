@@ -27,7 +27,7 @@ import {
 } from "./spawn-input.ts";
 
 /** Maximum attempts of one spawn while the profile keeps changing. */
-const MOST_PROFILES = 8;
+const MOST_TRIES = 8;
 
 /** The tools of a new agent, and the requested tools that no worker has. */
 export interface AllowedTools {
@@ -130,7 +130,7 @@ async function spawnAsRegistered(call: ParentCall, checked: CheckedSpawn, uid: s
   const { profiles } = call.client;
   // The profile that Redis returns goes into the next try by itself: the cache may have dropped it by then.
   let registered = profiles.known(call.parent) ?? UNREGISTERED;
-  for (let tries = 0; tries < MOST_PROFILES; tries += 1) {
+  for (let tries = 0; tries < MOST_TRIES; tries += 1) {
     try {
       const spawned = await trySpawn(call, checked.withProfile(registered), uid);
       if (!("version" in spawned)) return spawned;

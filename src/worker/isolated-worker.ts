@@ -18,7 +18,7 @@ import type { WorkerHints } from "./health/worker-hints.ts";
 import { type FromProcess, ToProcess } from "./isolation-messages.ts";
 import type { RunMetrics } from "./observe/metrics.ts";
 import type { TakenWake } from "./run/claim.ts";
-import type { RunContext, RunOutcome } from "./run/context.ts";
+import type { RunContext, RunOutcome, SharedContext } from "./run/context.ts";
 import { run } from "./run/run.ts";
 import type { RunSlot, RunSlots } from "./run-slots.ts";
 import type { McpTools } from "./tools/mcp/tools.ts";
@@ -114,11 +114,11 @@ export interface IsolatedRuns {
 
 /** Creates the runs of a process of suspects. */
 export function createIsolatedRuns(
-  lent: Omit<RunContext, "slots" | "suspects" | "onHeld">,
+  shared: Omit<SharedContext, "onHeld">,
   draining: AbortController,
 ): IsolatedRuns {
   const context: RunContext = {
-    ...lent,
+    ...shared,
     slots: UNTIL_PROVED,
     suspects: "here",
     onHeld: ({ address, epoch }) => tell({ uid: address.uid, held: { epoch } }),

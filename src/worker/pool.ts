@@ -27,7 +27,7 @@ import {
 } from "./isolation-processes.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { returnWake, type TakenWake } from "./run/claim.ts";
-import type { RunContext, RunOutcome } from "./run/context.ts";
+import type { RunContext, RunOutcome, SharedContext } from "./run/context.ts";
 import { run } from "./run/run.ts";
 import { createRunSlots } from "./run-slots.ts";
 import { createWakeLine, type WakeLine } from "./wake-line.ts";
@@ -75,7 +75,7 @@ export interface Pool {
   troubles(): string[];
 }
 
-/** Dependencies of a pool besides the context that it lends to its runs. */
+/** Dependencies of a pool besides the context that its runs share. */
 export interface PoolOptions {
   redis: RedisClient;
   keys: Keys;
@@ -90,8 +90,8 @@ export interface PoolOptions {
 }
 
 /** Creates a pool, not started. */
-export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options: PoolOptions): Pool {
-  const { clock, logger } = lent;
+export function createPool(shared: SharedContext, options: PoolOptions): Pool {
+  const { clock, logger } = shared;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
   let waiting: { status: string } | undefined;
@@ -100,8 +100,8 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
     pause: () => void worker?.pause(true),
     resume: () => worker?.resume(),
   });
-  const processes = processesOf(lent, options);
-  const context = withIsolation(lent, reasons, processes);
+  const processes = processesOf(shared, options);
+  const context = withIsolation(shared, reasons, processes);
   const line = createWakeLine(clock);
   // While Redis is unavailable both connections of the queue fail repeatedly.
   const trouble = problemLog(logger, "Wake queue trouble; trying again");
@@ -153,25 +153,25 @@ async function consume(
 
 /** Creates the processes for suspects if the worker may start any; they are drained with the worker. */
 function processesOf(
-  lent: Omit<RunContext, "slots" | "suspects">,
+  shared: SharedContext,
   { isolation, ...options }: PoolOptions,
 ): IsolationProcesses | undefined {
   if (!isolation) return undefined;
-  const processes = createIsolationProcesses(lent, isolation, options);
-  onAbort(lent.draining, () => processes.drain());
+  const processes = createIsolationProcesses(shared, isolation, options);
+  onAbort(shared.draining, () => processes.drain());
   return processes;
 }
 
 function withIsolation(
-  lent: Omit<RunContext, "slots" | "suspects">,
+  shared: SharedContext,
   reasons: PauseReasons,
   processes: IsolationProcesses | undefined,
 ): RunContext {
-  const { clock, draining } = lent;
+  const { clock, draining } = shared;
   const pause = () => reasons.pause(ALONE);
   const resume = () => reasons.resume(ALONE);
   return {
-    ...lent,
+    ...shared,
     slots: createRunSlots({ clock, draining, pause, resume }),
     get suspects() {
       if (!processes?.isUsable) return "here";

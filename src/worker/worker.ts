@@ -42,7 +42,7 @@ import {
 import { Metrics, type Scrape } from "./observe/metrics.ts";
 import { Observer } from "./observe/observer.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
-import type { RunContext } from "./run/context.ts";
+import type { SharedContext } from "./run/context.ts";
 import { LeaseKeeper } from "./run/lease.ts";
 import { createEarlyWakes, ProviderLimit } from "./run/provider-limit.ts";
 import { SpecCache } from "./run/spec-cache.ts";
@@ -176,8 +176,8 @@ async function begin(
 ): Promise<void> {
   const watch = async () => watchdog?.start();
   const trace = async () => observer.traceWith(await telemetryApi());
-  const admit = [prepare, trace, health.admit, () => refuseWrongServer(redis), admitBesideOthers];
-  for (const step of [...admit, hints.start, watch, pool.start, announcer.start]) {
+  const checks = [prepare, trace, health.admit, () => refuseWrongServer(redis), admitBesideOthers];
+  for (const step of [...checks, hints.start, watch, pool.start, announcer.start]) {
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
   }
@@ -190,11 +190,11 @@ type OpenOptions = WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox 
 
 function open(options: OpenOptions): Opened {
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
-  const lent = openContext(options);
-  const { context, redis, limiter, pause, metrics } = lent;
+  const shared = openContext(options);
+  const { context, redis, limiter, pause, metrics } = shared;
   const { logger } = context;
-  const hints = openHints(options, lent);
-  const pool = createPool(context, { ...lent, concurrency, drainGraceMs, isolation: options.isolation });
+  const hints = openHints(options, shared);
+  const pool = createPool(context, { ...shared, concurrency, drainGraceMs, isolation: options.isolation });
   const announcer = createAnnouncer(context.workers, announced(options, concurrency), context);
   const probes = [pauseProbe(pause, context.wakes), credentialProbe(limiter, options.model)];
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
@@ -222,12 +222,12 @@ function openHints(
 
 /** Opens a worker for a process of suspects: it has only the runs, the hints and the watchdog of a worker. */
 function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
-  const lent = openContext(options);
-  const { context, draining, abandoned } = lent;
+  const shared = openContext(options);
+  const { context, draining, abandoned } = shared;
   return {
-    ...lent,
-    hints: openHints(options, lent),
-    heartbeat: startHeartbeat(lent.redis, options.clock),
+    ...shared,
+    hints: openHints(options, shared),
+    heartbeat: startHeartbeat(shared.redis, options.clock),
     watchdog: options.watchdog ? createWatchdog(isolatedWatchdogOptions(options, context.logger)) : undefined,
     runs: createIsolatedRuns(context, draining),
     mcp,
@@ -238,7 +238,7 @@ function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
   };
 }
 
-/** Opens what the process lends to its runs, and the connection and signals beneath it. */
+/** Opens what the runs of this process share, and the connection and signals beneath it. */
 function openContext(options: OpenOptions) {
   const { redisUrl, prefix, logger = createLogger(), random = Math.random, clock } = options;
   const redis = openRedis(redisUrl, "worker", logger, clock);
@@ -256,7 +256,7 @@ function openContext(options: OpenOptions) {
   const { replyTtlMs } = timing;
   const observed = { redis, keys, wakes, pause, replyTtlMs, activeRuns: () => leases.held.size, clock };
   const metrics = options.metrics && !options.isolated ? new Metrics(observed) : undefined;
-  const context: Omit<RunContext, "slots" | "suspects"> = {
+  const context: SharedContext = {
     workerId: options.id,
     store,
     deadlines,

@@ -170,12 +170,12 @@ export class RunState {
   fold(entry: LogEntry): void {
     this.entries += 1;
     this.logBytes += entry.bytes;
-    this.#place(entry);
+    this.#applyOrKeep(entry);
     while (this.#later && this.#later.size > 0 && this.#catchUp());
   }
 
-  #place(entry: LogEntry): void {
-    if (this.#take(entry)) return;
+  #applyOrKeep(entry: LogEntry): void {
+    if (this.#apply(entry)) return;
     this.#later ??= new Map();
     const kept = this.#later.get(entry.message);
     if (kept) kept.push(entry);
@@ -183,7 +183,7 @@ export class RunState {
   }
 
   /** Returns false if an entry before this one is missing. */
-  #take(entry: LogEntry): boolean {
+  #apply(entry: LogEntry): boolean {
     switch (entry.kind) {
       case "delivery":
         return this.#deliver(entry);
@@ -379,21 +379,21 @@ export class RunState {
     while (this.#at < message) {
       this.conversation.skip();
       this.#at += 2;
-      this.#placeKept(this.#at);
+      this.#applyKept(this.#at);
     }
   }
 
   /** Places the kept entries that come next; returns false if there are none. */
   #catchUp(): boolean {
     const at = this.#at;
-    for (const message of [at - 1, at, at + 1]) this.#placeKept(message);
+    for (const message of [at - 1, at, at + 1]) this.#applyKept(message);
     return this.#at !== at;
   }
 
-  #placeKept(message: number): void {
+  #applyKept(message: number): void {
     const kept = this.#later?.get(message);
     if (!kept) return;
     this.#later?.delete(message);
-    for (const entry of kept) this.#place(entry);
+    for (const entry of kept) this.#applyOrKeep(entry);
   }
 }

@@ -71,8 +71,9 @@ export async function callModel(
   }
   if (!session.lease.isLive()) return "lease_over";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
-  const isOurs = isLate || context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
-  return isOurs ? undefined : afterModelStopped(context, session);
+  const isEndedHere =
+    isLate || context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
+  return isEndedHere ? undefined : afterModelStopped(context, session);
 }
 
 /**

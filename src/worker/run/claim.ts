@@ -83,8 +83,8 @@ async function claimBesideOrIsolated(
   slot: RunSlot,
 ): Promise<ClaimedRun | RunOutcome> {
   const { isolation, timesTaken } = taken;
-  const terms = { canIsolate: context.suspects === "elsewhere", tools: context.toolNames() };
-  const claimed = await claim(context, taken, { isolation, ...terms });
+  const offer = { canIsolate: context.suspects === "elsewhere", tools: context.toolNames() };
+  const claimed = await claim(context, taken, { isolation, ...offer });
   if (claimed.status !== "suspect") return claimed;
   if (isolation) return { status: "returned", reason: "isolation", delayMs: 0 };
   if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: claimed.isolated_crashes };
@@ -94,7 +94,7 @@ async function claimBesideOrIsolated(
     "Several workers crashed with this run: it runs alone",
   );
   if (!(await slot.isolate())) return returnWake(context, "isolation", timesTaken);
-  const isolated = await claim(context, taken, { isolation: "own_worker", ...terms });
+  const isolated = await claim(context, taken, { isolation: "own_worker", ...offer });
   return isolated.status === "suspect" ? returnWake(context, "isolation", timesTaken) : isolated;
 }
 
@@ -119,10 +119,10 @@ export async function returnWake(
 async function claim(
   context: RunContext,
   taken: TakenWake,
-  terms: ClaimOptions,
+  options: ClaimOptions,
 ): Promise<ClaimedRun | RunOutcome | Suspect> {
   const { address, wake, timesTaken } = taken;
-  const { answer, claimId, claimedAtMs } = await claimInTime(context, address, terms);
+  const { answer, claimId, claimedAtMs } = await claimInTime(context, address, options);
   switch (answer.status) {
     case "claimed":
     case "crashed": {
@@ -169,13 +169,13 @@ async function claimInTime(
   for (;;) {
     let claimedAtMs = clock.monotonicMs();
     const claimId = newRequestKey();
-    const terms = { worker: workerId, isolation, can_isolate: canIsolate, offered_tools: tools };
+    const claimArguments = { worker: workerId, isolation, can_isolate: canIsolate, offered_tools: tools };
     // The hint arrives before the claim sets the deadline to the end of its lease.
     const answer = await withDeadlineHint(
       () => deadlines.hint(address, store.timing.leaseMs),
       () => {
         claimedAtMs = clock.monotonicMs();
-        return store.claim(address, { claim_id: claimId, ...terms });
+        return store.claim(address, { claim_id: claimId, ...claimArguments });
       },
       { logger, uid: address.uid, isOrdered: deadlines.isOrdered },
     );

@@ -72,6 +72,9 @@ export interface RunContext {
   onHeld?: (held: LeaseGrant) => void;
 }
 
+/** The part of a run's context that does not depend on the pool which runs it. */
+export type SharedContext = Omit<RunContext, "slots" | "suspects">;
+
 /**
  * Equipment of a run: the parts of its agent's specification and its own. `models` loses those that the provider does not
  * know, `outputFormat` becomes "" if the provider refuses it: for this run, not for the specification.

@@ -618,7 +618,7 @@ export default [
     file: "src/worker/tools/search/threads.ts",
     find: "if (busy !== undefined) this.#end(busy, ({ reject }) => reject(stopped()));",
     replace: "",
-    tests: ["test/unit/worker/tools/search/matcher.test.ts"],
+    tests: ["test/unit/worker/tools/search/matcher.stopped.test.ts"],
   },
   {
     id: "matcher-place-lost",

@@ -202,8 +202,8 @@ describe("a matcher", () => {
   it("keeps no more compiled rules than leave a thread its memory", async () => {
     const matcher = createMatcherThreads(1).open(signal);
     let rule = 0;
-    for (let search = 0; search < 140; search++) {
-      const text = Array.from({ length: 3_000 }, () => `${(rule++).toString(36)}\n`).join("");
+    for (let search = 0; search < 110; search++) {
+      const text = Array.from({ length: 4_500 }, () => `${(rule++).toString(36)}\n`).join("");
       expect(await matcher.ignored([{ text, above: "" }], [`${(rule - 1).toString(36)}`])).toEqual([0]);
     }
     expect(threads.started).toHaveLength(1);

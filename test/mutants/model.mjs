@@ -1506,4 +1506,20 @@ export default [
     replace: "refusal: this.#refusal",
     tests: ["test/unit/worker/model/anthropic/answer-draft.refusal.test.ts"],
   },
+  {
+    id: "turn-parts-of-a-token",
+    promise: "A count is a whole number of tokens, whatever a provider reports.",
+    file: "src/worker/model/anthropic/answer-draft.ts",
+    find: "Math.max(0, Math.trunc(value))",
+    replace: "Math.max(0, value)",
+    tests: ["test/unit/worker/model/anthropic/answer-draft.counts.test.ts"],
+  },
+  {
+    id: "turn-cache-writes-uncounted",
+    promise: "Tokens that are written to the cache are counted.",
+    file: "src/worker/model/anthropic/answer-draft.ts",
+    find: "cache_creation_input_tokens: tokens(usage.cache_creation_input_tokens, was.cache_creation_input_tokens),",
+    replace: "cache_creation_input_tokens: was.cache_creation_input_tokens,",
+    tests: ["test/unit/worker/model/anthropic/answer-draft.counts.test.ts"],
+  },
 ];

@@ -1522,4 +1522,12 @@ export default [
     replace: "cache_creation_input_tokens: was.cache_creation_input_tokens,",
     tests: ["test/unit/worker/model/anthropic/answer-draft.counts.test.ts"],
   },
+  {
+    id: "turn-stop-reason-taken-back",
+    promise: "An answer keeps its stop reason: without one it would be paid for and bought again.",
+    file: "src/worker/model/anthropic/answer-draft.ts",
+    find: 'if (typeof reason === "string") this.#stopReason = wordOf(reason);',
+    replace: 'this.#stopReason = typeof reason === "string" ? wordOf(reason) : undefined;',
+    tests: ["test/unit/worker/model/anthropic/answer-draft.stop-reason.test.ts"],
+  },
 ];

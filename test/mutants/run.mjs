@@ -3685,4 +3685,12 @@ export default [
     replace: '  if (!parent) bind("tenant"',
     tests: ["test/unit/shared/redis/budget.budgets-of.test.ts"],
   },
+  {
+    id: "budget-read-share-of-money",
+    promise: "The doctor reads the used share of a budget in USD.",
+    file: "src/shared/redis/budget.ts",
+    find: "maxMicroUsd && (costUsd * MICRO) / maxMicroUsd",
+    replace: "maxMicroUsd && costUsd / maxMicroUsd",
+    tests: ["test/integration/verbs/budget.used-share.test.ts"],
+  },
 ];

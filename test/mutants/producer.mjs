@@ -3045,4 +3045,12 @@ export default [
     replace: "profile.effort ?? definition?.effort",
     tests: ["test/unit/producer/inheritance.registered.test.ts"],
   },
+  {
+    id: "definition-any-tools-by-name",
+    promise: "A definition with the tools * gets those of its parent.",
+    file: "src/producer/definitions/definition.ts",
+    find: 'named?.includes("*")',
+    replace: 'named?.includes("x")',
+    tests: ["test/unit/producer/definitions/definition.any-tools.test.ts"],
+  },
 ];

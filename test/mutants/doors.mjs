@@ -3618,6 +3618,14 @@ export default [
     title: "needs no key",
   },
   {
+    id: "door-acks-refused-in-part",
+    promise: "An ack of several entries of which some were acked does not say that nothing was done.",
+    file: "src/service/api/reply-read.ts",
+    find: "const isNoneAcked = failures.length === entries.length && ",
+    replace: "const isNoneAcked = ",
+    tests: ["test/integration/service/acks-refused.test.ts"],
+  },
+  {
     id: "door-reader-stops-at-a-full-page",
     promise: "A reader that follows gets what is behind a full page at once.",
     file: "src/service/api/reply-read.ts",

@@ -98,7 +98,7 @@ interface AckOutcome {
   not_reached?: string[];
 }
 
-/** Acks entries by their ids. */
+/** Acks entries by their ids. Rejects as one ack does, but with `outcome_unknown` if only some of several acks failed. */
 export async function ackReplies(
   client: ClientResources,
   parent: ParentAddress,
@@ -106,10 +106,31 @@ export async function ackReplies(
 ): Promise<AckOutcome> {
   const ids = new Set(replyIds);
   const { entries, notReached } = await findEntries(client, parent, ids);
-  const firsts = await Promise.all(entries.map((entry) => client.channels.received(parent, entry).ack()));
+  const firsts = await ackAll(client, parent, entries);
   const acked = entries.filter((_, i) => firsts[i]).map(({ entry }) => entry.reply_id);
   for (const id of [...acked, ...notReached]) ids.delete(id);
   return { acked, already: [...ids], ...(notReached.length > 0 && { not_reached: notReached }) };
+}
+
+/** Acks each entry; true for those that no earlier ack has removed. */
+async function ackAll(
+  { channels }: ClientResources,
+  parent: ParentAddress,
+  entries: readonly StreamEntry[],
+): Promise<boolean[]> {
+  const outcomes = await Promise.allSettled(entries.map((entry) => channels.received(parent, entry).ack()));
+  const failures = outcomes.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
+  if (failures.length === 0) return outcomes.map((each) => each.status === "fulfilled" && each.value);
+  const isNoneAcked = failures.length === entries.length && !failures.some(isUnknown);
+  // The failure of one ack says that nothing was done, or names the entry of that ack alone.
+  if (isNoneAcked || entries.length === 1) throw failures[0];
+  const sentence =
+    "Redis did not answer every ack, so it is unknown which of these entries were acked: the same call is safe; `already` then has them.";
+  throw new SubagentError("outcome_unknown", sentence, {}, failures[0]);
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof SubagentError && error.code === "outcome_unknown";
 }
 
 /** Facts from an agent's record: the entry of its last run's reply, and the cursor after which its other entries are. */

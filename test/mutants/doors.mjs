@@ -181,6 +181,33 @@ export default [
     tests: ["test/integration/service/many-fields.test.ts"],
   },
   {
+    id: "mcp-message-of-any-fields",
+    promise:
+      "A message with tens of thousands of fields is refused before it is read, and delays no other client.",
+    file: "src/service/mcp/mount.ts",
+    find: '  requireFewFields(body, "message");\n',
+    replace: "",
+    tests: ["test/integration/service/mcp-envelope.test.ts"],
+  },
+  {
+    id: "mcp-params-of-any-fields",
+    promise:
+      "A message with tens of thousands of parameters is refused before it is read, and delays no other client.",
+    file: "src/service/mcp/mount.ts",
+    find: '  requireFewFields(WithParams.safeParse(body).data?.params, "params");\n',
+    replace: "",
+    tests: ["test/integration/service/mcp-envelope.test.ts"],
+  },
+  {
+    id: "mcp-methods-of-any-name",
+    promise:
+      "Another method than POST at /mcp is refused as a mistake of the client, with the method that is answered.",
+    file: "src/service/mcp/mount.ts",
+    find: 'if (method === "POST") return next();',
+    replace: "return next();",
+    tests: ["test/integration/service/mcp-envelope.test.ts"],
+  },
+  {
     id: "mcp-responses-of-any-number",
     promise:
       "An update with tens of thousands of answers is refused before it is read, and delays no other client.",

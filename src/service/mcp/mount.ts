@@ -18,6 +18,7 @@ import { createMcpServer, type McpServerOptions } from "./server.ts";
 const DEFAULT_PARENT = "mcp";
 /** Maximum characters of a message besides the tool's input: an answer repeats the id, and may repeat the rest. */
 const MOST_ENVELOPE_CHARS = 16_384;
+const MOST_METHOD_CHARS = 20;
 const [INVALID_REQUEST, PARSE_ERROR] = [-32_600, -32_700];
 
 /** Creates the mount of the MCP server at `/mcp`. A request needs a key with the scope `spawn`. `answerWithinMs`: for tests. */
@@ -27,7 +28,7 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
     scope: "spawn",
     handler(parts) {
       const router = Router();
-      router.use(readBody("large"), requireEnvelope);
+      router.use(requirePost, readBody("large"), requireEnvelope);
       router.use((request, response, next) => {
         serve(parts, answerWithinMs, request, response).catch(next);
       });
@@ -39,14 +40,25 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
   };
 }
 
+/** Refuses other methods than POST: neither revision of the protocol needs them without sessions. */
+const requirePost: RequestHandler = ({ method }, response, next) => {
+  if (method === "POST") return next();
+  response.set("Allow", "POST");
+  const shown = method.slice(0, MOST_METHOD_CHARS);
+  next(new SubagentError("method_not_allowed", `${shown} is not answered here: use POST.`));
+};
+
+const WithParams = z.object({ params: z.unknown() });
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
 
 /**
- * Passes one message with a short envelope, and few arguments or answers. Refuses a list of messages: neither revision of the
+ * Passes one message with few fields and a short envelope, and few arguments or answers. Refuses a list of messages: neither revision of the
  * protocol has them, and the rate limit would count the list as one request.
  */
 const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
   if (body === undefined) return next();
+  requireFewFields(body, "message");
+  requireFewFields(WithParams.safeParse(body).data?.params, "params");
   const message = Message.safeParse(body).data;
   if (!message) return next(new SubagentError("invalid_input", "Send one JSON-RPC message a request."));
   const { params: { arguments: given, inputResponses, ...named } = {}, ...envelope } = message;

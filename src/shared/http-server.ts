@@ -13,6 +13,8 @@
  * 4. Requests of one connection are answered one after another, and other connections have their turn in between. A request
  *    whose turn never comes was never begun.
  * 5. An answer that fails, for example by a write after its end, ends its connection and nothing else.
+ * 6. What is no request ends its connection. A client that waits for an answer gets no refusal in its place: its request has
+ *    begun.
  */
 import { once } from "node:events";
 import {
@@ -21,6 +23,7 @@ import {
   type RequestListener,
   type Server,
   type ServerResponse,
+  STATUS_CODES,
 } from "node:http";
 import type { Socket } from "node:net";
 import { systemClock } from "./clock.ts";
@@ -223,53 +226,68 @@ function oneEachRound(): (call: () => void) => void {
   };
 }
 
+/** Status of the refusal of bytes that are no request, by Node's error code; all others: 400. */
+const UNREADABLE: ReadonlyMap<string, number> = new Map([
+  ["ERR_HTTP_REQUEST_TIMEOUT", 408],
+  ["HPE_CHUNK_EXTENSIONS_OVERFLOW", 413],
+  ["HPE_HEADER_OVERFLOW", 431],
+]);
+
 /** Limits a server's connections, and the time that one may be silent. */
 function boundConnections(server: Server, most: number, silenceMs: number): void {
-  // Each connection with the request being answered. The connection whose client was active last is at the end.
-  const requests = new Map<Socket, IncomingMessage | undefined>();
-  const heardOf = (socket: Socket, request: IncomingMessage | undefined) => {
-    if (requests.delete(socket)) requests.set(socket, request);
+  // Each connection with the answer being made. The connection whose client was active last is at the end.
+  const answers = new Map<Socket, ServerResponse | undefined>();
+  const heardOf = (socket: Socket, answer: ServerResponse | undefined) => {
+    if (answers.delete(socket)) answers.set(socket, answer);
   };
   server.on("connection", (socket) => {
-    if (requests.size >= most) {
-      const waiting = waitingLongest(requests) ?? socket;
+    if (answers.size >= most) {
+      const waiting = waitingLongest(answers) ?? socket;
       waiting.destroy();
-      requests.delete(waiting);
+      answers.delete(waiting);
       if (waiting === socket) return;
     }
-    requests.set(socket, undefined);
-    socket.on("drain", () => heardOf(socket, requests.get(socket)));
+    answers.set(socket, undefined);
+    socket.on("drain", () => heardOf(socket, answers.get(socket)));
     const forget = stopOf({ socket }).onStop(() => {
-      if (requests.get(socket) === undefined) socket.destroy();
+      if (answers.get(socket) === undefined) socket.destroy();
     });
     socket.once("close", () => {
       forget();
-      requests.delete(socket);
+      answers.delete(socket);
     });
   });
   server.on("request", (request, response) => {
     const { socket } = request;
-    heardOf(socket, request);
+    heardOf(socket, response);
     const forget = stopOf(request).onStop(() => {
       response.shouldKeepAlive = false;
     });
     response.once("close", () => {
       forget();
       if (stopOf(request).isStopped) socket.destroySoon();
-      if (requests.get(socket) === request) heardOf(socket, undefined);
+      if (answers.get(socket) === response) heardOf(socket, undefined);
     });
+  });
+  server.on("clientError", ({ code }: NodeJS.ErrnoException, socket) => {
+    const answer = answers.get(socket as Socket);
+    const isAwaited = answer?.req.complete === true || answer?.headersSent === true;
+    if (isAwaited || !socket.writable) return void socket.destroy();
+    const status = UNREADABLE.get(code ?? "") ?? 400;
+    const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
+    socket.end(head, () => socket.destroy());
   });
   // A connection is also silent while its answer is being made: that time has no limit here.
   server.setTimeout(silenceMs, (socket) => {
-    if (socket.writableLength > 0 || requests.get(socket) === undefined) socket.destroy();
+    if (socket.writableLength > 0 || answers.get(socket) === undefined) socket.destroy();
   });
 }
 
 /** Returns the connection that has waited longest for its client; undefined if each owes its client an answer. */
-function waitingLongest(requests: ReadonlyMap<Socket, IncomingMessage | undefined>): Socket | undefined {
-  const all = [...requests];
+function waitingLongest(answers: ReadonlyMap<Socket, ServerResponse | undefined>): Socket | undefined {
+  const all = [...answers];
   const [waiting] =
-    all.find(([, request]) => request?.complete !== true) ??
+    all.find(([, answer]) => answer?.req.complete !== true) ??
     all.find(([socket]) => socket.writableLength > 0) ??
     [];
   return waiting;

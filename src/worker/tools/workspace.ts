@@ -10,8 +10,19 @@
  */
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
-import { access, link, lstat, mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import {
+  access,
+  link,
+  lstat,
+  mkdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/ids.ts";
@@ -110,7 +121,7 @@ const PROBE_LOOK_MS = 100;
 /** Rejects with `setup_failed` unless workspaces can be created below `root`; creates `root` if absent. */
 export async function requireWritable(root: string, clock: Clock): Promise<void> {
   const probe = async () => {
-    await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });
+    await createDirectories(root);
     await access(root, constants.W_OK | constants.X_OK);
     return undefined;
   };
@@ -127,6 +138,20 @@ export async function requireWritable(root: string, clock: Clock): Promise<void>
     `Workspaces cannot be written to ${root} (${problem}): name another directory, e.g. in SUBAGENT_WORKSPACES.`,
     { root },
   );
+}
+
+/** Creates `path` and its parents. Below a directory that takes none (`/proc`), a recursive `mkdir` of Node never ends. */
+async function createDirectories(path: string): Promise<void> {
+  const create = () => mkdir(path, { mode: DIRECTORY_MODE });
+  try {
+    await create().catch(async (error: unknown) => {
+      if (!isErrno(error, "ENOENT")) throw error;
+      await createDirectories(dirname(path));
+      await create();
+    });
+  } catch (error) {
+    if (!isErrno(error, "EEXIST") || !(await stat(path)).isDirectory()) throw error;
+  }
 }
 
 function createWorkspace(directory: string, hidden: string, roots: readonly OpenRoot[]): Workspace {

@@ -4,6 +4,7 @@ import { systemClock } from "../shared/clock.ts";
 import { processEnvironment } from "../shared/config.ts";
 import { messageOf } from "../shared/errors.ts";
 import { packageVersion } from "../shared/version.ts";
+import { EXIT } from "./command.ts";
 import { runService } from "./process.ts";
 import { runProgram } from "./program.ts";
 import { commandFor, pasteable } from "./shell-command.ts";
@@ -11,14 +12,15 @@ import { createOutput } from "./terminal/output.ts";
 
 const env = processEnvironment();
 const [, script = ""] = process.argv;
-const command = commandFor({ script, cwd: process.cwd(), searchPath: env.PATH });
+const cwd = currentDirectory();
+const command = commandFor({ script, cwd, searchPath: env.PATH });
 const output = createOutput(process.stdout, process.stderr, env, (line) => pasteable(line, command));
 
 await runService(
   (signal, stopInTwoSteps) =>
     runProgram(process.argv.slice(2), {
       env,
-      cwd: process.cwd(),
+      cwd,
       clock: systemClock,
       output,
       input: process.stdin,
@@ -38,3 +40,13 @@ await runService(
       ),
   },
 );
+
+/** Returns the current directory; ends the process with a sentence if it was deleted. */
+function currentDirectory(): string {
+  try {
+    return process.cwd();
+  } catch (error) {
+    console.error(`subagent-queue: There is no current directory (${messageOf(error)}): go to another one.`);
+    process.exit(EXIT.environment);
+  }
+}

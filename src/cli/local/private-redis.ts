@@ -18,7 +18,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Clock } from "../../shared/clock.ts";
-import { SubagentError } from "../../shared/errors.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 
 /** The supported server programs, best first. */
 const SERVERS = ["redis-server", "valkey-server"];
@@ -126,7 +126,12 @@ function isExecutable(path: string): boolean {
 function makeDirectory(): string {
   const wanted = join(tmpdir(), "subagent-queue-");
   const fits = Buffer.byteLength(wanted) + "XXXXXX/redis.sock".length <= SOCKET_PATH_MAX_BYTES;
-  return mkdtempSync(fits ? wanted : "/tmp/subagent-queue-");
+  try {
+    return mkdtempSync(fits ? wanted : "/tmp/subagent-queue-");
+  } catch (error) {
+    const sentence = `The private Redis gets no directory (${messageOf(error)}): name one that can be written in TMPDIR, or set REDIS_URL.`;
+    throw new SubagentError("setup_failed", sentence, {}, error);
+  }
 }
 
 function launch(path: string, directory: string, socketPath: string): ChildProcess {

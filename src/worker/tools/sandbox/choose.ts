@@ -5,7 +5,8 @@
  *
  * The test writes only in its own directory; it uses `test -w` for paths that must not be writable.
  */
-import { rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { z } from "zod";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
@@ -168,8 +169,11 @@ function unconfined({
 
 /** Returns the problem of the sandbox here; undefined if every protection works. */
 async function sandboxProblem(runner: Runner): Promise<string | undefined> {
-  const directory = await makeDirectory("bash");
+  // Ours, whoever gets the directory in it: what a killed worker leaves behind can be told from other users' files.
+  const outer = await makeDirectory("bash");
   try {
+    const directory = join(outer, "workspace");
+    await mkdir(directory);
     const { output, exitCode } = await runner.run({
       script: PROOF,
       workspace: probeWorkspace(directory),
@@ -186,7 +190,7 @@ async function sandboxProblem(runner: Runner): Promise<string | undefined> {
   } catch (error) {
     return messageOf(error);
   } finally {
-    await rm(directory, { recursive: true, force: true });
+    await rm(outer, { recursive: true, force: true });
   }
 }
 

@@ -32,6 +32,8 @@ let isLooking = false;
 let isWanted = false;
 /** True until the parent that was picked from the list has been read. */
 let isPicked = false;
+/** True until a parent is shown; until then the only parent of an installation is shown without a choice. */
+let isFirst = true;
 
 function chosenParent() {
   const [, name = ""] = /^#parent=(.*)$/.exec(location.hash) ?? [];
@@ -84,6 +86,8 @@ async function showParents() {
   byId("content").hidden = false;
   byId("forget").hidden = key() === undefined;
   next.parents = cursor ?? "";
+  if (isFirst && parents.length === 1 && rows.length === 1 && !cursor) show(parents[0].parent_id);
+  byId("parent-title").hidden = rows.length === 0 && at.parent === "";
   keep(byId("parents"), rows, (each) => each.parent_id, parentRow(at.parent, pick));
   byId("no-parents").hidden = rows.length > 0;
   byId("parents-pager").hidden = next.parents === "" && at.parents === "0";
@@ -125,17 +129,23 @@ async function readWhole(agentId) {
 
 /** Shows a parent and follows the events of its agents. @param {string} parentId */
 function choose(parentId) {
+  const hash = parentId === "" ? "" : `#parent=${encodeURIComponent(parentId)}`;
+  if (location.hash !== hash) history.pushState(undefined, "", hash || location.pathname);
+  show(parentId);
+  void look();
+}
+
+/** @param {string} parentId */
+function show(parentId) {
+  if (parentId !== "") isFirst = false;
   choice += 1;
   at.parent = parentId;
   at.replies = "";
   sightings = createSightings();
-  const hash = parentId === "" ? "" : `#parent=${encodeURIComponent(parentId)}`;
-  if (location.hash !== hash) history.pushState(undefined, "", hash || location.pathname);
   byId("parent").hidden = parentId === "";
   byId("parent-title").textContent = parentId === "" ? "Choose a parent" : parentId;
   for (const id of ["agents", "replies"]) byId(id).replaceChildren();
   follow();
-  void look();
 }
 
 /** Shows a parent, and scrolls to it as soon as it is read: in one column the list of parents is above it. @param {string} parentId */

@@ -158,8 +158,8 @@ export function agentCard(readWhole) {
           ...(agent.maxTurns > 0 ? [turns] : []),
           node("span", "facts", facts),
           ...(agent.tool === "" ? [] : [node("span", "tool", agent.tool)]),
-          // A run in progress has no last text.
-          ...(agent.isLive && agent.status !== "idle" ? [] : [whole]),
+          // An agent before its first run has no last text, nor has a run in progress.
+          ...(agent.run === 0 || (agent.isLive && agent.status !== "idle") ? [] : [whole]),
         ]),
         ...(agent.waits === "" ? [] : [node("p", "text", agent.waits)]),
         ...(agent.question === "" ? [] : [node("p", "text", `Asks: ${agent.question}`)]),

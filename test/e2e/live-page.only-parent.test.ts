@@ -1,4 +1,4 @@
-/** The live page in a real browser: an installation with a single parent shows it without a choice. */
+/** The live page in a real browser: the only parent is shown without a choice, an agent before its first run without a text. */
 import { describe, expect, test } from "vitest";
 import { startApi } from "../helpers/api.ts";
 import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
@@ -22,6 +22,7 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await page.locator("#agents li", { hasText: /thinker\s*idle/ }).waitFor();
     expect(await list.locator("[aria-current=true]").count()).toBe(1);
     expect(page.url()).toBe(`${api.url}/`);
+    expect(await page.getByRole("button", { name: "Last text" }).count()).toBe(0);
 
     await list.getByRole("button").click();
     await page.goBack();

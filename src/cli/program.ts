@@ -171,6 +171,15 @@ function linesOf(sentence: string, { isLive, size }: ProgramContext["output"]): 
   return isLive ? wrap(sentence, size.columns - 1) : [sentence];
 }
 
+/** Wraps the paragraphs of a help text that are too wide for the terminal; examples and other indented lines stay. */
+function inWidth(text: string, columns: number | undefined): string {
+  if (columns === undefined) return text;
+  return text.replace(/^\S.*(?:\n\S.*)*/gm, (paragraph) => {
+    const isTooWide = paragraph.split("\n").some((line) => line.length >= columns);
+    return isTooWide ? wrap(paragraph.replaceAll("\n", " "), columns - 1).join("\n") : paragraph;
+  });
+}
+
 function createProgram({ output, version, command }: ProgramContext): Command {
   const program = new Command("subagent-queue")
     .description("A job queue on Redis with a pool of workers that run LLM sub-agents.")
@@ -178,7 +187,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
     .exitOverride()
     .showSuggestionAfterError()
     .configureOutput({
-      writeOut: (text) => output.result(pasteable(text.trimEnd(), command)),
+      writeOut: (text) => output.result(inWidth(pasteable(text.trimEnd(), command), output.resultColumns)),
       writeErr: (text) => output.note(text.trimEnd()),
       outputError: (text, write) =>
         write(

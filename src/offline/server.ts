@@ -230,7 +230,7 @@ function createExchangeServer(serve: ListenerOptions["serve"], underWay: Set<Pro
 function listen(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const fail = (cause: Error): void => {
-      const sentence = `The offline model cannot listen on ${host}:${port}: ${cause.message}`;
+      const sentence = `The offline model cannot listen on ${host}:${port} (${cause.message}): choose another address or port.`;
       reject(new OfflineModelError("cannot_listen", sentence, { cause }));
     };
     server.once("error", fail);

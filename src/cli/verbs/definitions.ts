@@ -2,7 +2,7 @@
 import { openDefinitions } from "../../producer/definitions/folders.ts";
 import type { FoundDefinition } from "../../shared/protocol/definition.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { plainLine, toJsonLine } from "../terminal/text.ts";
+import { hanging, plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -27,14 +27,17 @@ function definitions({ config, clock, output }: CommandContext, { json }: { json
     const listed = found.definitions.map(({ system: _, ...definition }) => definition);
     output.result(toJsonLine({ definitions: listed, problems: found.problems }));
   } else {
-    output.result(...found.definitions.map(lineOf));
+    const { resultColumns = Number.POSITIVE_INFINITY } = output;
+    output.result(...found.definitions.flatMap((each) => linesOf(each, resultColumns - 1)));
     for (const { file, line, message } of found.problems)
       output.note(`${plainLine(file)}:${line}: ${plainLine(message)}`);
   }
   return found.problems.length > 0 ? EXIT.environment : EXIT.done;
 }
 
-function lineOf({ name, description, tools, model, file }: FoundDefinition): string {
+function linesOf({ name, description, tools, model, file }: FoundDefinition, width: number): string[] {
   const facts = [tools ? tools.join(", ") : "all tools", ...(model ? [model] : []), file ?? "shipped"];
-  return `${name}  (${facts.map(plainLine).join("; ")})  ${plainLine(description)}`;
+  const line = `${name}  (${facts.map(plainLine).join("; ")})  ${plainLine(description)}`;
+  const [first = "", ...rest] = hanging("  ", line, width);
+  return [first.trimStart(), ...rest];
 }

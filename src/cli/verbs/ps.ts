@@ -14,7 +14,7 @@ import {
 } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
-import { toJsonLine } from "../terminal/text.ts";
+import { toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -139,9 +139,10 @@ export function renderParents(
   );
   const cost = formatUsd(sum(({ today }) => today.cost_usd));
   const footer = `${formatPlural(snapshots.length, "parent")} · ${live} · ${cost} today (UTC)`;
+  const width = (columns ?? Number.POSITIVE_INFINITY) - 1;
   return [
     ...renderTable(snapshots, table, { columns, style }),
-    ...(snapshots.length > 1 ? [style("dim", footer)] : []),
+    ...(snapshots.length > 1 ? wrap(footer, width).map((line) => style("dim", line)) : []),
   ];
 }
 

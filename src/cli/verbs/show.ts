@@ -197,7 +197,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   );
   const created = isoTime(record.created_at);
   return [
-    `${style("bold", plainLine(record.agent_id))}  ${plainLine(record.name)}`,
+    ...wrap(`${style("bold", plainLine(record.agent_id))}  ${plainLine(record.name)}`, width),
     ...wrap(`${facts} · created ${created} by ${address.parentId}`, width).map(dim),
     ...part("Asked", [...messages.flatMap(text), ...(isCut ? text(REST_IS_GONE).map(dim) : [])]),
     ...part("Asked, not yet read", unread.flatMap(text)),

@@ -169,7 +169,7 @@ function unconfined({
 
 /** Returns the problem of the sandbox here; undefined if every protection works. */
 async function sandboxProblem(runner: Runner): Promise<string | undefined> {
-  // Ours, whoever gets the directory in it: what a killed worker leaves behind can be told from other users' files.
+  // The outer directory stays this user's when the sandbox changes the owner of the inner one, so the next worker can remove it.
   const outer = await makeDirectory("bash");
   try {
     const directory = join(outer, "workspace");

@@ -27,6 +27,8 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await list.getByRole("button").click();
     await page.goBack();
     await title.filter({ hasText: "Choose a parent" }).waitFor();
+    for (let read = 0; read < 2; read++) await page.waitForResponse(/\/v1\/parents\?/);
+    expect(await title.textContent()).toBe("Choose a parent");
     await stage.parent("planner-8").spawn({ name: "Other" });
     await list.nth(1).waitFor();
     expect(await title.textContent()).toBe("Choose a parent");

@@ -813,4 +813,21 @@ export default [
     replace: "if (!flags.allowOffline)",
     tests: ["test/integration/cli-isolated.test.ts"],
   },
+  {
+    id: "private-redis-directory-unsaid",
+    promise: "A private Redis that gets no directory says which variable names one.",
+    file: "src/cli/local/private-redis.ts",
+    find: '    throw new SubagentError("setup_failed", sentence, {}, error);',
+    replace: "    throw error;",
+    tests: ["test/unit/cli/local/private-redis.directory.test.ts"],
+  },
+  {
+    id: "help-wider-than-the-terminal",
+    promise: "The paragraphs of a help text fit a narrow terminal.",
+    file: "src/cli/program.ts",
+    find: "line.length >= columns",
+    replace: "line.length === -1",
+    tests: ["test/e2e/narrow-terminal.test.ts"],
+    title: "the paragraphs of",
+  },
 ];

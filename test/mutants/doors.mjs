@@ -4123,4 +4123,28 @@ export default [
     replace: "400",
     tests: ["test/unit/shared/http-server.unreadable.test.ts"],
   },
+  {
+    id: "page-only-parent-closed",
+    promise: "The live page shows the only parent of an installation by itself.",
+    file: "web/page.js",
+    find: "if (isFirst && parents.length === 1",
+    replace: "if (parents.length === -1",
+    tests: ["test/e2e/live-page.only-parent.test.ts"],
+  },
+  {
+    id: "page-only-parent-again",
+    promise: "The live page shows the only parent by itself once, not after a choice.",
+    file: "web/page.js",
+    find: 'if (parentId !== "") isFirst = false;',
+    replace: "",
+    tests: ["test/e2e/live-page.only-parent.test.ts"],
+  },
+  {
+    id: "page-text-before-the-first-run",
+    promise: "The live page offers no last text of an agent that has not run.",
+    file: "web/view.js",
+    find: "agent.run === 0 || ",
+    replace: "",
+    tests: ["test/e2e/live-page.only-parent.test.ts"],
+  },
 ];

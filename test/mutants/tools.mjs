@@ -2694,7 +2694,7 @@ export default [
     id: "sandbox-test-left",
     promise: "The test of a sandbox leaves no directory.",
     file: "src/worker/tools/sandbox/choose.ts",
-    find: "await rm(directory, { recursive: true, force: true });",
+    find: "await rm(outer, { recursive: true, force: true });",
     replace: "",
     tests: ["test/unit/worker/tools/sandbox/choose.proof.test.ts"],
     title: "leaves nothing of its test",
@@ -3525,5 +3525,22 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.defaults.test.ts"],
     title: "low priority",
+  },
+  {
+    id: "workspaces-below-proc",
+    promise: "Workspaces below a directory that takes none are refused at once, with the reason.",
+    file: "src/worker/tools/workspace.ts",
+    find: "await createDirectories(root);",
+    replace: "await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });",
+    tests: ["test/unit/worker/tools/workspace.writable.test.ts"],
+  },
+  {
+    id: "sandbox-test-of-another-user",
+    promise:
+      "The directory of a sandbox's test belongs to the worker's user, so the next worker can remove it.",
+    file: "src/worker/tools/sandbox/choose.ts",
+    find: 'const directory = join(outer, "workspace");\n    await mkdir(directory);',
+    replace: "const directory = outer;",
+    tests: ["test/unit/worker/tools/sandbox/choose.left-behind.test.ts"],
   },
 ];

@@ -267,5 +267,5 @@ const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER}|${PART_
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? (connectionProblem(error).replace(/\.$/, "") || code);
+  return REASONS[code] ?? (connectionProblem(error).replace(/\.(?: Please report this\.)?$/, "") || code);
 }

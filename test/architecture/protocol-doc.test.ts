@@ -37,7 +37,7 @@ test("every key and channel stands in the table with its spelling, and nothing e
       if (name === "parent" || name === "agent") continue;
       const own = {
         budget: "<budget>",
-        reservation: "<budget>/<purchase>",
+        reservation: "<budget>/<purchase>.<try>",
         callback: "<thread_id>",
         charged: "<purchase>",
         request: "<request_key>",

@@ -1753,7 +1753,7 @@ export default [
     id: "reserved-and-lost",
     promise: "What was reserved for a call is given back where the lease is over before it.",
     file: "src/worker/run/call-model.ts",
-    find: "if (isReserved && !mayBegin) settleReservation(context, session, step, undefined);",
+    find: "if (isReserved && !mayBegin) settleReservation(context, session);",
     replace: "",
     tests: ["test/integration/worker/handing-back.test.ts"],
     title: "what was reserved",
@@ -3649,8 +3649,8 @@ export default [
     id: "budget-summary-stays-reserved",
     promise: "A summary takes from a budget what it costs, not what was expected.",
     file: "src/worker/run/cost.ts",
-    find: "const id = session.purchase.idOf(step);\n  context",
-    replace: "const id = session.purchase.idOf({ message: step.message });\n  context",
+    find: "const { reservation } = session.purchase;",
+    replace: "const { id: reservation } = session.purchase;",
     tests: ["test/integration/worker/budgets.summary.test.ts"],
   },
   {
@@ -3692,5 +3692,13 @@ export default [
     find: "maxMicroUsd && (costUsd * MICRO) / maxMicroUsd",
     replace: "maxMicroUsd && costUsd / maxMicroUsd",
     tests: ["test/integration/verbs/budget.used-share.test.ts"],
+  },
+  {
+    id: "budget-tries-share-a-reservation",
+    promise: "A try that is settled late leaves the next one what it costs.",
+    file: "src/worker/run/purchase.ts",
+    find: "`${this.idOf(target)}.${this.#tries}`",
+    replace: "this.idOf(target)",
+    tests: ["test/integration/verbs/budget.tries.test.ts"],
   },
 ];

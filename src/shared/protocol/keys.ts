@@ -156,7 +156,7 @@ export interface Keys {
   limiterResuming(name: string): string;
   /** hash: sums spent of a budget, with the reservations of calls under way. */
   budget(name: string): string;
-  /** string: reservation of a budget for a call under way. `call`: `<budget>/<purchase>`. */
+  /** string: reservation of a budget for a call under way. `call`: `<budget>/<purchase>.<try>`. */
   reservation(call: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;

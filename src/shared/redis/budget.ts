@@ -66,7 +66,10 @@ export type ReservationAnswer =
 
 /** See the module's header. */
 export interface BudgetBook {
-  /** Reserves `amount` in all `budgets` for the purchase; `isForced`: also beyond their caps. Repeating it changes nothing. */
+  /**
+   * Reserves `amount` in all `budgets` for one try of a purchase; `isForced`: also beyond their caps. Repeating it under the
+   * same id changes nothing.
+   */
   reserve(
     budgets: readonly BoundBudget[],
     purchaseId: string,

@@ -51,12 +51,7 @@ export async function callModel(
   observer.callBegins(step.turn, session.model);
   const startedMs = clock.monotonicMs();
   const { outcome, isCutOff, isLate } = await makeCall(context, session, step, permit);
-  settleReservation(
-    context,
-    session,
-    step,
-    outcome.status === "answer" ? outcome.answer.usage : outcome.usage,
-  );
+  settleReservation(context, session, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
   const scope = await permit.release(outcome);
   if (outcome.status === "answer") {
     addModelAnswer(context, session, step, redactedAnswer(outcome.answer), clock.monotonicMs() - startedMs);
@@ -116,7 +111,7 @@ async function reserveOrLeave(
   try {
     const isReserved = session.lease.isLive() && (await reserveCall(context, session, step));
     mayBegin = isReserved && session.lease.isLive();
-    if (isReserved && !mayBegin) settleReservation(context, session, step, undefined);
+    if (isReserved && !mayBegin) settleReservation(context, session);
   } finally {
     if (!mayBegin) await permit.release({ status: "aborted" });
   }

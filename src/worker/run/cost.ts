@@ -197,7 +197,12 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const isFinalCall = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
   const isForced = isFinalCall && state.turns > 0;
-  const answer = await context.budgets.reserve(bound, session.purchase.idOf(step), amount, isForced);
+  const answer = await context.budgets.reserve(
+    bound,
+    session.purchase.beginReservation(step),
+    amount,
+    isForced,
+  );
   if (answer.status === "refused") {
     const { over, budget } = answer;
     state.overBudget = { cap: over, of: budget.of };
@@ -216,19 +221,14 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   return true;
 }
 
-/** Settles the reservation of `step`; no `usage`: the call was not made, or cost nothing. If it fails, the estimate stays. */
-export function settleReservation(
-  context: RunContext,
-  session: Session,
-  step: CallStep,
-  usage: Usage = ZERO_USAGE,
-): void {
+/** Settles the last reservation; no `usage`: the call was not made, or cost nothing. If it fails, the estimate stays. */
+export function settleReservation(context: RunContext, session: Session, usage: Usage = ZERO_USAGE): void {
   const { budgets } = session.record.spec;
   if (!budgets) return;
   if (usage === ZERO_USAGE) session.isBeyondBudget = false;
   const amount = { tokens: totalTokens(usage), costUsd: costOf(context, session, usage) };
-  const id = session.purchase.idOf(step);
-  context.budgets.settle(budgetsOf(session.address, budgets), id, amount).catch((error: unknown) => {
+  const { reservation } = session.purchase;
+  context.budgets.settle(budgetsOf(session.address, budgets), reservation, amount).catch((error: unknown) => {
     context.logger.warn(
       { uid: session.address.uid, problem: messageOf(error) },
       "A call's budget was not settled",

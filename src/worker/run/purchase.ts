@@ -106,6 +106,9 @@ export class NextPurchase {
   readonly requestKeys = new RequestKeys();
   /** Purchases of this claim that Redis has acknowledged, oldest first. A failover may lose the newest. */
   readonly booked: BookedPurchase[] = [];
+  /** Id of the last reservation in the run's budgets. */
+  reservation = "";
+  #tries = 0;
   /** True if Redis counts it as begun as soon as the last result of its turn is in the log. */
   #startsWithLastResult = false;
   readonly #uid: string;
@@ -120,6 +123,13 @@ export class NextPurchase {
   /** Returns the id of the purchase of a message, or of a summary before it: the same for every try of a claim. */
   idOf({ message, compactBefore }: PurchaseTarget): string {
     return `${this.#uid}.${compactBefore === undefined ? message : `${message}-${compactBefore}`}.${this.#epoch}`;
+  }
+
+  /** Begins a reservation. Each try has its own: that of an earlier one may be settled later than this one is made. */
+  beginReservation(target: PurchaseTarget): string {
+    this.#tries += 1;
+    this.reservation = `${this.idOf(target)}.${this.#tries}`;
+    return this.reservation;
   }
 
   /** Returns the `begun` of a commit, or undefined if it names none. `entries`: log length after it; `last`: the last answer. */

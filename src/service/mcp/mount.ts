@@ -52,8 +52,8 @@ const WithParams = z.object({ params: z.unknown() });
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
 
 /**
- * Passes one message with few fields and a short envelope, and few arguments or answers. Refuses a list of messages: neither revision of the
- * protocol has them, and the rate limit would count the list as one request.
+ * Passes one message with few fields, a short envelope, and few arguments or answers. Refuses a list of messages: neither
+ * revision of the protocol has them, and the rate limit would count the list as one request.
  */
 const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
   if (body === undefined) return next();

@@ -34,7 +34,9 @@ const MAIN = join(ROOT, "dist", "cli", "main.js");
 
 /** Returns the programs by name. `stage` must have the recipes' prefix `saq`; `token`: an API key of tenant `default`. */
 export function programsOf(stage: Stage, token: string): Readonly<Record<string, Program>> {
-  const env = { REDIS: stage.url.replace("redis://", ""), REDIS_URL: stage.url, KEY: token };
+  const address = { REDIS: stage.url.replace("redis://", ""), REDIS_URL: stage.url };
+  // The workers of a stage announce no model.
+  const env = { ...address, KEY: token, SUBAGENT_MODEL: "offline-1" };
   const recipe =
     (...command: string[]): Program =>
     (api) =>

@@ -1035,8 +1035,7 @@ export default [
     file: "src/producer/replies/parent-channel.ts",
     find: "if (isQuestion(entry)) return covers.some(({ questions }) => questions);",
     replace: "if (covers.some(({ questions }) => questions)) return true;",
-    tests: ["test/integration/producer/task.test.ts"],
-    title: "keeps its reply from the readers",
+    tests: ["test/integration/producer/task.interim.test.ts"],
   },
   {
     id: "cli-replies-one-more",

@@ -187,7 +187,7 @@ export default [
     file: "src/service/mcp/mount.ts",
     find: '  requireFewFields(body, "message");\n',
     replace: "",
-    tests: ["test/integration/service/mcp-envelope.test.ts"],
+    tests: ["test/integration/service/many-fields.test.ts"],
   },
   {
     id: "mcp-params-of-any-fields",
@@ -196,7 +196,7 @@ export default [
     file: "src/service/mcp/mount.ts",
     find: '  requireFewFields(WithParams.safeParse(body).data?.params, "params");\n',
     replace: "",
-    tests: ["test/integration/service/mcp-envelope.test.ts"],
+    tests: ["test/integration/service/many-fields.test.ts"],
   },
   {
     id: "mcp-methods-of-any-name",
@@ -205,7 +205,7 @@ export default [
     file: "src/service/mcp/mount.ts",
     find: 'if (method === "POST") return next();',
     replace: "return next();",
-    tests: ["test/integration/service/mcp-envelope.test.ts"],
+    tests: ["test/integration/service/mcp-methods.test.ts"],
   },
   {
     id: "mcp-responses-of-any-number",

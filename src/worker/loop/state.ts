@@ -383,7 +383,7 @@ export class RunState {
     }
   }
 
-  /** Places the kept entries that come next; returns false if there are none. */
+  /** Applies the kept entries that come next; returns false if there are none. */
   #catchUp(): boolean {
     const at = this.#at;
     for (const message of [at - 1, at, at + 1]) this.#applyKept(message);

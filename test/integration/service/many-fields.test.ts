@@ -14,8 +14,13 @@ beforeAll(async () => {
   api = await startApi({ client: stage.client(), mounts: [mcpMount()] });
 });
 
-test.for(["arguments", "inputResponses"])("%s of a message to /mcp", async (name) => {
-  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "task", [name]: MANY } };
+test.for([
+  ["a message to /mcp", MANY],
+  ["the params of a message to /mcp", { params: MANY }],
+  ["its arguments", { params: { name: "task", arguments: MANY } }],
+  ["its inputResponses", { params: { name: "task", inputResponses: MANY } }],
+] as const)("%s", async ([, more]) => {
+  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", ...more };
   const answer = await api.ask("POST", "/mcp", { body });
   expect(answer).toMatchObject({ status: 400, body: { error: { code: -32_600, message: TOO_MANY } } });
 });

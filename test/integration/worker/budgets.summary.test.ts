@@ -1,24 +1,10 @@
 /** Guarantee: a summary takes from a budget what it costs, as every other call. */
 import { expect, test } from "vitest";
-import { z } from "zod";
 import { budgetsOf, readSpent } from "../../../src/shared/redis/budget.ts";
-import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { chapters, page, say } from "../../helpers/chapters.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
-const page = defineTool({
-  name: "page",
-  description: "One page.",
-  input: z.object({ number: z.int() }),
-  run: async ({ number }) => `page ${number}`,
-});
-const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
-const chapters = [1, 2, 3, 4, 5].map((number) => ({
-  content: [
-    { type: "text" as const, text: `chapter ${number}: ${"word ".repeat(6_000)}` },
-    { type: "tool_use" as const, id: `toolu_${number}`, name: "page", input: { number } },
-  ],
-}));
 const WINDOW = 36_000;
 
 test("what is spent of a budget is what the calls of a run cost, its summary among them", async () => {

@@ -1,22 +1,8 @@
 /** Guarantee: a summary that is itself too long for the provider covers less the next time, and ends. */
 import { expect, test } from "vitest";
-import { z } from "zod";
-import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { chapters, page, say } from "../../helpers/chapters.ts";
 import { openStage } from "../../stage/stage.ts";
 
-const page = defineTool({
-  name: "page",
-  description: "One page.",
-  input: z.object({ number: z.int() }),
-  run: async ({ number }) => `page ${number}`,
-});
-const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
-const chapters = [1, 2, 3, 4, 5].map((number) => ({
-  content: [
-    { type: "text" as const, text: `chapter ${number}: ${"word ".repeat(6_000)}` },
-    { type: "tool_use" as const, id: `toolu_${number}`, name: "page", input: { number } },
-  ],
-}));
 const refused = { status: 400, message: "prompt is too long: 210000 tokens > 200000 maximum" };
 
 test("a summary that the provider finds too long is asked for in ever smaller parts, and only then the run ends", async () => {

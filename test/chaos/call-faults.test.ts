@@ -17,7 +17,7 @@ import { type CommandFault, openFaultLine } from "../helpers/fault-line.ts";
 import { askMcp } from "../helpers/mcp.ts";
 import { started, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
-import { until } from "../helpers/until.ts";
+import { whileRetryable } from "../helpers/retryable.ts";
 
 const PARENT = { tenant: "default", parentId: "planner-7" };
 const FAULTS = ["cut before", "cut after", "refused", "away before", "away after"] as const;
@@ -158,16 +158,6 @@ async function sceneOver(line: string, prefix: string): Promise<Scene> {
   return { client, parent, direct, directClient, redis, keys: keysUnder(prefix), threadId: newThreadId() };
 }
 
-/** Repeats a call, as its error says, until its outcome is known: on a busy machine one call may exceed its time limit. */
-async function knownOutcome(run: () => Promise<unknown>): Promise<unknown> {
-  let outcome: unknown;
-  await until(async () => {
-    outcome = await run().catch((reason: unknown) => reason);
-    return !(outcome instanceof SubagentError && outcome.code === "outcome_unknown");
-  });
-  return outcome;
-}
-
 /** Runs the call with a fault at its command `at`; resolves to the number of its commands. */
 async function live(name: string, { before, run, state, ...call }: Call, at: number, fault: Fault) {
   const met = faultAt(at, fault);
@@ -200,7 +190,8 @@ async function live(name: string, { before, run, state, ...call }: Call, at: num
     return count;
   }
   await started(scene.client);
-  const again = await knownOutcome(() => run(scene));
+  // On a busy machine one repetition may exceed its time limit.
+  const again = await whileRetryable([], () => run(scene)).catch((reason: unknown) => reason);
   if (again instanceof SubagentError) {
     expect({ life, code: again.code }).toEqual({ life, code: call.over });
     expect(error.message).toContain(`${call.over} then says that it did`);

@@ -9,6 +9,7 @@ import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { commandBytes, commandReader } from "./redis-commands.ts";
 import { openRedisLine } from "./redis-line.ts";
+import { resetSocket } from "./reset-socket.ts";
 
 /** What happens to a command. */
 export type CommandFault = "passes" | "cut before" | "cut after" | "refused";
@@ -33,7 +34,7 @@ function join(client: Socket, upstream: Socket, decide: (words: readonly string[
   // Redis performs commands in order: when it echoes this word, the command before it is done.
   const word = randomBytes(12).toString("hex");
   const cut = () => {
-    client.resetAndDestroy();
+    resetSocket(client);
     upstream.destroy();
   };
   client.on("data", (chunk: Buffer) => {

@@ -11,6 +11,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { closeAtEnd } from "./cleanup.ts";
 import { type Gate, relay } from "./relay.ts";
+import { resetSocket } from "./reset-socket.ts";
 
 /** Counts since the proxy was started. */
 export interface ProxyCounts {
@@ -194,9 +195,7 @@ function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEv
   const reset = () => {
     requests.stop();
     replies.stop();
-    // A socket that is shutting down refuses a reset and would stay open forever.
-    if (client.writableEnded) client.destroy();
-    else client.resetAndDestroy();
+    resetSocket(client);
     upstream.destroy();
   };
   for (const socket of [client, upstream]) {

@@ -86,11 +86,16 @@ function describe(handle: unknown): string {
   if ("pid" in handle && "spawnargs" in handle)
     return `${kind} pid ${handle.pid}: ${String(handle.spawnargs)}`;
   if ("remotePort" in handle) {
-    const { localPort, remoteAddress, remotePort } = handle as Socket;
-    const madeAt = socketsMadeAt.get(handle)?.stack;
-    return remotePort === undefined
-      ? `${kind} (pipe or standard stream)`
-      : `${kind} ${localPort} -> ${remoteAddress}:${remotePort}${madeAt ? ` made${firstFrames(madeAt, "node:net")}` : ""}`;
+    const { localPort, remoteAddress, remotePort, destroyed } = handle as Socket;
+    const stack = socketsMadeAt.get(handle)?.stack;
+    const madeAt = stack === undefined ? "" : ` made${firstFrames(stack, "node:net")}`;
+    // A destroyed socket is listed if its reset was refused: it never closes.
+    const peer = destroyed
+      ? "(destroyed, not closed)"
+      : remotePort === undefined
+        ? "(pipe or standard stream)"
+        : `${localPort} -> ${remoteAddress}:${remotePort}`;
+    return `${kind} ${peer}${madeAt}`;
   }
   if ("address" in handle && typeof handle.address === "function")
     return `${kind} on ${addressOf(handle.address())}`;

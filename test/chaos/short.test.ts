@@ -53,7 +53,8 @@ test("where only some workers have a tool, and Redis' clock jumps forth and back
   const ten = ["--runs", "10", "--kills", "2", "--workers", "3"];
   const { evidence } = await runShort(...ten, "--faults", "kill,clock", "--fleet", "mixed");
   const jumps = evidence.faults.flatMap(({ jumpMs }) => (jumpMs === undefined ? [] : [Math.sign(jumpMs)]));
-  expect(jumps).toEqual([1, -1]);
+  // A jump that met no run is made again.
+  expect([...new Set(jumps)]).toEqual([1, -1]);
 });
 
 test("a model that takes two to three leases a call, and no look of BullMQ for stalled jobs, lose no run", {

@@ -830,4 +830,12 @@ export default [
     tests: ["test/e2e/narrow-terminal.test.ts"],
     title: "the paragraphs of",
   },
+  {
+    id: "cli-first-worker-late",
+    promise: "What comes right after the first worker has started is not refused for want of a model.",
+    file: "src/cli/local/client.ts",
+    find: "known === undefined ? FIRST_WORKER_POLL_MS : WORKERS_POLL_MS",
+    replace: "WORKERS_POLL_MS",
+    tests: ["test/unit/cli/local/client.first-worker.test.ts"],
+  },
 ];

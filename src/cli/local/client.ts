@@ -56,11 +56,12 @@ export function defaultModel(config: Config, workers: readonly WorkerAnnouncemen
 
 /** Poll interval of {@link lookupModel}, ms. */
 const WORKERS_POLL_MS = 2_000;
+/** The same while no model is known, and each spawn without one is refused. */
+const FIRST_WORKER_POLL_MS = 100;
 
 /**
- * {@link defaultModel} for a long-running process. If no model is configured, it polls the live workers every two seconds, over
- * its own connection, until `disposables` closes. While no worker announces a model, the last one is kept. `workers`:
- * those that are live now.
+ * {@link defaultModel} for a long-running process. If no model is configured, it polls the live workers, over its own connection,
+ * until `disposables` closes. While no worker announces a model, the last one is kept. `workers`: those that are live now.
  */
 export function lookupModel(
   { config, clock }: Pick<CommandContext, "config" | "clock">,
@@ -76,7 +77,7 @@ export function lookupModel(
     while (!signal.aborted) {
       await withInstallation(redisUrl, config.prefix, clock, async (ask) => {
         while (!signal.aborted) {
-          await clock.sleep(WORKERS_POLL_MS, signal);
+          await clock.sleep(known === undefined ? FIRST_WORKER_POLL_MS : WORKERS_POLL_MS, signal);
           const found = defaultModel(config, await ask(({ workers }) => workers.list()));
           // While a worker with a real model restarts, an offline worker beside it does not replace its model.
           if (found !== OFFLINE_MODEL || known === undefined) known = found ?? known;

@@ -21,6 +21,22 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "agui-back-without-its-open-parts",
+    promise: "A client that comes back to AG-UI's stream gets the ends of what it saw begin.",
+    file: "src/service/api/routes/events.ts",
+    find: 'if (after === "0") return open;',
+    replace: 'if (after !== "") return open;',
+    tests: ["test/integration/service/ag-ui.reconnect.test.ts"],
+  },
+  {
+    id: "agui-ends-what-began-later",
+    promise: "A client that comes back to AG-UI's stream gets no ends of what began after its event.",
+    file: "src/service/api/routes/events.ts",
+    find: "if (isBehind(after, event.number)) break;",
+    replace: "",
+    tests: ["test/integration/service/ag-ui.reconnect.test.ts"],
+  },
+  {
     id: "intake-reads-a-dead-connection",
     promise: "The intake reads its stream over a new connection when the old one has gone silent.",
     file: "src/service/intake/intake.ts",

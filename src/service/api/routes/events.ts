@@ -2,6 +2,9 @@
 
 import { z } from "zod";
 import { EventNumber, type NumberedEvent } from "../../../producer/events.ts";
+import type { Parent } from "../../../producer/parent.ts";
+import { SubagentError } from "../../../shared/errors.ts";
+import { isBehind } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents } from "../event-stream.ts";
 import { type Route, route } from "../route.ts";
 import { Timeline } from "../schema.ts";
@@ -27,8 +30,12 @@ export const eventRoutes: readonly Route[] = [
     async handle(call) {
       const after = lastEventIdOf(call.request) ?? call.query.after;
       const { waiting: signal } = call;
-      const events = call.parent().events({ signal, ...(after !== undefined && { after }) });
-      await streamEvents(call, inAgUi(events));
+      const parent = call.parent();
+      const events = parent.events({ signal, ...(after !== undefined && { after }) });
+      await streamEvents(
+        call,
+        inAgUi(events, (agentId) => openAfter(parent, agentId, after)),
+      );
       return "streamed";
     },
   }),
@@ -72,22 +79,54 @@ const ENDS_ALL: ReadonlySet<NumberedEvent["type"]> = new Set([
 
 /**
  * Yields events under AG-UI's names. A run may lose its worker in the middle of a step or call, and its next worker begins
- * them again. AG-UI's clients refuse that, so what was open is ended first, in events without a number.
+ * them again. AG-UI's clients refuse that, so what was open is ended first, in events without a number. `openBefore` returns
+ * what was open of an agent before the first event.
  */
-async function* inAgUi(events: AsyncIterable<NumberedEvent>): AsyncGenerator<ServerSentEvent> {
+async function* inAgUi(
+  events: AsyncIterable<NumberedEvent>,
+  openBefore: (agentId: string) => Promise<OpenParts>,
+): AsyncGenerator<ServerSentEvent> {
+  // Agents whose runs go on: an agent has an entry from its first event here to the end of its run.
   const agents = new Map<string, OpenParts>();
   for await (const event of events) {
-    const open = agents.get(event.agent_id) ?? new Map();
-    const ended = takeEnded(event, open);
-    noteOpen(event, open);
-    if (open.size > 0) agents.set(event.agent_id, open);
-    else agents.delete(event.agent_id);
+    const { agent_id } = event;
     const type = isError(event) ? "RUN_ERROR" : (NAMES[event.type] ?? "CUSTOM");
-    // An error may come at any time.
-    if (type !== "RUN_ERROR")
-      for (const end of ended) yield { event: end.type, data: { ...end, ...timeOf(event) } };
+    if (event.type !== "text_delta") {
+      const begins = event.type === "run_started";
+      const open = agents.get(agent_id) ?? (begins ? new Map() : await openBefore(agent_id));
+      const ended = takeEnded(event, open);
+      noteOpen(event, open);
+      if (event.type === "ended") agents.delete(agent_id);
+      else agents.set(agent_id, open);
+      // An error may come at any time.
+      if (type !== "RUN_ERROR")
+        for (const end of ended) yield { event: end.type, data: { ...end, ...timeOf(event) } };
+    }
     yield { id: event.number, event: type, data: dataOf(type, event) };
   }
+}
+
+/** Returns what a client that continues after an event has seen begin, and not end, of an agent. */
+async function openAfter(parent: Parent, agentId: string, after = "0"): Promise<OpenParts> {
+  const open: OpenParts = new Map();
+  if (after === "0") return open;
+  const kept = await parent.timeline(agentId).catch((error: unknown) => {
+    if (error instanceof SubagentError && error.code === "unknown_agent") return [];
+    throw error;
+  });
+  // Only the last event of each step has a number.
+  let step: NumberedEvent[] = [];
+  for (const event of kept) {
+    step.push(event);
+    if (event.number === undefined) continue;
+    if (isBehind(after, event.number)) break;
+    for (const each of step) {
+      takeEnded(each, open);
+      noteOpen(each, open);
+    }
+    step = [];
+  }
+  return open;
 }
 
 /** Takes the parts out of `open` that are over when `event` comes. */

@@ -28,6 +28,30 @@ const raw = (id, file, find, replace, title) => ({
 
 export default [
   {
+    id: "doctor-pings-a-full-disk",
+    promise: "The doctor examines a Redis that cannot write to its disk.",
+    file: "src/cli/verbs/doctor.ts",
+    find: "(redis) => redis.time()",
+    replace: "(redis) => redis.ping()",
+    tests: ["test/integration/cli-full-disk.test.ts"],
+  },
+  {
+    id: "server-check-full-disk-unseen",
+    promise: "A server that cannot write its append-only file takes no new work, and the check says so.",
+    file: "src/shared/redis/connection/server-check.ts",
+    find: 'info.get("aof_last_write_status") === "err"',
+    replace: 'info.get("aof_last_write_status") === "error"',
+    tests: ["test/unit/shared/redis/connection/server-check.disk.test.ts"],
+  },
+  {
+    id: "server-check-snapshot-of-none",
+    promise: "A snapshot that failed is no trouble where Redis makes none.",
+    file: "src/shared/redis/connection/server-check.ts",
+    find: '=== "err" && (await setting("save")))',
+    replace: '=== "err")',
+    tests: ["test/unit/shared/redis/connection/server-check.disk.test.ts"],
+  },
+  {
     id: "cli-spawn-without-limits",
     promise: "What a verb spawns has the operator's limits.",
     file: "src/cli/local/client.ts",

@@ -111,6 +111,8 @@ const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:
 
 function sentenceAbout(url: string, why: string): string {
   if (isOutOfMemory(why)) return `Redis at ${url} has no memory left (${why}): ${MAKE_ROOM}.`;
+  if (why.startsWith("MISCONF "))
+    return `Redis at ${url} refuses writes (${why}): make room on its disk, or repair what it names; work goes on by itself then.`;
   if (why.startsWith("NOPERM "))
     return `Redis at ${url} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
   if (UNTRUSTED.test(why))

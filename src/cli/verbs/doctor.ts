@@ -88,8 +88,8 @@ interface Examined {
 async function examineAt(context: CommandContext, redisUrl: string, fix: boolean): Promise<Examined> {
   const { config, clock, logger } = context;
   const { prefix, workspaceRoot, production: isProduction } = config;
-  // This ping tells a Redis that does not answer from one that answers slowly.
-  await askRedis(redisUrl, clock, (redis) => redis.ping());
+  // Tells a Redis that does not answer from one that answers slowly. One that cannot write to its disk refuses PING.
+  await askRedis(redisUrl, clock, (redis) => redis.time());
   const disposables = createDisposables();
   try {
     const installation = await openToExamine(redisUrl, { prefix, workspaceRoot, clock, logger }, disposables);

@@ -65,7 +65,17 @@ export async function checkServer(redis: AskedServer): Promise<ServerReport> {
     setting("appendfsync"),
     setting("maxmemory-policy"),
   ]);
-  return describeServer(info, { appendonly, appendfsync, policy });
+  const report = describeServer(info, { appendonly, appendfsync, policy });
+  // A snapshot that failed stops writes only where both settings say so.
+  if (info.get("rdb_last_bgsave_status") === "err" && (await setting("save")))
+    if ((await setting("stop-writes-on-bgsave-error")) === "yes")
+      report.troubles.push(unwritable("a snapshot"));
+  return report;
+}
+
+/** Returns the trouble of a server that refuses writes because it could not write `what` to its disk. */
+function unwritable(what: string): string {
+  return `Redis refuses writes, because it cannot write ${what}: is its disk full?`;
 }
 
 /** Problems of all servers behind a connection; `replica`: one of them accepts no writes. */
@@ -154,7 +164,7 @@ function describeServer(info: ReadonlyMap<string, string>, settings: Settings): 
     usedMemoryBytes: Number(info.get("used_memory") ?? 0),
     maxMemoryBytes: Number(info.get("maxmemory") ?? 0),
   } satisfies Omit<ServerReport, "problems" | "troubles">;
-  return { ...facts, problems: problemsOf(facts), troubles: troublesOf(facts) };
+  return { ...facts, problems: problemsOf(facts), troubles: troublesOf(facts, info) };
 }
 
 type Facts = Omit<ServerReport, "problems" | "troubles">;
@@ -196,12 +206,17 @@ function problemsOf({ product, version, aof, appendfsync, evictionPolicy }: Fact
   return problems;
 }
 
-function troublesOf({ role, evictionPolicy, usedMemoryBytes, maxMemoryBytes }: Facts): string[] {
+function troublesOf(
+  { aof, role, evictionPolicy, usedMemoryBytes, maxMemoryBytes }: Facts,
+  info: ReadonlyMap<string, string>,
+): string[] {
   const troubles: string[] = [];
   if (role === "replica") troubles.push("Redis is a read-only replica");
   if (maxMemoryBytes > 0 && usedMemoryBytes >= maxMemoryBytes && evictionPolicy === "noeviction") {
     troubles.push(`Redis has no memory left (maxmemory ${maxMemoryBytes} bytes)`);
   }
+  if (aof === "on" && info.get("aof_last_write_status") === "err")
+    troubles.push(unwritable("its append-only file"));
   return troubles;
 }
 

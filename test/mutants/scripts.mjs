@@ -3623,6 +3623,14 @@ export default [
     tests: ["test/integration/verbs/limiter-next.test.ts"],
   },
   {
+    id: "line-called-for-ever",
+    promise: "The places of runs that were called and never come are not kept for ever.",
+    file: "src/shared/redis/lua/limiter-next.lua",
+    find: "if #runs > 0 then redis.call('PEXPIRE', holders, fmt(slot_ms)) end",
+    replace: "",
+    tests: ["test/integration/verbs/limiter-next.places.test.ts"],
+  },
+  {
     id: "line-holders-cut-short",
     promise: "A run that is called shortens no slot of another.",
     file: "src/shared/redis/lua/limiter-next.lua",

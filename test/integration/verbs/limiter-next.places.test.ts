@@ -1,0 +1,21 @@
+/** Guarantee: places of runs that were called and never come are kept nowhere for ever. */
+import { expect, test } from "vitest";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { createProviderLimiter, type LimiterRelease } from "../../../src/shared/redis/provider-limiter.ts";
+import { verbRig } from "./rig.ts";
+
+const NAME = "127.0.0.1:1/ab12cd34/offline-1";
+const LIMITED: LimiterRelease = { outcome: "limited", reason: "overloaded" };
+
+test("the places of runs that were called before any other run had one go by themselves", async () => {
+  const { redis, keys, redisReaches } = verbRig();
+  const limiter = createProviderLimiter(redis, keys, TIMING, () => 0);
+  const first = await limiter.acquire(NAME, "first");
+  if (first.status !== "open") return expect.unreachable();
+  await limiter.release(NAME, "first", first, LIMITED);
+  expect(await limiter.acquire(NAME, "a")).toMatchObject({ status: "wait" });
+  await redis.zincrby(keys.limiterWaiting(NAME), 3_600_000, "a");
+  await redisReaches(Number(await redis.hget(keys.limiter(NAME), "until")) + 1);
+  expect(await limiter.next(NAME)).toEqual(["a"]);
+  expect(await redis.pttl(keys.limiterHolders(NAME))).toBeGreaterThan(0);
+});

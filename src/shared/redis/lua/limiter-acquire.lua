@@ -27,7 +27,9 @@ if under_way or (closed_until <= now and has_slot) then
   return answer('open', { at = now, slot = true })
 end
 
-redis.call('ZREMRANGEBYSCORE', line, '-inf', fmt(now - quiet_ms))
+-- Those that never came back leave a hundred at a time: each question adds at most one.
+local gone = redis.call('ZCOUNT', line, '-inf', fmt(now - quiet_ms))
+if gone > 0 then redis.call('ZREMRANGEBYRANK', line, 0, math.min(gone, 100) - 1) end
 if at <= now then
   redis.call('ZREM', line, run_id)
   local earliest = closed_until > now and math.min(closed_until, now + ask_ms) or now + no_slot_ms

@@ -303,7 +303,8 @@ test("the names of limiters that have expired leave while others close, and thos
   const early = { status: "open", enteredAt: Number.MAX_SAFE_INTEGER, holdsSlot: false } as const;
   await redis.sadd(keys.limiters, ...Array.from({ length: 100 }, (_, n) => `gone/${n}`));
   await limiter.release("there", "r", early, LIMITED);
-  for (let n = 0; n < 40; n++) await limiter.release(NAME, `r-${n}`, early, LIMITED);
+  // With forty closings the sample leaves ten and more names once in some hundred runs, with eighty none.
+  for (let n = 0; n < 80; n++) await limiter.release(NAME, `r-${n}`, early, LIMITED);
   const left = await redis.smembers(keys.limiters);
   expect(left).toEqual(expect.arrayContaining(["there", NAME]));
   expect(left.length).toBeLessThan(10);

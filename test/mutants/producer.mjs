@@ -3053,4 +3053,28 @@ export default [
     replace: 'named?.includes("x")',
     tests: ["test/unit/producer/definitions/definition.any-tools.test.ts"],
   },
+  {
+    id: "definition-alias-expanded",
+    promise: "An alias in a definition is refused.",
+    file: "src/producer/definitions/front-matter.ts",
+    find: "maxAliasCount: 0",
+    replace: "maxAliasCount: 100",
+    tests: ["test/unit/producer/definitions/front-matter.bounds.test.ts"],
+  },
+  {
+    id: "definition-any-length-in-few-lines",
+    promise: "A front matter is limited in its characters, however few lines it has.",
+    file: "src/producer/definitions/front-matter.ts",
+    find: 'if (matter.join("\\n").length > MOST_CHARS)',
+    replace: "if (matter.length > MOST_CHARS)",
+    tests: ["test/unit/producer/definitions/front-matter.bounds.test.ts"],
+  },
+  {
+    id: "definition-quoted-costs-once",
+    promise: "A definition that is parsed twice costs both times.",
+    file: "src/producer/definitions/front-matter.ts",
+    find: "strict.tokens + found.tokens",
+    replace: "found.tokens",
+    tests: ["test/unit/producer/definitions/front-matter.bounds.test.ts"],
+  },
 ];

@@ -3977,4 +3977,12 @@ export default [
     replace: "",
     tests: ["test/integration/worker/limiter-line.test.ts"],
   },
+  {
+    id: "limiter-old-line-stays",
+    promise: "Nobody waits behind the line of a limiter that a clock which is set back since has closed.",
+    file: "src/shared/redis/lua/limiter-acquire.lua",
+    find: "if is_outdated then redis.call('DEL', limiter, holders, waiting, resuming) end",
+    replace: "",
+    tests: ["test/integration/verbs/provider-limiter.set-back.test.ts"],
+  },
 ];

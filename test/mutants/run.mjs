@@ -3824,4 +3824,20 @@ export default [
     replace: "prompt",
     tests: ["test/integration/worker/run-begin.prompt.test.ts"],
   },
+  {
+    id: "reserve-no-output-at-first",
+    promise: "The first call of a run takes some output out of its budgets.",
+    file: "src/worker/run/cost.ts",
+    find: "const FIRST_OUTPUT_TOKENS = 500;",
+    replace: "const FIRST_OUTPUT_TOKENS = 0;",
+    tests: ["test/integration/worker/budgets.expected.test.ts"],
+  },
+  {
+    id: "reserve-as-if-first",
+    promise: "A call takes as much output out of its budgets as the last answer had.",
+    file: "src/worker/run/cost.ts",
+    find: "state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS",
+    replace: "FIRST_OUTPUT_TOKENS",
+    tests: ["test/integration/worker/budgets.expected.test.ts"],
+  },
 ];

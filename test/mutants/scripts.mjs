@@ -692,6 +692,31 @@ export default [
     tests: ["test/integration/verbs/missing-tools.test.ts"],
   },
   {
+    id: "claim-foreign-log",
+    promise: "A claim that cannot read the log writes nothing.",
+    file: "src/shared/redis/lua/claim.lua",
+    find: "redis.call('HLEN', log)\nredis.call('LLEN', inbox)",
+    replace: "redis.call('LLEN', inbox)",
+    tests: ["test/integration/verbs/foreign-keys.test.ts"],
+  },
+  {
+    id: "claim-foreign-inbox",
+    promise: "A claim that cannot read the inbox writes nothing.",
+    file: "src/shared/redis/lua/claim.lua",
+    find: "redis.call('LLEN', inbox)\n",
+    replace: "",
+    tests: ["test/integration/verbs/foreign-keys.test.ts"],
+  },
+  {
+    id: "renew-foreign-inbox",
+    promise: "A renewal that cannot read the inbox writes nothing.",
+    file: "src/shared/redis/lua/renew.lua",
+    find: "local news = holder_status(agent)\nwrite_even_when_full(record)",
+    replace:
+      "write_even_when_full(record)\nwrite(record, { running_ms = running_ms })\nlocal news = holder_status(agent)",
+    tests: ["test/integration/verbs/foreign-keys.test.ts"],
+  },
+  {
     id: "claim-call-before-results",
     promise: "An announced call is not under way while results are missing.",
     file: "src/shared/redis/lua/include/purchase.lua",
@@ -2162,8 +2187,8 @@ export default [
     id: "claim-when-full",
     promise: "A claim is refused when the memory of Redis is full, and changes nothing.",
     file: "src/shared/redis/lua/claim.lua",
-    find: "redis.call('HSET', record, 'status', agent.status)\n-- The trim first",
-    replace: "-- The trim first",
+    find: "redis.call('HSET', record, 'status', agent.status)\n",
+    replace: "",
     tests: ["test/integration/verbs/full-memory.test.ts"],
   },
   {

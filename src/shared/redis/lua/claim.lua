@@ -81,7 +81,9 @@ if is_suspect and not is_isolated then
 end
 -- A no-op write that Redis refuses when it is full; the writes below would pass, because their first never allocates.
 redis.call('HSET', record, 'status', agent.status)
--- The trim first: a key of the wrong type fails here, and the agent can still be claimed.
+-- A key of the wrong type fails here, and the agent can still be claimed.
+redis.call('HLEN', log)
+redis.call('LLEN', inbox)
 trim_events(now, event_ttl_ms)
 tell_lost_worker()
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)

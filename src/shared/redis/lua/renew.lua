@@ -4,7 +4,9 @@
 -- Closes: a zombie keeping an agent; the running time of a crashed worker going uncounted.
 local agent = read(record, 'status', 'epoch', 'finish', 'deadline')
 if not holds(agent, epoch) then return answer('stale') end
+-- Read first: an inbox of the wrong type fails here, and the lease is not extended by a call that fails.
+local news = holder_status(agent)
 write_even_when_full(record)
 local lease_until = now_ms() + lease_ms
 write(record, { lease_until = lease_until, deadline = math.max(lease_until, num(agent.deadline)), running_ms = running_ms })
-return answer('ok', holder_status(agent))
+return answer('ok', news)

@@ -1855,6 +1855,14 @@ export default [
     tests: ["test/integration/verbs/send.test.ts", "test/integration/verbs/settle.test.ts"],
   },
   {
+    id: "settle-unread-ages-with-read",
+    promise: "A message that a reply left unread does not age with one that its last commit consumed.",
+    file: "src/shared/redis/lua/settle.lua",
+    find: "    agent.inbox_since = fields.inbox_since or agent.inbox_since\n",
+    replace: "",
+    tests: ["test/integration/verbs/settle.ages.test.ts"],
+  },
+  {
     id: "settle-queue-stale-counters",
     promise: "The run that follows at once begins with fresh counters.",
     file: "src/shared/redis/lua/include/queue.lua",

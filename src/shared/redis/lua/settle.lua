@@ -60,6 +60,7 @@ if is_workers then
   if word == 'new' then
     commit(agent, entries, now, fields)
     agent.message_ids = fields.message_ids or agent.message_ids
+    agent.inbox_since = fields.inbox_since or agent.inbox_since
   else
     commit_text(fields)
     write(record, fields)

@@ -54,8 +54,10 @@ local function forget_names(most)
   end
 end
 
--- A counter may be gone while its names are there: behind many names in a row the steps to the next one grow.
+-- A counter may be gone while its names are there: behind many names in a row the steps to the next one grow. One that another
+-- program garbled starts again: without an end of the numbers there would be none of the search.
 local number, agent_id, attempts = num(redis.call('HGET', registry, '#' .. stem)), nil, 0
+if not (number >= 0 and number < 2 ^ 53) then number = 0 end
 repeat
   attempts = attempts + 1
   number = number + math.max(1, 2 ^ (attempts - 16))

@@ -191,6 +191,14 @@ export default [
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {
+    id: "ack-last-byte-lost",
+    promise: "What is kept of an agent is whole, whatever its length.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "while from <= #text do",
+    replace: "while from < #text do",
+    tests: ["test/integration/verbs/ack.pieces.test.ts"],
+  },
+  {
     id: "ack-numbers-without-bound",
     promise: "One ack looks for at most 200 numbers in the history.",
     file: "src/shared/redis/lua/ack.lua",

@@ -199,6 +199,22 @@ export default [
     tests: ["test/integration/verbs/ack.pieces.test.ts"],
   },
   {
+    id: "ack-of-a-reply-forgotten",
+    promise: "The ack of a reply that ends no agent is the first one again when it is sent again.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "if not is_end then\n  redis.call('SET', ack, token, 'PX', request_ttl_ms)\n",
+    replace: "if not is_end then\n",
+    tests: ["test/integration/verbs/ack.resent.test.ts"],
+  },
+  {
+    id: "ack-with-transcript-forgotten",
+    promise: "The ack of an end whose transcript is kept is the first one again when it is sent again.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "else\n  redis.call('SET', ack, token, 'PX', request_ttl_ms)\n",
+    replace: "else\n",
+    tests: ["test/integration/verbs/ack.resent.test.ts"],
+  },
+  {
     id: "ack-numbers-without-bound",
     promise: "One ack looks for at most 200 numbers in the history.",
     file: "src/shared/redis/lua/ack.lua",

@@ -23,7 +23,6 @@ if agent.tools_since and num(agent.tools_since) + tools_ms <= now then
   waiting_job.needs_tools = agent.needs_tools
   return answer('tools_missing', waiting_job)
 end
-if agent.status == 'running' then deadline = math.max(deadline, num(agent.lease_until)) end
 if deadline > now then return answer('not_due', { deadline = deadline }) end
 if agent.status == 'waiting' then return answer('answer_due') end
 if agent.lease_until then return answer('lease_over', { wake = agent.wake, agent_id = agent.agent_id }) end

@@ -215,6 +215,14 @@ export default [
     tests: ["test/integration/verbs/ack.resent.test.ts"],
   },
   {
+    id: "ack-record-keeps-the-run",
+    promise: "A record that stays with its transcript takes no room for what only a run needs.",
+    file: "src/shared/redis/lua/ack.lua",
+    find: "redis.call('HDEL', record, 'begun', 'breaks',",
+    replace: "redis.call('HDEL', record, 'no',",
+    tests: ["test/integration/verbs/ack.pieces.test.ts"],
+  },
+  {
     id: "ack-numbers-without-bound",
     promise: "One ack looks for at most 200 numbers in the history.",
     file: "src/shared/redis/lua/ack.lua",

@@ -1,4 +1,4 @@
-/** What an ack keeps of an ended agent, in pieces of 64 bytes: put together it is whole, whatever its length. */
+/** What an ack keeps of an ended agent: in pieces of 64 bytes, or as its record, and nothing that only a run needs. */
 import { expect, test } from "vitest";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf, verbRig, wellDone } from "./rig.ts";
@@ -24,4 +24,19 @@ test.for([
   }
   // A last piece of one byte is among them.
   expect(lastPieces).toContain(1);
+});
+
+test("a record that stays with its transcript keeps nothing that only a run needs", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  const { record } = rig.keys.agent(agent);
+  await rig.redis.hset(record, { transcript_ms: 60_000, breaks: 1, lost_call: "1.1" });
+  await rig.store.settle(agent, { ...wellDone(epoch), known: 1 });
+  for (const entry of await rig.replies.read(rig.parent, "0", 1))
+    await rig.replies.ack(rig.parent, entry, "reader");
+  const left = Object.keys(await rig.raw(agent));
+  expect(left).toContain("spec");
+  for (const name of ["begun", "breaks", "end_entry", "lost_call", "running_ms", "settled_epoch", "worker"])
+    expect(left).not.toContain(name);
 });

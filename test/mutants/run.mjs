@@ -3840,4 +3840,20 @@ export default [
     replace: "FIRST_OUTPUT_TOKENS",
     tests: ["test/integration/worker/budgets.expected.test.ts"],
   },
+  {
+    id: "budget-summary-expected-twice",
+    promise: "A summary takes out of a budget what its own prompt is expected to cost.",
+    file: "src/worker/run/cost.ts",
+    find: "cachedLength > 0 ? state.last?.usage : undefined",
+    replace: "state.last?.usage",
+    tests: ["test/integration/worker/budgets.expected.summary.test.ts"],
+  },
+  {
+    id: "budget-nudge-in-the-final-call",
+    promise: "A model that is to report its results is not told to go on.",
+    file: "src/worker/run/cost.ts",
+    find: "answer.used >= NUDGE_SHARE && !isFinalCall && !isTold",
+    replace: "answer.used >= NUDGE_SHARE && !isTold",
+    tests: ["test/integration/worker/budgets.final-call.words.test.ts"],
+  },
 ];

@@ -1,38 +1,19 @@
 /** A client of AG-UI's stream that comes back in the middle of a run gets the ends of what it saw begin. */
 import { expect, test } from "vitest";
-import { z } from "zod";
-import { defineTool } from "../../../src/worker/tools/tool.ts";
-import { readEvents, startApi } from "../../helpers/api.ts";
-import { openStage } from "../../stage/stage.ts";
-
-const LOOK = { content: [{ type: "tool_use" as const, id: "t1", name: "look", input: {} }] };
+import { startLook } from "../../helpers/ag-ui.ts";
+import { readEvents } from "../../helpers/api.ts";
 
 test("a call that was open before the client came back is ended before its run goes on elsewhere, and no other part", async () => {
-  const scripted = await openStage({
-    scenario: { turns: [LOOK, { content: [{ type: "text", text: "done" }] }] },
-  });
-  let looks = 0;
-  const look = defineTool({
-    name: "look",
-    description: "Looks; the first look has no end.",
-    input: z.object({}),
-    idempotent: true,
-    run: () => (looks++ === 0 ? new Promise<string>(() => {}) : Promise.resolve("seen")),
-  });
-  const first = await scripted.startWorker({ drainGraceMs: 0, tools: [look] });
-  const door = await startApi({ client: scripted.client() });
-  const path = "/v1/parents/agui";
-  await door.ask("POST", `${path}/tasks`, { body: { prompt: "Look", tools: ["look"] } });
+  const { events: url, changeWorker } = await startLook();
   let seen = "";
-  for await (const { id, data } of readEvents(`${door.url}${path}/events?after=0`)) {
+  for await (const { id, data } of readEvents(`${url}?after=0`)) {
     seen = id ?? seen;
     if (data.type === "TOOL_CALL_START") break;
   }
   const events: unknown[] = [];
   const headers = { "Last-Event-ID": seen };
-  const again = readEvents(`${door.url}${path}/events`, { headers });
-  await first.stop();
-  await scripted.startWorker({ tools: [look] });
+  const again = readEvents(url, { headers });
+  await changeWorker();
   for await (const { data } of again) {
     const { type, toolCallId, name, rawEvent } = data;
     if (type !== "TEXT_MESSAGE_CHUNK") events.push([type, toolCallId ?? name, rawEvent !== undefined]);

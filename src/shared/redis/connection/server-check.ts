@@ -67,9 +67,11 @@ export async function checkServer(redis: AskedServer): Promise<ServerReport> {
   ]);
   const report = describeServer(info, { appendonly, appendfsync, policy });
   // A snapshot that failed stops writes only where both settings say so.
-  if (info.get("rdb_last_bgsave_status") === "err" && (await setting("save")))
-    if ((await setting("stop-writes-on-bgsave-error")) === "yes")
-      report.troubles.push(unwritable("a snapshot"));
+  const isStopped =
+    info.get("rdb_last_bgsave_status") === "err" &&
+    (await setting("save")) &&
+    (await setting("stop-writes-on-bgsave-error")) === "yes";
+  if (isStopped) report.troubles.push(unwritable("a snapshot"));
   return report;
 }
 

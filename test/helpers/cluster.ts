@@ -23,6 +23,11 @@ export interface ClusterServer extends RedisServer {
   isFrozen(): boolean;
   /** Sends one command to this node over a new connection, and closes it. */
   ask(...command: string[]): Promise<string>;
+  /**
+   * Ends it in the middle of its calls, once its replica has been sent all that it did. A SIGKILL can come after the answer to a
+   * client and before the replica's copy: that loses an acknowledged write, as Redis may.
+   */
+  endReplicated(): Promise<void>;
 }
 
 /** See the module's header. */
@@ -76,6 +81,11 @@ async function startNode(extra: readonly string[]): Promise<Node> {
   let frozen = false;
   const more = {
     ask: (...command: string[]) => ask(server.port, command),
+    async endReplicated() {
+      // It ends without an answer.
+      await ask(server.port, ["SHUTDOWN", "NOSAVE", "NOW", "FORCE"]).catch(() => {});
+      await server.kill();
+    },
     isFrozen: () => frozen,
     freeze() {
       frozen = true;

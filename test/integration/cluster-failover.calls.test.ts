@@ -154,7 +154,7 @@ test.for(["the parents", "what all workers share"])("while the master of %s dies
     await call();
   });
   await systemClock.sleep(BEGIN_WITHIN_MS / 2);
-  await master.kill();
+  await master.endReplicated();
   await scene.cluster.takenOver(key, master);
   await Promise.all(begun);
   for (const each of all) await expectUndisturbed(each);

@@ -1,7 +1,7 @@
 /**
- * Guarantee: a failover in the middle costs time and nothing else. A master of a real six-node cluster is killed with -9
- * under load: the one that holds the parents, then the one that holds what all workers share. Parents in this process,
- * workers in processes of their own.
+ * Guarantee: a failover in the middle costs time and nothing else, if the new master has what the old one acknowledged
+ * (`cluster-trouble.test.ts` is about what it has not). A master of a real six-node cluster ends under load: the one that holds
+ * the parents, then the one that holds what all workers share. Parents in this process, workers in processes of their own.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -100,7 +100,7 @@ async function runningNow({ redis, keys, store }: Stage, parents: readonly Paren
 }
 
 test.for(["the parents", "what all workers share"])(
-  "the master that holds %s is killed: every run succeeds once, and work goes on by itself",
+  "the master that holds %s ends: every run succeeds once, and work goes on by itself",
   async (victim) => {
     const installation = await openStage({
       redis: cluster,
@@ -126,7 +126,7 @@ test.for(["the parents", "what all workers share"])(
         : keys.deadlines;
     const { master } = await cluster.holderOf(key);
     const killedAt = Date.now();
-    await master.kill();
+    await master.endReplicated();
     const coming = Promise.all(parents.slice(2).map((parent) => employ(parent, failures)));
     await cluster.takenOver(key, master);
     const promotedAt = Date.now();

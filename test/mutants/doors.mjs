@@ -3142,7 +3142,7 @@ export default [
     id: "cli-logs-lines-uncut",
     promise: "A line of `logs` for people is not longer than the terminal is wide.",
     file: "src/cli/verbs/logs.ts",
-    find: "cutTo(rest, columns - 1 - time.length)",
+    find: "cutTo(rest, lineCells(columns) - time.length)",
     replace: "rest",
     tests: ["test/unit/cli/verbs/logs.test.ts"],
     title: "cut to its width",

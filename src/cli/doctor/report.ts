@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { formatCount, formatPlural } from "../terminal/numbers.ts";
 import type { Style, TextStyle } from "../terminal/output.ts";
-import { cutTo, hanging, plainLine } from "../terminal/text.ts";
+import { cutTo, hanging, lineCells, plainLine } from "../terminal/text.ts";
 
 /** `ok`: nothing to do; `warn`: check it; `error`: work is stuck, lost, or about to be. */
 const Severity = z.enum(["ok", "warn", "error"]);
@@ -81,7 +81,7 @@ const WIDEST = 120;
 
 /** Returns the report in lines; `columns` undefined: unwrapped, for a file or a pipe. */
 export function renderReport(report: DoctorReport, columns: number | undefined, style: Style): string[] {
-  const room = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, WIDEST);
+  const room = lineCells(columns, WIDEST);
   const { redis, prefix, areas, findings, repaired, status, errors, warnings } = report;
   const glyphOf = (severity: Severity) => style(GLYPHS[severity].textStyle, GLYPHS[severity].glyph);
   const dim = (line: string) => style("dim", line);

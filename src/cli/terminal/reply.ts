@@ -3,7 +3,7 @@ import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protoc
 import { formatCount, formatDuration, formatPlural, formatReached, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
 import { STATUS_GLYPHS } from "./progress-rows.ts";
-import { cells, cutTo, plain, plainLine, wrap } from "./text.ts";
+import { cells, cutTo, lineCells, plain, plainLine, wrap } from "./text.ts";
 
 const INDENT = "  ";
 const WIDEST_TEXT_CELLS = 100;
@@ -142,11 +142,11 @@ function factsOf(reply: Reply): string {
 
 /** Returns the cells that the name may take before `ending`. */
 function nameCellsOf(columns: number | undefined, ending: string): number {
-  return columns === undefined ? Number.POSITIVE_INFINITY : columns - ending.length - 5;
+  return lineCells(columns) - ending.length - 4;
 }
 
 function bodyLines(text: string, columns: number | undefined): string[] {
   if (text === "") return [];
-  const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, WIDEST_TEXT_CELLS);
+  const width = lineCells(columns, WIDEST_TEXT_CELLS);
   return wrap(text, width - INDENT.length).map((line) => (line === "" ? "" : INDENT + line));
 }

@@ -1,6 +1,6 @@
 /** Tables on a terminal: one aligned line for each row; a narrow terminal has fewer columns, never a cut number. Pure. */
 import type { Style } from "./output.ts";
-import { cells, cutTo, padTo } from "./text.ts";
+import { cells, cutTo, lineCells, padTo } from "./text.ts";
 
 /** One column of a table. By default it is as wide as its widest cell. */
 export interface Column<Row> {
@@ -37,8 +37,7 @@ export function renderTable<Row>(
   table: readonly Column<Row>[],
   { columns, style, last, mark }: TableView<Row>,
 ): string[] {
-  // The last cell of a line stays empty, because some terminals wrap as soon as it is written.
-  const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1 - (mark ? 2 : 0);
+  const room = lineCells(columns) - (mark ? 2 : 0);
   const shown = fitted(
     table.map((column) => measured(column, rows)),
     room,

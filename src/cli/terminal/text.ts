@@ -51,6 +51,14 @@ function* pieces(text: string): Generator<string> {
   yield text.slice(at);
 }
 
+/**
+ * Returns the cells of a line on a terminal of `columns`, at most `most`. The last one stays empty, because some terminals wrap as
+ * soon as it is written. Undefined columns, as of a file or a pipe: no limit, also not `most`.
+ */
+export function lineCells(columns: number | undefined, most = Number.POSITIVE_INFINITY): number {
+  return columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, most);
+}
+
 /** Returns `text` in exactly `width` cells: cut with an ellipsis, or padded with spaces on the side opposite to `align`. */
 export function padTo(text: string, width: number, align: "left" | "right" = "left"): string {
   const cut = cutTo(text, width);

@@ -2,7 +2,7 @@
 import { openDefinitions } from "../../producer/definitions/folders.ts";
 import type { FoundDefinition } from "../../shared/protocol/definition.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { hanging, plainLine, toJsonLine } from "../terminal/text.ts";
+import { hanging, lineCells, plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -27,8 +27,8 @@ function definitions({ config, clock, output }: CommandContext, { json }: { json
     const listed = found.definitions.map(({ system: _, ...definition }) => definition);
     output.result(toJsonLine({ definitions: listed, problems: found.problems }));
   } else {
-    const { resultColumns = Number.POSITIVE_INFINITY } = output;
-    output.result(...found.definitions.flatMap((each) => linesOf(each, resultColumns - 1)));
+    const width = lineCells(output.resultColumns);
+    output.result(...found.definitions.flatMap((each) => linesOf(each, width)));
     for (const { file, line, message } of found.problems)
       output.note(`${plainLine(file)}:${line}: ${plainLine(message)}`);
   }

@@ -6,7 +6,7 @@ import { renderProviderWait } from "../local/wait.ts";
 import { formatAge, formatCount, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
-import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
+import { cutTo, lineCells, plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -60,7 +60,7 @@ export interface ListView {
 
 /** Returns what the agents wait for, one line each: their open questions and their provider. */
 export function renderWaits(agents: readonly ListedAgent[], { own, columns, style }: ListView): string[] {
-  const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1;
+  const room = lineCells(columns);
   return agents.flatMap(({ parent_id, agent_id, questions = [], provider_wait }) => {
     const who = parent_id === own ? agent_id : `${parent_id}/${agent_id}`;
     const lines = questions.map(({ text }) => `${who} asks: ${plainLine(text)}`);

@@ -16,7 +16,7 @@ import {
 } from "../local/parents.ts";
 import type { Output } from "../terminal/output.ts";
 import { lineAbout } from "../terminal/progress.ts";
-import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
+import { cutTo, lineCells, plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -212,11 +212,11 @@ function jsonOf({ at, events, parentId: parent_id }: ParentLine, { agentId }: Se
  * width of a terminal.
  */
 function linesOf(line: ParentLine, { agentId, own }: Selection, output: Output): string[] {
-  const { resultStyle: style, resultColumns: columns = Number.POSITIVE_INFINITY } = output;
+  const { resultStyle: style, resultColumns: columns } = output;
   const parent = line.parentId === own ? "" : `${line.parentId}/`;
   return toldIn(line, agentId).map(({ time, agent, said }) => {
     const rest = `  ${plainLine(parent + agent)}  ${said}`;
-    return `${style("dim", time)}${cutTo(rest, columns - 1 - time.length)}`;
+    return `${style("dim", time)}${cutTo(rest, lineCells(columns) - time.length)}`;
   });
 }
 

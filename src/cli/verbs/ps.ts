@@ -14,7 +14,7 @@ import {
 } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
-import { toJsonLine, wrap } from "../terminal/text.ts";
+import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -139,7 +139,7 @@ export function renderParents(
   );
   const cost = formatUsd(sum(({ today }) => today.cost_usd));
   const footer = `${formatPlural(snapshots.length, "parent")} · ${live} · ${cost} today (UTC)`;
-  const width = (columns ?? Number.POSITIVE_INFINITY) - 1;
+  const width = lineCells(columns);
   return [
     ...renderTable(snapshots, table, { columns, style }),
     ...(snapshots.length > 1 ? wrap(footer, width).map((line) => style("dim", line)) : []),

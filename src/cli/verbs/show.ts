@@ -21,7 +21,7 @@ import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/p
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { answerOf } from "../terminal/reply.ts";
-import { hanging, plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
+import { hanging, lineCells, plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
 import { toldIn } from "./logs.ts";
 
 const HELP = `
@@ -174,10 +174,12 @@ function asJson({
 const REST_IS_GONE =
   "(the rest is not kept any more: the ack of the agent's end deleted it; transcript_ms in a profile keeps it longer)";
 
+const WIDEST = 110;
+
 /** Returns the sheet in lines; `columns` undefined: unwrapped. */
 export function renderSheet(sheet: AgentSheet, columns: number | undefined, style: Style): string[] {
   const { address, record, messages, isCut, unread, timeline, reply, files, transcript = [] } = sheet;
-  const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, 110);
+  const width = lineCells(columns, WIDEST);
   const part = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ["", style("bold", title), ...lines.map((line) => `  ${line}`)];
   const text = (body: string) => (body === "" ? [] : wrap(plain(body).trim(), width - 2));

@@ -10,7 +10,7 @@ import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
 import { DAY_MS, formatCount, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
-import { toJsonLine, wrap } from "../terminal/text.ts";
+import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -65,9 +65,9 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
       const own = others.length > 0 ? ` and ${formatPlural(others.length, "parent")} of run and start` : "";
       const used = budgets.map((budget) => renderBudget(budget, parentId));
       if (!isKept) output.note(`Usage is kept for ${KEPT_DAYS} days: nothing is known of the time before.`);
-      const { resultColumns = Number.POSITIVE_INFINITY } = output;
+      const width = lineCells(output.resultColumns);
       const lines = [...renderUsage(parentId + own, day, totals), ...used];
-      output.result(...lines.flatMap((line) => wrap(line, resultColumns - 1)));
+      output.result(...lines.flatMap((line) => wrap(line, width)));
     }
     return EXIT.done;
   });

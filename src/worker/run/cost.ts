@@ -81,19 +81,27 @@ function withBill(
 
 /**
  * Estimates the tokens of a prompt. If it continues that of the previous call, those tokens are known; the rest is estimated
- * from its bytes and images. Cached are the tokens that the previous call read from the cache or wrote to it: a provider
- * without a cache has its full price.
+ * from its bytes and images. Cached are the tokens that the previous call read from the cache or wrote to it, if the same model
+ * is asked again: another one, and a provider without a cache, has its full price.
  */
 function promptOf(
-  { state }: Session,
+  session: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
 ): Usage {
-  const last = cachedLength > 0 ? state.last?.usage : undefined;
-  const tokens = last
-    ? last.input_tokens + tokensIn(messages.slice(cachedLength))
-    : tokensIn(head) + tokensIn(messages);
-  const cache_read_input_tokens = last ? last.cache_read_input_tokens + last.cache_creation_input_tokens : 0;
-  return { ...ZERO_USAGE, input_tokens: Math.ceil(tokens), cache_read_input_tokens };
+  const last = cachedLength > 0 ? session.state.last?.usage : undefined;
+  if (!last) return { ...ZERO_USAGE, input_tokens: Math.ceil(tokensIn(head) + tokensIn(messages)) };
+  const input_tokens = Math.ceil(last.input_tokens + tokensIn(messages.slice(cachedLength)));
+  const cached = last.cache_read_input_tokens + last.cache_creation_input_tokens;
+  return session.model === lastModelOf(session)
+    ? { ...ZERO_USAGE, input_tokens, cache_read_input_tokens: cached }
+    : { ...ZERO_USAGE, input_tokens: input_tokens + cached };
+}
+
+/** Returns the model of the chain that gave the run's last answer; the current one if there is none, or it is of no known model. */
+function lastModelOf({ state, equipment, model }: Session): string {
+  const { model: answered } = state.tally;
+  if (answered === undefined) return model;
+  return equipment.models.find((each) => undatedId(each) === undatedId(answered)) ?? model;
 }
 
 /**
@@ -133,18 +141,12 @@ async function chargeForgotten(context: Booking, session: Session): Promise<void
 export async function chargeLostCall(context: RunContext, session: Session, name: string): Promise<void> {
   const { state, equipment, address } = session;
   const messages = state.conversation.messagesOf({ compactBefore: summedUpBy(name) });
+  // It was probably asked again.
+  session.model = lastModelOf(session);
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
-  session.model = modelOfLostCall(session);
   const cost = costOf(context, session, usage);
   const status = await charge(context, session, `${address.uid}.${name}`, { usage, cost });
   if (status === "charged") equipment.observer.lostCallCharged(session.model, usage, cost);
-}
-
-/** Returns the model of the chain that gave the run's last answer, as it was probably asked again; without one the first. */
-function modelOfLostCall({ state, equipment, model }: Session): string {
-  const { model: answered } = state.tally;
-  if (answered === undefined) return model;
-  return equipment.models.find((each) => undatedId(each) === undatedId(answered)) ?? model;
 }
 
 /** A cost to book, and the `key` of its entry. `entry`: an uncommitted entry; `head`: the beginning of a committed one. */

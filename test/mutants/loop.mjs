@@ -1495,4 +1495,20 @@ export default [
     replace: "const least = !last ? 1",
     tests: ["test/unit/worker/loop/next.window.test.ts"],
   },
+  {
+    id: "permission-asked-again-without-an-answer",
+    promise: "A call whose parent was asked and gave no answer is not asked about again.",
+    file: "src/worker/loop/state.ts",
+    find: "      if (asked) asked.isPermissionAsked = true;\n",
+    replace: "",
+    tests: ["test/unit/worker/loop/next.asked-before.test.ts"],
+  },
+  {
+    id: "view-nudged-by-results",
+    promise: "An empty answer to the results of tools is asked for once more.",
+    file: "src/worker/loop/state.ts",
+    find: "this.last?.isMute === true && !this.isDelivered",
+    replace: "!this.isDelivered",
+    tests: ["test/unit/worker/loop/next.asked-before.test.ts"],
+  },
 ];

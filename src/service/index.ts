@@ -15,5 +15,5 @@ export type { RouteParts } from "./api/route.ts";
 export { createIntake, type Intake, type IntakeOptions } from "./intake/intake.ts";
 export { mcpMount } from "./mcp/mount.ts";
 export { createMcpServer, type McpServerOptions } from "./mcp/server.ts";
-export { type McpStdio, serveMcpStdio } from "./mcp/stdio.ts";
+export { type McpStdio, type McpStdioOptions, serveMcpStdio } from "./mcp/stdio.ts";
 export type { Reach } from "./webhooks/address.ts";

@@ -20,7 +20,12 @@ export const verb: DefineCommand = (command, open, done) => {
       const context = open("warn");
       const code = await actAsParent(context, "mcp", flags, async ({ parent }) => {
         const { clock, logger, signal } = context;
-        const { close, closed } = serveMcpStdio(parent, clock, logger);
+        const { close, closed } = serveMcpStdio(parent, {
+          clock,
+          logger,
+          input: process.stdin,
+          output: process.stdout,
+        });
         await Promise.race([whenAborted(signal), closed]);
         await close();
         return EXIT.done;

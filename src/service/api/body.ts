@@ -94,8 +94,8 @@ const jsonAlone: RequestHandler = (request, _response, next) => {
   next(new SubagentError("unsupported_media_type", sentence));
 };
 
-/** Throws `invalid_input` if JSON text is nested too deeply or has too many values. The parser checks the syntax. */
-export function requireSmall(bytes: Buffer): void {
+/** Throws `invalid_input` if JSON text, `what` the sender calls it, nests too deeply or has too many values. The parser checks the syntax. */
+export function requireSmall(bytes: Buffer, what = "body"): void {
   let [depth, values] = [0, 1];
   for (let i = 0; i < bytes.length; i++) {
     switch (bytes[i]) {
@@ -106,7 +106,8 @@ export function requireSmall(bytes: Buffer): void {
       case OPENING_BRACE:
         depth += 1;
         values += 1;
-        if (depth > MOST_DEPTH) throw refused(`nests deeper than ${MOST_DEPTH} levels: make it flatter`);
+        if (depth > MOST_DEPTH)
+          throw refused(`nests deeper than ${MOST_DEPTH} levels: make it flatter`, what);
         break;
       case CLOSING_BRACKET:
       case CLOSING_BRACE:
@@ -115,7 +116,7 @@ export function requireSmall(bytes: Buffer): void {
       case COMMA:
         values += 1;
     }
-    if (values > MOST_VALUES) throw refused(`has more than ${MOST_VALUES} values: make it shorter`);
+    if (values > MOST_VALUES) throw refused(`has more than ${MOST_VALUES} values: make it shorter`, what);
   }
 }
 
@@ -128,6 +129,6 @@ function endOfText(bytes: Buffer, from: number): number {
   return bytes.length;
 }
 
-function refused(what: string): SubagentError {
-  return new SubagentError("invalid_input", `The body was refused, nothing was done: it ${what}.`);
+function refused(why: string, what = "body"): SubagentError {
+  return new SubagentError("invalid_input", `The ${what} was refused, nothing was done: it ${why}.`);
 }

@@ -2,8 +2,6 @@
 import { toNodeHandler } from "@modelcontextprotocol/node";
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
-import { z } from "zod";
-import { requireFewFields } from "../../producer/input.ts";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { stopOf, whenSent } from "../../shared/http-server.ts";
@@ -13,13 +11,11 @@ import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
+import { RPC, refusalOfCall, requireMessage } from "./message.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
-/** Maximum characters of a message besides the tool's input: an answer repeats the id, and may repeat the rest. */
-const MOST_ENVELOPE_CHARS = 16_384;
 const MOST_METHOD_CHARS = 20;
-const [INVALID_REQUEST, PARSE_ERROR] = [-32_600, -32_700];
 
 /** Creates the mount of the MCP server at `/mcp`. A request needs a key with the scope `spawn`. `answerWithinMs`: for tests. */
 export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): Mount {
@@ -28,7 +24,7 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
     scope: "spawn",
     handler(parts) {
       const router = Router();
-      router.use(requirePost, readBody("large"), requireEnvelope);
+      router.use(requirePost, readBody("large"), requireReadable);
       router.use((request, response, next) => {
         serve(parts, answerWithinMs, request, response).catch(next);
       });
@@ -48,32 +44,20 @@ const requirePost: RequestHandler = ({ method }, response, next) => {
   next(new SubagentError("method_not_allowed", `${shown} is not answered here: use POST.`));
 };
 
-const WithParams = z.object({ params: z.unknown() });
-const Message = z.looseObject({ params: z.looseObject({}).optional() });
-
-/**
- * Passes one message with few fields, a short envelope, and few arguments or answers. Refuses a list of messages: neither
- * revision of the protocol has them, and the rate limit would count the list as one request.
- */
-const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
+/** Refuses what is no message, and answers a call of a wrong form. */
+const requireReadable: RequestHandler = ({ body }, response, next) => {
   if (body === undefined) return next();
-  requireFewFields(body, "message");
-  requireFewFields(WithParams.safeParse(body).data?.params, "params");
-  const message = Message.safeParse(body).data;
-  if (!message) return next(new SubagentError("invalid_input", "Send one JSON-RPC message a request."));
-  const { params: { arguments: given, inputResponses, ...named } = {}, ...envelope } = message;
-  requireFewFields(given, "arguments");
-  requireFewFields(inputResponses, "inputResponses");
-  if (JSON.stringify([envelope, named]).length <= MOST_ENVELOPE_CHARS) return next();
-  const sentence = `The message has more than ${MOST_ENVELOPE_CHARS} characters besides its arguments: shorten its id, names and _meta.`;
-  next(new SubagentError("invalid_input", sentence));
+  requireMessage(body, "request");
+  const refusal = refusalOfCall(body);
+  if (refusal) response.json(refusal);
+  else next();
 };
 
 /** Answers an unreadable request with a JSON-RPC error, without an id. */
 function sendRpcError(response: Response, error: unknown, logger: Logger | undefined): void {
   if (response.headersSent) return void response.destroy();
   const { status, ...problem } = problemDocument(error, logger);
-  const code = error instanceof SyntaxError ? PARSE_ERROR : INVALID_REQUEST;
+  const code = error instanceof SyntaxError ? RPC.parseError : RPC.invalidRequest;
   const data = { code: problem.code, retryable: problem.retryable };
   response.status(status).json({ jsonrpc: "2.0", id: null, error: { code, message: problem.detail, data } });
 }

@@ -23,6 +23,7 @@ import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { problemDocument } from "../api/problem.ts";
+import { CallParams, RPC } from "./message.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients time out after 60 s. */
@@ -33,14 +34,8 @@ const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 const INSTRUCTIONS =
   "Sub-agents with a conversation of their own. task and agent give one piece of work and return its summary; the others manage sub-agents that stay.";
 const MISSING_CAPABILITY = -32_021;
-const INVALID_PARAMS = -32_602;
-const INTERNAL = -32_603;
 
-const TaskParams = z.looseObject({ taskId: z.string().max(128) });
-const CallParams = z.looseObject({
-  name: z.string().max(128),
-  arguments: z.record(z.string(), z.unknown()).default({}),
-});
+const TaskParams = z.looseObject({ taskId: z.string("must be text").max(128, "has at most 128 characters") });
 const DeclaresTasks = z.looseObject({ extensions: z.looseObject({ [TASKS]: z.unknown().refine(Boolean) }) });
 
 /** Options of a server. */
@@ -105,7 +100,8 @@ export function createMcpServer({
         return asResult(logger, () => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
-      if (!tool) throw new ProtocolError(INVALID_PARAMS, `There is no tool ${quoted(withoutSecrets(name))}.`);
+      if (!tool)
+        throw new ProtocolError(RPC.invalidParams, `There is no tool ${quoted(withoutSecrets(name))}.`);
       return asResult(logger, async () =>
         said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })),
       );
@@ -138,7 +134,10 @@ function addTaskMethods(server: Server, { parent, ackWhenAnswered, logger }: Tas
     // The SDK moves the responses out of the parameters without checking them.
     const responses = InputResponses.safeParse(request.mcpReq.inputResponses ?? {});
     if (!responses.success)
-      throw new ProtocolError(INVALID_PARAMS, "inputResponses must be answers by the keys of inputRequests.");
+      throw new ProtocolError(
+        RPC.invalidParams,
+        "inputResponses must be answers by the keys of inputRequests.",
+      );
     known(await asProtocol(logger, () => updateTask(context, taskId, responses.data)));
     return { resultType: "complete" };
   });
@@ -230,12 +229,12 @@ async function asProtocol<T>(logger: Logger | undefined, work: () => Promise<T>)
 /** Returns the protocol error for `error`, without internals; `data` has the code by which a program can tell what to do. */
 function protocolError(error: unknown, logger: Logger | undefined): ProtocolError {
   const { detail, code, retryable, details } = problemDocument(error, logger);
-  return new ProtocolError(INTERNAL, detail, { code, retryable, ...(details && { details }) });
+  return new ProtocolError(RPC.internal, detail, { code, retryable, ...(details && { details }) });
 }
 
 function known<T>(found: T | false | undefined): T {
   if (found) return found;
-  throw new ProtocolError(INVALID_PARAMS, "There is no such task.");
+  throw new ProtocolError(RPC.invalidParams, "There is no such task.");
 }
 
 function followsTasks({ mcpReq }: ServerContext): boolean {

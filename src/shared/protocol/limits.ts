@@ -161,6 +161,8 @@ export const IDLE_MS = 600 * SECOND;
 export const ANSWER_MS = HOUR;
 /** Lifetime of a call's reservation in a budget unless it is settled, and of the mark of a charge: twice the longest run. */
 export const RESERVATION_MS = 2 * CEILING.max_duration_ms;
+/** A run that its provider limiter called, or that is due to ask it, and does not come within this time has ended, or finds no free worker. */
+export const LIMITER_LATE_MS = 2_000;
 /** Time for which the job of a taken wake stays visible. */
 export const WAKE_DONE_KEPT_MS = HOUR;
 /** Time for which the job of a wake stays visible if its run failed. */

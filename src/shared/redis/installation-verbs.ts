@@ -121,7 +121,7 @@ export const INSTALLATION_VERBS = {
   /** Tells whether this run may call its provider now, and if not, when it must ask again. */
   "limiter-acquire": {
     keys: ["paused", "limiter", "holders", "waiting", "resuming"],
-    context: [],
+    context: ["late_ms"],
     args: {
       run_id: text,
       /** It has made a call: it goes ahead of the runs that have not. */
@@ -162,7 +162,7 @@ export const INSTALLATION_VERBS = {
   /** Calls the runs that are next in the lines before a slowed limiter, at most `most`: each holds a slot for a moment. */
   "limiter-next": {
     keys: ["limiter", "holders", "waiting", "resuming"],
-    context: [],
+    context: ["late_ms"],
     args: { slot_ms: int, most: int },
     answers: { called: { runs: texts } },
   },

@@ -14,7 +14,7 @@
  */
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
-import { TIMING, type Timing } from "../protocol/limits.ts";
+import { LIMITER_LATE_MS, TIMING, type Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
@@ -92,8 +92,6 @@ const NO_SLOT_MS = 2_500;
 const SPACING_MS = 200;
 /** Most runs that one worker calls at a time. */
 const MOST_CALLED = 100;
-/** As in `line.lua`: a run that is due, or was called, and does not come within this time has ended, or finds no free worker. */
-const LATE_MS = 2_000;
 /** Difference between the clocks of a cluster's nodes that hides no limiter. */
 const SKEW_MS = 1_000;
 /** Longest wait a provider can ask for. */
@@ -189,8 +187,8 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Li
   if (numberIn(fields.since) > now + SKEW_MS) return undefined;
   const [holders, waiting, resuming] = await Promise.all([
     redis.zcount(keys.limiterHolders(name), `(${now}`, "+inf"),
-    redis.zcount(keys.limiterWaiting(name), now - LATE_MS, "+inf"),
-    redis.zcount(keys.limiterResuming(name), now - LATE_MS, "+inf"),
+    redis.zcount(keys.limiterWaiting(name), now - LIMITER_LATE_MS, "+inf"),
+    redis.zcount(keys.limiterResuming(name), now - LIMITER_LATE_MS, "+inf"),
   ]);
   const until = numberIn(fields.until);
   const isClosed = until > now;

@@ -12,7 +12,13 @@ import {
   type ParentKeys,
   replyIdOf,
 } from "../protocol/keys.ts";
-import { IDLE_MS, MAX_LIVE_AGENTS, RESERVATION_MS, type Timing } from "../protocol/limits.ts";
+import {
+  IDLE_MS,
+  LIMITER_LATE_MS,
+  MAX_LIVE_AGENTS,
+  RESERVATION_MS,
+  type Timing,
+} from "../protocol/limits.ts";
 import { ENTRY_OVERHEAD_BYTES, LOG_MAX_BYTES } from "../protocol/log.ts";
 import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES, INBOX_MAX_MESSAGES } from "../protocol/message.ts";
 import { MAX_SCHEDULES } from "../protocol/schedule.ts";
@@ -160,6 +166,7 @@ const CONTEXT = {
   kept_ms: ({ timing }) => timing.keptAfterAckMs,
   kept_timelines: ({ timing }) => timing.keptTimelines,
   reservation_ms: () => RESERVATION_MS,
+  late_ms: () => LIMITER_LATE_MS,
   registry_ttl_ms: ({ timing }) => timing.registryTtlMs,
   usage_ttl_ms: ({ timing }) => timing.usageTtlMs,
   event_ttl_ms: ({ timing }) => timing.eventTtlMs,

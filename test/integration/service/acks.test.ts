@@ -330,16 +330,6 @@ test("MCP over stdio: a call that was cancelled acks nothing, also when its id c
   expect(await unacked()).toBe(1);
 });
 
-test("MCP over stdio: a message without an end ends the process, instead of filling it or letting its client wait", async () => {
-  const { child, log } = await stdioServer(stage.url);
-  const ended = once(child, "close");
-  child.stdin.on("error", () => {});
-  const mebibyte = "a".repeat(1_048_576);
-  for (let written = 0; written < 9; written++) child.stdin.write(mebibyte);
-  expect(await ended).toEqual([0, null]);
-  expect(log()).toContain("MCP connection closed after trouble");
-});
-
 test("MCP over stdio: a line that is no message ends nothing, and is not named as the end's reason", async () => {
   const { ask, child, log } = await stdioServer(stage.url);
   const ended = once(child, "close");

@@ -14,12 +14,12 @@ if is_outdated then redis.call('DEL', limiter, holders, waiting, resuming) end
 if not state['until'] or is_outdated then return answer('open', { at = now, slot = false }) end
 
 -- The first write never allocates, so the script also passes when memory is full.
-redis.call('ZREMRANGEBYSCORE', holders, '-inf', fmt(now))
+free_slots(now)
 local closed_until, limit = num(state['until']), math.floor(num(state.limit))
 local line = resumes and resuming or waiting
 local at = num(redis.call('ZSCORE', line, run_id))
-local overtakes = not resumes and (has_waiting(resuming, now) or (at == 0 and has_waiting(waiting, now)))
-local has_slot = redis.call('ZSCORE', holders, run_id) or (redis.call('ZCARD', holders) < limit and not overtakes)
+local overtakes = not resumes and (has_waiting(resuming, now - late_ms) or (at == 0 and has_waiting(waiting, now - late_ms)))
+local has_slot = num(redis.call('ZSCORE', holders, run_id)) > now or (held_slots(now) < limit and not overtakes)
 if under_way or (closed_until <= now and has_slot) then
   redis.call('ZADD', holders, fmt(now + slot_ms), run_id)
   redis.call('PEXPIRE', holders, fmt(slot_ms))

@@ -6,14 +6,14 @@
 local now = now_ms()
 local state = read(limiter, 'until', 'limit', 'since')
 if not state['until'] or num(state['until']) > now or num(state.since) > now then return answer('called', { runs = {} }) end
-redis.call('ZREMRANGEBYSCORE', holders, '-inf', fmt(now))
-local free, runs = math.floor(num(state.limit)) - redis.call('ZCARD', holders), {}
+free_slots(now)
+local free, runs = math.floor(num(state.limit)) - held_slots(now), {}
 for _, line in ipairs(LINES) do
   local count = math.min(free, most) - #runs
   local found = count > 0 and redis.call('ZRANGEBYSCORE', line, '(' .. fmt(now), '+inf', 'LIMIT', 0, count) or {}
   for _, run_id in ipairs(found) do
     redis.call('ZADD', line, fmt(now), run_id)
-    redis.call('ZADD', holders, fmt(now + LATE_MS), run_id)
+    redis.call('ZADD', holders, fmt(now + late_ms), run_id)
     runs[#runs + 1] = run_id
   end
 end

@@ -55,7 +55,7 @@ else
   closed_ms = math.max(asked_ms, math.min(backoff_ms * 2 ^ (refusals - 1), longest_backoff_ms) * (0.5 + jitter / 2))
 end
 -- A refused probe shows that the provider still refuses calls, not how many it would take.
-if kind == 'slowed' and limit >= 2 then target = math.max(1, math.floor((redis.call('ZCARD', holders) + 1) / 2)) end
+if kind == 'slowed' and limit >= 2 then target = math.max(1, math.floor((held_slots(now) + 1) / 2)) end
 write(limiter, { state = kind, reason = reason, limit = '1', target = target, consecutive_refusals = refusals, since = now })
 redis.call('HDEL', limiter, 'recovers')
 if not was_found then redis.call('HSET', limiter, 'found_by', run_id) end

@@ -1006,6 +1006,14 @@ export default [
     tests: ["test/unit/service/mcp/message-lines.test.ts"],
   },
   {
+    id: "door-body-of-any-number-of-fields",
+    promise: "A body has 20,000 fields at most: more of them delay all other clients.",
+    file: "src/service/api/body.ts",
+    find: "        fields += 1;",
+    replace: "        fields += 0;",
+    tests: ["test/unit/service/api/body.fields.test.ts"],
+  },
+  {
     id: "stdio-lost-message-without-id",
     promise: "A message over MCP's standard input that is too long is refused by the id of its request.",
     file: "src/service/mcp/message-lines.ts",

@@ -1,6 +1,6 @@
 /**
  * Reads the body of a request, in the same way for every interface: JSON as UTF-8, uncompressed. It checks bytes, depth and
- * number of values before the parser runs: a million levels or values would block the event loop for seconds.
+ * number of values and fields before the parser runs: a million of them would block the event loop for seconds.
  *
  * 1. This process holds at most {@link MOST_HELD_BYTES} of bodies for one tenant, each from its announcement to the end of its
  *    answer. Each tenant has its own limit.
@@ -22,7 +22,10 @@ const MOST_DEPTH = 2 * JSON_MAX_DEPTH;
 /** Maximum number of values: 64 files, a profile and its schemas have some thousands. */
 const MOST_VALUES = 50_000;
 
-const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+/** Maximum number of fields of all objects: a field costs the parser ten times as much as a value. */
+const MOST_FIELDS = 20_000;
+
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
 const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
@@ -94,9 +97,9 @@ const jsonAlone: RequestHandler = (request, _response, next) => {
   next(new SubagentError("unsupported_media_type", sentence));
 };
 
-/** Throws `invalid_input` if JSON text, `what` the sender calls it, nests too deeply or has too many values. The parser checks the syntax. */
+/** Throws `invalid_input` if JSON text, `what` the sender calls it, nests too deeply or has too many values or fields. The parser checks the syntax. */
 export function requireSmall(bytes: Buffer, what = "body"): void {
-  let [depth, values] = [0, 1];
+  let [depth, values, fields] = [0, 1, 0];
   for (let i = 0; i < bytes.length; i++) {
     switch (bytes[i]) {
       case QUOTE:
@@ -115,7 +118,11 @@ export function requireSmall(bytes: Buffer, what = "body"): void {
         break;
       case COMMA:
         values += 1;
+        break;
+      case COLON:
+        fields += 1;
     }
+    if (fields > MOST_FIELDS) throw refused(`has more than ${MOST_FIELDS} fields: make it shorter`, what);
     if (values > MOST_VALUES) throw refused(`has more than ${MOST_VALUES} values: make it shorter`, what);
   }
 }

@@ -58,12 +58,17 @@ export class MessageLines {
     const [pieces, end] = [this.#pieces, this.#end];
     [this.#pieces, this.#length, this.#end] = [[], 0, undefined];
     const [only] = pieces;
-    if (end !== undefined) return { lostId: idIn(String(only), String(end)) };
+    if (end !== undefined) return { lostId: idAtEnds(String(only), String(end)) };
     return { bytes: pieces.length === 1 && only ? only : Buffer.concat(pieces) };
   }
 }
 
-function idIn(beginning: string, end: string): RequestId | null {
+/** Returns the id that a request names at the beginning or at the end of its line; null if it names none there. */
+export function idIn(line: Buffer): RequestId | null {
+  return idAtEnds(line.subarray(0, END_BYTES).toString(), line.subarray(-END_BYTES).toString());
+}
+
+function idAtEnds(beginning: string, end: string): RequestId | null {
   const found = ID_AT_BEGINNING.exec(beginning) ?? ID_AT_END.exec(end);
   const id: unknown = JSON.parse(found?.groups?.id ?? "null");
   return typeof id === "string" || typeof id === "number" ? id : null;

@@ -20,6 +20,9 @@ const WithParams = z.object({ params: z.unknown() });
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
 const Call = z.looseObject({ id: z.union([z.string(), z.number()]), method: z.literal("tools/call") });
 
+/** Parameters whose arguments have the right type: these are not looked into. */
+const WithArguments = z.looseObject({ arguments: z.custom(isObject).transform(() => ({})) });
+
 /** Parameters of `tools/call`. */
 export const CallParams = z.looseObject({
   name: z.string().max(MOST_NAME_CHARS),
@@ -45,6 +48,10 @@ export function requireMessage(value: unknown, place: "request" | "line"): void 
   throw new SubagentError("invalid_input", sentence);
 }
 
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /**
  * Returns the answer to a `tools/call` whose parameters have a wrong form; undefined for every other message. The SDK checks them
  * before any handler, and answers with the issues of its schemas.
@@ -53,7 +60,8 @@ export function refusalOfCall(message: unknown): JSONRPCErrorResponse | undefine
   const { data: call } = Call.safeParse(message);
   if (!call) return undefined;
   try {
-    readInput(CallParams, call.params, "tools/call");
+    const { data: params = call.params } = WithArguments.safeParse(call.params);
+    readInput(CallParams, params, "tools/call");
     return undefined;
   } catch (error) {
     const { detail, code, retryable, details } = problemDocument(error, undefined);

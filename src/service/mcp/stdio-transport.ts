@@ -18,7 +18,7 @@ import { isUnreadable, SubagentError } from "../../shared/errors.ts";
 import { requireSmall } from "../api/body.ts";
 import { problemDocument } from "../api/problem.ts";
 import { RPC, refusalOfCall, requireMessage } from "./message.ts";
-import { type MessageLine, MessageLines } from "./message-lines.ts";
+import { idIn, type MessageLine, MessageLines } from "./message-lines.ts";
 
 const MIB = 1_024 * 1_024;
 /** The same as of a request over HTTP. */
@@ -112,6 +112,7 @@ export class StdioTransport implements Transport {
         throw new SubagentError("too_large", sentence);
       }
       if (isBlank(line.bytes)) return;
+      id = idIn(line.bytes);
       const value = parse(line.bytes);
       id = idOf(value);
       requireMessage(value, "line");

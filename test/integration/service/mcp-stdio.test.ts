@@ -62,6 +62,7 @@ test("what would hold the server up is refused before it is parsed, as over HTTP
     );
   call(1, `{"prompt":${"[".repeat(10_000)}${"]".repeat(10_000)}}`);
   expect(await answer()).toMatchObject({
+    id: 1,
     error: {
       code: -32_600,
       message: expect.stringContaining("message was refused, nothing was done: it nests"),

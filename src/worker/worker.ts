@@ -29,7 +29,7 @@ import { onAbort } from "../shared/stop-signal.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
 import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./health/announcer.ts";
-import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
+import { credentialProbe, diskProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
 import type { Readiness } from "./health/readiness.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
 import { createWorkerHints, limiterHint, type WorkerHints } from "./health/worker-hints.ts";
@@ -196,7 +196,11 @@ function open(options: OpenOptions): Opened {
   const hints = openHints(options, shared);
   const pool = createPool(context, { ...shared, concurrency, drainGraceMs, isolation: options.isolation });
   const announcer = createAnnouncer(context.workers, announced(options, concurrency), context);
-  const probes = [pauseProbe(pause, context.wakes), credentialProbe(limiter, options.model)];
+  const probes = [
+    pauseProbe(pause, context.wakes),
+    credentialProbe(limiter, options.model),
+    diskProbe(options.workspaceRoot),
+  ];
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
   const sweeper = createSweeper(context);
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;

@@ -14,7 +14,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   abort account ack address agents announce announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
   attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel channels charge check checks
   child crashes detached registered reasons isolated processes runs clamp cli client clock cluster codec codecs command commands commit component computer config connection
-  content context conversation cookie cost counter credential cron deadlines default detach diagnose digest directory
+  content context conversation cookie cost counter credential cron deadlines default detach diagnose digest directory disk
   disposables dns doctor document draft echo edit embedded encoder end envelope errors event events exact examine exchange
   execution executor facts failure fair feed file files finish fix flags flush fold format fragment gitignore glob global grep
   group guard hold orphan orphans hash head header hidden class health heartbeat hints http https hub id ids idempotency inbox index input inspect inspection

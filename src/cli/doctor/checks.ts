@@ -171,6 +171,10 @@ const CHECKS = {
     repair the receiver, and run subagent-queue api; webhook show --parent <id> says when it is tried again`(
     ({ unpushed }) => unpushed.map((each) => repliesOf(each, `: ${each.problem ?? "no API process pushes"}`)),
   ),
+  full_workspaces: error("workspaces")`the disk of the workspaces is full
+    make room there: runs that need a workspace wait for it, and go on within five minutes`(
+    ({ workspaces: { isFull } }) => Number(isFull),
+  ),
   missing_workspaces: warn("workspaces")`the files of #(live agent|live agents) are not on this machine
     put SUBAGENT_WORKSPACES on a volume that all hosts share; a run that goes on elsewhere tells the model`(
     ({ workspaces }) => workspaces.missing,

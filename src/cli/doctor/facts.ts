@@ -91,6 +91,8 @@ export interface WorkspaceFacts {
   root: string;
   /** False: the directory `root` does not exist; nothing was examined, nothing counts as missing. */
   isThere: boolean;
+  /** True if its disk is full. */
+  isFull: boolean;
   directories: readonly WorkspaceSnapshot[];
   /** Live agents that have written files but have no stamp on this host, as `parent/agent`. */
   missing: readonly string[];

@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import type { z } from "zod";
 import { inBatches } from "../../shared/batch.ts";
 import type { Clock } from "../../shared/clock.ts";
+import { isDiskFull } from "../../shared/disk.ts";
 import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { type AgentInspection, type AgentSnapshot, isLive } from "../../shared/redis/inspection.ts";
@@ -49,7 +50,7 @@ export async function readWorkspaces(
 ): Promise<WorkspaceFacts> {
   const { workspaceRoot: root, clock } = context;
   const listed = await findDirectories(root);
-  if (!listed) return { root, isThere: false, directories: [], missing: [], isCut: false };
+  if (!listed) return { root, isThere: false, isFull: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
   const readWorkspace = async (directory: FoundDirectory): Promise<WorkspaceSnapshot> => {
     const found = { ...directory, uid: await stampIn(join(root, directory.path)) };
@@ -66,7 +67,8 @@ export async function readWorkspaces(
     snapshot.uid === undefined ? readWorkspace(snapshot) : snapshot,
   );
   const missing = await findMissing(context, agents);
-  return { root, isThere: true, directories, missing, isCut: listed.length > MOST_DIRECTORIES };
+  const isFull = await isDiskFull(root);
+  return { root, isThere: true, isFull, directories, missing, isCut: listed.length > MOST_DIRECTORIES };
 }
 
 /** Returns the state of the agent that a stamp names, read from Redis now, so that a deletion can rely on it. */

@@ -174,6 +174,7 @@ const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
   drain: "its worker is stopping",
   isolation: "its worker must run another one alone, because that one crashed workers",
   crashed: "its process has crashed",
+  disk_full: "the disk of its worker's workspaces is full, the run waits until there is room",
   broken_off: "an error stopped it in its worker, whose log says more",
   model_stopped: "the model of its worker was stopped",
   lease_lost: "its worker lost its lease: it was silent for too long, or Redis lost what it wrote",

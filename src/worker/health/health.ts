@@ -3,6 +3,7 @@
  * Owns the worker's phase; the other modules own what they watch.
  */
 import type { Clock } from "../../shared/clock.ts";
+import { isDiskFull } from "../../shared/disk.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { RedisClient } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
@@ -76,7 +77,7 @@ export function openHealth(options: HealthOptions): Health {
   };
 }
 
-// Probes for conditions that stop a worker although its Redis is well: an operator's pause, a refused credential.
+// Probes for conditions that stop a worker although its Redis is well: an operator's pause, a refused credential, a full disk.
 
 /** Reports not ready while the installation is paused, or only its wake queue, by a tool of BullMQ. */
 export function pauseProbe(pause: Pick<Pause, "state">, wakes: Pick<WakeQueue, "isPaused">): ReadinessProbe {
@@ -96,5 +97,16 @@ export function credentialProbe(
     const ours = await limiter.list(limiterNameOf(model, ""));
     const denied = ours.find(({ state }) => state === "denied");
     return denied && `the provider refuses the credential (${denied.reason}) at ${denied.name}`;
+  };
+}
+
+/** Reports not ready while the disk of the workspaces is full. Asks once at a time: a network disk may never answer. */
+export function diskProbe(workspaceRoot: string): ReadinessProbe {
+  let asked: Promise<boolean> | undefined;
+  return async () => {
+    asked ??= isDiskFull(workspaceRoot).finally(() => {
+      asked = undefined;
+    });
+    return (await asked) ? `the disk of the workspaces (${workspaceRoot}) is full` : undefined;
   };
 }

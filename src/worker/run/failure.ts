@@ -15,8 +15,11 @@
  * | the model of this process was stopped | hand-back |
  * | Redis refuses a write for a while (too few replicas, a full disk) | the write waits and is sent again (`write-retry.ts`) |
  * | the lease expired, or Redis lost a part of the log | hand-back unless another worker took the run: at once, and without progress with a growing delay |
- * | something broke here (a full disk, a bug) | hand-back with a growing delay; at last the run ends `worker_lost` |
+ * | the disk of the workspaces is full | hand-back with a growing delay, however often |
+ * | something broke here (a bug, a disk that refuses) | hand-back with a growing delay; at last the run ends `worker_lost` |
  */
+
+import { saysDiskFull } from "../../shared/disk.ts";
 import { isUnreadable, messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
@@ -46,7 +49,7 @@ const MODEL_STOPPED_DELAY_MS = 5_000;
 /** First delay before a run that broke off is retried, on any worker; it doubles up to a limit. */
 const BROKEN_OFF_DELAY_MS = 5_000;
 const LONGEST_BROKEN_OFF_DELAY_MS = 5 * 60_000;
-/** Breaks in a row that end the run: enough for a disk that is full for some minutes. */
+/** Breaks in a row that end the run: enough for a disk that refuses for some minutes. */
 const MOST_BREAKS = 8;
 const LEASE_LOST = "its lease was lost, or Redis has forgotten a part of its log";
 /** Breaks that end a run with unreadable data: its parent is told within a minute. */
@@ -188,22 +191,23 @@ export async function afterError(
   error: unknown,
 ): Promise<RunOutcome> {
   const { claimed, lease, session } = held;
-  const breaks = (session ?? claimed).breaks + 1;
+  const isFull = saysDiskFull(error);
+  const breaks = (session ?? claimed).breaks + (isFull ? 0 : 1);
   const problem = messageOf(error);
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   const isTaken = lease.endReason === "taken";
-  const isLast = !isTaken && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
+  const isLast = !isTaken && !isFull && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
   // `release` clears the mark of a call under way, so the next claim reports none: its cost is booked here.
   if (session) await chargeUnbooked(context, session, isLast);
   if (isTaken) return { status: "lost" };
   if (isLast) return settleBroken(context, claimed, lease, { problem, session });
-  const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
+  const delayMs = brokenOffDelayMs(isFull ? attempts : breaks);
   const broken = { lease, record: session?.record, attempts, breaks };
   // `claimAnswer` is set until the session is open; opening it also charges the lost call.
   const { claimAnswer } = claimed;
   const lostCall = claimAnswer?.status === "claimed" ? claimAnswer.lost_call : undefined;
-  return releaseRun(context, broken, { reason: "broken_off", delayMs, lostCall });
+  return releaseRun(context, broken, { reason: isFull ? "disk_full" : "broken_off", delayMs, lostCall });
 }
 
 /** Sleeps through a short wait; a long one frees the worker's slot. */

@@ -108,6 +108,7 @@ export function workerSight(
 export const NO_WORKSPACES: WorkspaceFacts = {
   root: "/w",
   isThere: true,
+  isFull: false,
   directories: [],
   missing: [],
   isCut: false,

@@ -11,7 +11,7 @@
  * 3. `stop` begins no further request, and resolves when every connection is closed: one at rest at once, any other when its
  *    answer has left, or after the time of grace. An answer that waits for something hears of the stop ({@link stopOf}).
  * 4. Requests of one connection are answered one after another, and other connections have their turn in between. A request
- *    whose turn never comes was never begun.
+ *    whose turn never comes was never begun. At most {@link MOST_WAITING_IN_ALL} wait: one more ends the connection with most.
  * 5. An answer that fails, for example by a write after its end, ends its connection and nothing else.
  * 6. What is no request ends its connection. A client that waits for an answer gets no refusal in its place: its request has
  *    begun.
@@ -35,6 +35,8 @@ const KEEP_ALIVE_MS = 5_000;
 const CHECK_EVERY_MS = 1_000;
 /** Maximum number of requests that wait on one connection for earlier answers; the next one ends the connection. */
 const MOST_WAITING = 32;
+/** Maximum number of requests that wait so on all connections: some 100 MB with the longest headers. */
+const MOST_WAITING_IN_ALL = 4_096;
 /** Default time for answers in progress at a stop. Docker kills 10 s after it has told a container to stop. */
 const STOP_GRACE_MS = 5_000;
 
@@ -180,35 +182,93 @@ export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => v
   });
 }
 
+type Exchange = Parameters<RequestListener>;
+
+/** The requests of each connection that wait for the answers before theirs. */
+class WaitingRequests {
+  readonly #queues = new Map<Socket, Exchange[]>();
+  #count = 0;
+
+  /** Begins a queue; the connection's first request is being answered. */
+  begin(socket: Socket): void {
+    this.#queues.set(socket, []);
+  }
+
+  /** Takes a request whose connection has a queue; false: it has none. */
+  push(exchange: Exchange): boolean {
+    const { socket } = exchange[0];
+    const queue = this.#queues.get(socket);
+    if (!queue) return false;
+    if (queue.length >= MOST_WAITING) {
+      this.end(socket);
+      return true;
+    }
+    queue.push(exchange);
+    this.#count += 1;
+    if (this.#count > MOST_WAITING_IN_ALL) this.end(this.#longest() ?? socket);
+    return true;
+  }
+
+  /** Takes the next request out of a connection's queue; undefined if none waits: the queue has ended. */
+  next(socket: Socket): Exchange | undefined {
+    const next = this.#queues.get(socket)?.shift();
+    if (next) this.#count -= 1;
+    else this.#queues.delete(socket);
+    return next;
+  }
+
+  has(socket: Socket): boolean {
+    return (this.#queues.get(socket)?.length ?? 0) > 0;
+  }
+
+  /** Drops a connection's queue; none of its requests is carried out. */
+  drop(socket: Socket): void {
+    this.#count -= this.#queues.get(socket)?.length ?? 0;
+    this.#queues.delete(socket);
+  }
+
+  /** Ends a connection and its queue. */
+  end(socket: Socket): void {
+    this.drop(socket);
+    socket.destroy();
+  }
+
+  #longest(): Socket | undefined {
+    let [found, most] = [undefined as Socket | undefined, 0];
+    for (const [socket, { length }] of this.#queues) if (length > most) [found, most] = [socket, length];
+    return found;
+  }
+}
+
 /**
  * Queues a request until the answer before it has left, because Node closes no response whose connection ends before its turn.
  * Only one queued request begins in each round of the event loop, so a client that sends many at once delays no other.
  */
 function oneAfterAnother(answer: RequestListener): RequestListener {
-  const queues = new WeakMap<Socket, Parameters<RequestListener>[]>();
+  const waiting = new WaitingRequests();
   const inTurn = oneEachRound();
+  const begin = (...[request, response]: Exchange) => {
+    const { socket } = request;
+    // Without a listener the error would end the process.
+    response.on("error", () => socket.destroy());
+    response.once("close", () => {
+      if (waiting.has(socket)) inTurn(() => beginNext(socket));
+      else waiting.next(socket);
+    });
+    answer(request, response);
+  };
+  const beginNext = (socket: Socket) => {
+    if (socket.destroyed) return waiting.end(socket);
+    const next = waiting.next(socket);
+    if (!next) return;
+    if (!stopOf(next[0]).isStopped) return begin(...next);
+    waiting.drop(socket);
+    socket.destroySoon();
+  };
   return (...exchange) => {
     const { socket } = exchange[0];
-    const queue = queues.get(socket);
-    if (queue && queue.length >= MOST_WAITING) return void socket.destroy();
-    if (queue) return void queue.push(exchange);
-    const waiting: Parameters<RequestListener>[] = [];
-    queues.set(socket, waiting);
-    const begin = (request: IncomingMessage, response: Parameters<RequestListener>[1]) => {
-      // Without a listener the error would end the process.
-      response.on("error", () => socket.destroy());
-      response.once("close", () => {
-        if (waiting.length === 0) queues.delete(socket);
-        else inTurn(beginNext);
-      });
-      answer(request, response);
-    };
-    const beginNext = () => {
-      const next = waiting.shift();
-      if (!next || socket.destroyed) return;
-      if (stopOf(next[0]).isStopped) socket.destroySoon();
-      else begin(...next);
-    };
+    if (waiting.push(exchange)) return;
+    waiting.begin(socket);
     begin(...exchange);
   };
 }

@@ -1,11 +1,11 @@
-/** Guarantee: an answer that breaks off costs its price, in the reply and for those who watch. */
+/** Guarantee: an answer that breaks off costs its price, in the reply, in the metrics and for those who watch. */
 import { expect, test } from "vitest";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openStage } from "../../stage/stage.ts";
 import { messageStart, send, startProvider, textBlock } from "../../unit/worker/model/scripted-provider.ts";
 
-test("a call that was paid for in vain is in the cost of the reply, and in that of its event", async () => {
+test("a call that was paid for in vain is in the cost of the reply, of its event and of its worker", async () => {
   const provider = await startProvider((response) => {
     if (provider.received.length > 1) {
       send(response, [{ type: "text", text: "done" }], { usage: { input_tokens: 900, output_tokens: 10 } });
@@ -18,7 +18,7 @@ test("a call that was paid for in vain is in the cost of the reply, and in that 
   const stage = await openStage();
   const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
   closeAtEnd(() => model.stop());
-  await stage.startWorker({ model, random: () => 0 });
+  const worker = await stage.startWorker({ model, random: () => 0, metrics: true });
   const parent = stage.parent("payer", { model: "claude-haiku-4-5" });
   const reply = await parent.task("work");
   expect(reply.usage).toMatchObject({ input_tokens: 20_900, output_tokens: 1_010 });
@@ -30,4 +30,7 @@ test("a call that was paid for in vain is in the cost of the reply, and in that 
     expect.closeTo(0.00095, 9),
   ]);
   expect((await parent.usage()).cost_usd).toBeCloseTo(reply.cost_usd, 9);
+  const { text = "" } = (await worker.metrics()) ?? {};
+  const counted = [...text.matchAll(/^subagent_cost_usd_total\{.*\} (\S+)$/gm)].map(([, usd]) => Number(usd));
+  expect(counted.reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(reply.cost_usd, 9);
 });

@@ -439,4 +439,12 @@ export default [
     replace: "Math.ceil(used * 100)",
     tests: ["test/unit/cli/doctor/checks.summaries.test.ts"],
   },
+  {
+    id: "doctor-blind-to-full-disk",
+    promise: "The doctor names the full disk of its host's workspaces.",
+    file: "src/cli/doctor/workspaces.ts",
+    find: "await isDiskFull(root)",
+    replace: "false",
+    tests: ["test/integration/worker/full-disk.test.ts"],
+  },
 ];

@@ -196,7 +196,7 @@ export async function afterError(
   const problem = messageOf(error);
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   const isTaken = lease.endReason === "taken";
-  const isLast = !isTaken && !isFull && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
+  const isLast = !isTaken && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
   // `release` clears the mark of a call under way, so the next claim reports none: its cost is booked here.
   if (session) await chargeUnbooked(context, session, isLast);
   if (isTaken) return { status: "lost" };

@@ -1,9 +1,10 @@
 /** Guarantee: a full disk of the workspaces is named by readiness and timeline, counts against no run, and is waited for. */
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { SubagentError } from "../../../src/shared/errors.ts";
 import { run } from "../../../src/worker/run/run.ts";
@@ -15,26 +16,30 @@ import { runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
-/** Mounts a small file system, fills it, and becomes the worker, in a mount namespace of its own. */
+/** Mounts a small file system, fills it, and becomes the program, in a mount namespace of its own. */
 const ON_FULL_DISK =
   'mount -t tmpfs -o size=64k tmpfs "$1" && ! head -c 1M /dev/zero >"$1/filling" && shift && exec "$@"';
 
+/** Returns the arguments of `unshare`, and the environment, for a command whose workspaces are on a full disk. */
+async function onFullDisk({ url, prefix, workspaceRoot, offline }: Stage, ...command: string[]) {
+  const alone = process.getuid?.() === 0 ? ["--mount"] : ["--mount", "--user", "--map-root-user"];
+  const program = [process.execPath, await bundled("src/cli/main.ts"), ...command];
+  const env = {
+    ...process.env,
+    REDIS_URL: url,
+    SUBAGENT_PREFIX: prefix,
+    SUBAGENT_WORKSPACES: workspaceRoot,
+    ANTHROPIC_API_KEY: "offline",
+    ANTHROPIC_BASE_URL: offline.url,
+  };
+  return { args: [...alone, "sh", "-c", ON_FULL_DISK, "sh", workspaceRoot, ...program], env };
+}
+
 /** Starts `subagent-queue worker` whose workspaces are on a full disk. */
 async function workerOnFullDisk(stage: Stage) {
-  const { url, prefix, workspaceRoot, offline } = stage;
-  const alone = process.getuid?.() === 0 ? ["--mount"] : ["--mount", "--user", "--map-root-user"];
-  const worker = [process.execPath, await bundled("src/cli/main.ts"), "worker", "--health-port", "0"];
-  const child = spawn("unshare", [...alone, "sh", "-c", ON_FULL_DISK, "sh", workspaceRoot, ...worker], {
-    env: {
-      ...process.env,
-      REDIS_URL: url,
-      SUBAGENT_PREFIX: prefix,
-      SUBAGENT_WORKSPACES: workspaceRoot,
-      ANTHROPIC_API_KEY: "offline",
-      ANTHROPIC_BASE_URL: offline.url,
-    },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+  const { workspaceRoot } = stage;
+  const { args, env } = await onFullDisk(stage, "worker", "--health-port", "0");
+  const child = spawn("unshare", args, { env, stdio: ["ignore", "ignore", "pipe"] });
   const pid = child.pid ?? 0;
   const closed = once(child, "close");
   const release = killWhenWeAreGone(pid);
@@ -111,4 +116,20 @@ test("a run that meets a full disk after many breaks is handed back, not ended, 
     reason: "disk_full",
   });
   expect(await stage.record(agent)).toMatchObject({ status: "queued", breaks: 7, attempts: 1 });
+});
+
+test("the doctor names the full disk of its host's workspaces", async () => {
+  const stage = await openStage({ scenario });
+  const { args, env } = await onFullDisk(stage, "doctor", "--json");
+  const said = await promisify(execFile)("unshare", args, { env }).catch(
+    (error: { stdout: string }) => error,
+  );
+  const { findings } = JSON.parse(said.stdout) as { findings: unknown[] };
+  expect(findings).toContainEqual(
+    expect.objectContaining({
+      check: "full_workspaces",
+      severity: "error",
+      what: "the disk of the workspaces is full",
+    }),
+  );
 });

@@ -253,7 +253,7 @@ export default [
     id: "run-broken-off-lost",
     promise: "A run that broke off is handed back.",
     file: "src/worker/run/failure.ts",
-    find: 'return releaseRun(context, broken, { reason: "broken_off", delayMs, lostCall });',
+    find: 'return releaseRun(context, broken, { reason: isFull ? "disk_full" : "broken_off", delayMs, lostCall });',
     replace: 'return { status: "lost" };',
     tests: ["test/integration/worker/handing-back.test.ts"],
     title: "breaks off is handed back",

@@ -251,7 +251,12 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
     const { socket } = request;
     // Without a listener the error would end the process.
     response.on("error", () => socket.destroy());
+    // Only of a request that begins: a response whose turn never comes does not close, and would never be forgotten.
+    const forget = stopOf(request).onStop(() => {
+      response.shouldKeepAlive = false;
+    });
     response.once("close", () => {
+      forget();
       if (waiting.has(socket)) inTurn(() => beginNext(socket));
       else waiting.next(socket);
     });
@@ -320,11 +325,7 @@ function boundConnections(server: Server, most: number, silenceMs: number): void
   server.on("request", (request, response) => {
     const { socket } = request;
     heardOf(socket, response);
-    const forget = stopOf(request).onStop(() => {
-      response.shouldKeepAlive = false;
-    });
     response.once("close", () => {
-      forget();
       if (stopOf(request).isStopped) socket.destroySoon();
       if (answers.get(socket) === response) heardOf(socket, undefined);
     });

@@ -1093,6 +1093,15 @@ export default [
     title: "stood still",
   },
   {
+    id: "http-waiting-requests-kept-for-ever",
+    promise: "A server keeps nothing of requests whose connection ended before their turn.",
+    file: "src/shared/http-server.ts",
+    find: "    heardOf(socket, response);\n",
+    replace:
+      "    heardOf(socket, response);\n    stopOf(request).onStop(() => void response.shouldKeepAlive);\n",
+    tests: ["test/unit/shared/http-server.forgotten.test.ts"],
+  },
+  {
     id: "http-waiting-requests-of-all-unbounded",
     promise: "The requests that wait for other answers are bounded over all connections of a server.",
     file: "src/shared/http-server.ts",

@@ -272,7 +272,8 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
   };
   return (...exchange) => {
     const { socket } = exchange[0];
-    if (waiting.push(exchange)) return;
+    // The parser goes on with what it has read of a connection that has ended.
+    if (socket.destroyed || waiting.push(exchange)) return;
     waiting.begin(socket);
     begin(...exchange);
   };

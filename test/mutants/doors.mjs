@@ -1102,6 +1102,15 @@ export default [
     tests: ["test/unit/shared/http-server.forgotten.test.ts"],
   },
   {
+    id: "http-ended-connection-begins-more",
+    promise: "Of a connection that was ended for its many requests none begins any more.",
+    file: "src/shared/http-server.ts",
+    find: "if (socket.destroyed || waiting.push(exchange)) return;",
+    replace: "if (waiting.push(exchange)) return;",
+    tests: ["test/unit/shared/http-server.waiting.test.ts"],
+    title: "none begins any more",
+  },
+  {
     id: "http-waiting-requests-of-all-unbounded",
     promise: "The requests that wait for other answers are bounded over all connections of a server.",
     file: "src/shared/http-server.ts",

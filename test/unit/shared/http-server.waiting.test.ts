@@ -47,3 +47,21 @@ test("requests beyond 4,096 that wait end the connections that have most of them
   await until(() => begun.includes("/third"));
   expect(late.filter((socket) => socket.closed)).toEqual([]);
 });
+
+test("of a connection that was ended for its many requests none begins any more, also of those that came with them", async () => {
+  const begun: string[] = [];
+  const server = createHttpServer({
+    who: "The test",
+    host: "127.0.0.1",
+    port: 0,
+    connections: 10,
+    requestTimeoutMs: 60_000,
+    stopGraceMs: 20,
+    answer: ({ url = "" }) => void begun.push(url),
+  });
+  await server.start();
+  closeAtEnd(() => server.stop());
+  const greedy = await slowClient(server.url, get("/first") + get("/more").repeat(400));
+  await until(() => greedy.closed);
+  expect(begun).toEqual(["/first"]);
+});

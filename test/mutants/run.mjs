@@ -3995,4 +3995,12 @@ export default [
     replace: "",
     tests: ["test/unit/shared/disk.test.ts"],
   },
+  {
+    id: "summary-broken-off-bought-again",
+    promise: "A summary that was paid for and broke off is not bought again.",
+    file: "src/worker/run/call-model.ts",
+    find: "costUsd: cost }, { isCutOff, compactBefore });",
+    replace: "costUsd: cost }, { isCutOff });",
+    tests: ["test/integration/worker/summary-broken-off.test.ts"],
+  },
 ];

@@ -2306,9 +2306,9 @@ export default [
     promise: "The log names the budget that has no room, and not another that binds the run.",
     file: "src/shared/redis/budget.ts",
     find: "return { ...answer, budget };",
-    replace: 'return { ...answer, budget: budgets[0]?.name ?? "" };',
+    replace: "return { ...answer, budget: budgets[0] ?? budget };",
     tests: ["test/integration/worker/budgets.test.ts"],
-    title: "the log names it",
+    title: "the log name it",
   },
   {
     id: "claim-suspect-replaced-kept",

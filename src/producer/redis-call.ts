@@ -31,7 +31,12 @@ import {
   type RedisRole,
   refuseWrongServer,
 } from "../shared/redis/connection/connection.ts";
-import { isOutOfMemory, MAKE_ROOM } from "../shared/redis/connection/server-check.ts";
+import {
+  isDiskRefusal,
+  isOutOfMemory,
+  MAKE_ROOM,
+  REPAIR_DISK,
+} from "../shared/redis/connection/server-check.ts";
 import { READ_ONLY } from "../shared/redis/connection/server-connection.ts";
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
@@ -277,8 +282,8 @@ function refusedSentence(problem: Error): string {
   const { message } = problem;
   if (isOutOfMemory(problem))
     return `Redis has no memory left (${message}): nothing was done; ${MAKE_ROOM}, and call again.`;
-  if (message.startsWith("MISCONF "))
-    return `Redis refuses writes (${message}): nothing was done; make room on its disk, or repair what it names, and call again.`;
+  if (isDiskRefusal(problem))
+    return `Redis refuses writes (${message}): nothing was done; ${REPAIR_DISK}, and call again.`;
   if (isWrongType(problem))
     return `A key in Redis has a type that this product never writes there (${message}): nothing was done; run subagent-queue doctor, which names it, put it right, and call again.`;
   return `Redis refuses this (${message}): nothing was done; call again when Redis accepts commands.`;

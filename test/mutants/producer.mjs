@@ -3081,7 +3081,7 @@ export default [
     id: "call-disk-of-redis-unnamed",
     promise: "A call that Redis refuses because of its disk says to make room there.",
     file: "src/producer/redis-call.ts",
-    find: 'if (message.startsWith("MISCONF "))',
+    find: "if (isDiskRefusal(problem))",
     replace: "if (false)",
     tests: ["test/unit/producer/redis-call.full-disk.test.ts"],
   },

@@ -18,7 +18,12 @@ import {
   refuseWrongServer,
   WITHOUT_TLS,
 } from "../../shared/redis/connection/connection.ts";
-import { isOutOfMemory, MAKE_ROOM } from "../../shared/redis/connection/server-check.ts";
+import {
+  isDiskRefusal,
+  isOutOfMemory,
+  MAKE_ROOM,
+  REPAIR_DISK,
+} from "../../shared/redis/connection/server-check.ts";
 import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
@@ -111,8 +116,8 @@ const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:
 
 function sentenceAbout(url: string, why: string): string {
   if (isOutOfMemory(why)) return `Redis at ${url} has no memory left (${why}): ${MAKE_ROOM}.`;
-  if (why.startsWith("MISCONF "))
-    return `Redis at ${url} refuses writes (${why}): make room on its disk, or repair what it names; work goes on by itself then.`;
+  if (isDiskRefusal(why))
+    return `Redis at ${url} refuses writes (${why}): ${REPAIR_DISK}; work goes on by itself then.`;
   if (why.startsWith("NOPERM "))
     return `Redis at ${url} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
   if (UNTRUSTED.test(why))

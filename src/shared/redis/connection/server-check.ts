@@ -130,6 +130,14 @@ export function isOutOfMemory(error: unknown): boolean {
 /** Advice to the operator of a Redis without free memory. */
 export const MAKE_ROOM = "raise its maxmemory, or ack replies that no parent reads";
 
+/** Returns true if Redis refused a command because it cannot write to its disk. */
+export function isDiskRefusal(error: unknown): boolean {
+  return messageOf(error).startsWith("MISCONF ");
+}
+
+/** Advice to the operator of a Redis that cannot write to its disk. */
+export const REPAIR_DISK = "make room on its disk, or repair what it names";
+
 /** Parses the lines of INFO. */
 function parseInfo(text: string): ReadonlyMap<string, string> {
   const pairs = text.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));

@@ -1,8 +1,8 @@
 /** Guarantee: a call that another model of the chain is asked for is expected to have the whole price of its prompt: it has no cache of it. */
 import { expect, test } from "vitest";
-import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { page, say } from "../../helpers/chapters.ts";
+import { watchedBudgets } from "../../helpers/reservations.ts";
 import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
 import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
@@ -16,14 +16,10 @@ test("the model that answered before reads its cache, the next one of the chain 
   const stage = await openStage({ scenario, timing: LONG_TIMING });
   const chain = { model: "claude-sonnet-4-5", fallback_models: ["claude-haiku-4-5"] };
   const agent = await stage.task("work", { ...chain, budgets: { parent: { max_cost_usd: 100 } } });
-  const book = createBudgetBook(stage.redis, stage.keys, stage.store.timing);
-  const expected: number[] = [];
-  const reserve: typeof book.reserve = (bound, id, amount, isForced) => {
-    expected.push(amount.costUsd);
-    return book.reserve(bound, id, amount, isForced);
-  };
-  const context = runContextOf(stage, { budgets: { ...book, reserve }, specs: kindsWith([page]) });
+  const { budgets, amounts } = watchedBudgets(stage);
+  const context = runContextOf(stage, { budgets, specs: kindsWith([page]) });
   await run(context, { address: agent, wake: 1, timesTaken: 1 });
+  const expected = amounts.map(({ costUsd }) => costUsd);
   expect(stage.offline.ledger.map(({ model }) => model)).toEqual([
     chain.model,
     chain.model,

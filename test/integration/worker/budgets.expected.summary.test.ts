@@ -1,8 +1,8 @@
 /** Guarantee: a summary, which is asked for without what the provider has cached, is expected to cost its own prompt alone. */
 import { expect, test } from "vitest";
-import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { chapters, page, say } from "../../helpers/chapters.ts";
+import { watchedBudgets } from "../../helpers/reservations.ts";
 import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
 import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
@@ -16,14 +16,10 @@ test("the summary of a conversation that has become too long takes less out of a
   ];
   const stage = await openStage({ scenario, timing: LONG_TIMING });
   const agent = await stage.task("work", { budgets: { parent: { max_total_tokens: 10_000_000 } } });
-  const book = createBudgetBook(stage.redis, stage.keys, stage.store.timing);
-  const expected: number[] = [];
-  const reserve: typeof book.reserve = (bound, id, amount, isForced) => {
-    expected.push(amount.tokens);
-    return book.reserve(bound, id, amount, isForced);
-  };
-  const context = runContextOf(stage, { budgets: { ...book, reserve }, specs: kindsWith([page]) });
+  const { budgets, amounts } = watchedBudgets(stage);
+  const context = runContextOf(stage, { budgets, specs: kindsWith([page]) });
   await run(context, { address: agent, wake: 1, timesTaken: 1 });
+  const expected = amounts.map(({ tokens }) => tokens);
   const tooLong = Math.max(...expected);
   expect(tooLong).toBeGreaterThan(WINDOW);
   // Behind the request that did not fit: one for the summary of a part of it, and the last call of the run.

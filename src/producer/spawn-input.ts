@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
-import type { JsonObject } from "../shared/protocol/content.ts";
+import { isJsonObject, type JsonObject } from "../shared/protocol/content.ts";
 import { AgentName, newRequestKey, RequestKey, slugOf, Traceparent } from "../shared/protocol/ids.ts";
 import {
   AlertThresholds,
@@ -365,7 +365,7 @@ export interface TaskOptions {
 
 /** Returns whether `value` is an object with none of the options of a task. Most calls have none, and need no check of them. */
 function hasNoTaskOptions(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  if (!isJsonObject(value)) return false;
   return TASK_OPTIONS.every((name) => !(name in value));
 }
 

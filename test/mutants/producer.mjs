@@ -760,8 +760,8 @@ export default [
     id: "task-options-list",
     promise: "Options of a task that are a list are refused.",
     file: "src/producer/spawn-input.ts",
-    find: " || Array.isArray(value)) return false;",
-    replace: ") return false;",
+    find: "if (!isJsonObject(value)) return false;",
+    replace: 'if (typeof value !== "object" || value === null) return false;',
     tests: ["test/integration/producer/profile.test.ts"],
   },
   {

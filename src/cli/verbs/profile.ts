@@ -2,6 +2,7 @@
 import { ProfileInput } from "../../producer/input.ts";
 import type { ProfileView } from "../../producer/registered-profile.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { isJsonObject } from "../../shared/protocol/content.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -68,7 +69,7 @@ async function readProfile(file: string, context: CommandContext): Promise<objec
   const form = { refused, wants: "a JSON object", maxMegabytes: 1 };
   const text = await (file === "-" ? readTextInput(context, form) : readTextFile(file, context, form));
   const profile: unknown = jsonIn(text);
-  if (typeof profile === "object" && profile !== null && !Array.isArray(profile)) return profile;
+  if (isJsonObject(profile)) return profile;
   throw new SubagentError(
     "invalid_input",
     'The profile is no JSON object: write one, such as {"limits":{}}.',

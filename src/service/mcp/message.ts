@@ -3,6 +3,7 @@ import type { JSONRPCErrorResponse } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { readInput, requireFewFields } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { isJsonObject } from "../../shared/protocol/content.ts";
 import { problemDocument } from "../api/problem.ts";
 
 /** JSON-RPC's codes of an error. */
@@ -21,7 +22,7 @@ const Message = z.looseObject({ params: z.looseObject({}).optional() });
 const Call = z.looseObject({ id: z.union([z.string(), z.number()]), method: z.literal("tools/call") });
 
 /** Parameters whose arguments have the right type: these are not looked into. */
-const WithArguments = z.looseObject({ arguments: z.custom(isObject).transform(() => ({})) });
+const WithArguments = z.looseObject({ arguments: z.custom(isJsonObject).transform(() => ({})) });
 
 /** Parameters of `tools/call`. */
 export const CallParams = z.looseObject({
@@ -46,10 +47,6 @@ export function requireMessage(value: unknown, place: "request" | "line"): void 
   if (JSON.stringify([envelope, named]).length <= MOST_ENVELOPE_CHARS) return;
   const sentence = `The message has more than ${MOST_ENVELOPE_CHARS} characters besides its arguments: shorten its id, names and _meta.`;
   throw new SubagentError("invalid_input", sentence);
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -6,9 +6,14 @@ export const JsonObject = z.record(z.string(), z.unknown());
 /** A JSON object: tool inputs and tool input schemas. */
 export type JsonObject = z.infer<typeof JsonObject>;
 
+/** Returns whether a value is a JSON object. Cheaper than parsing it: it looks at none of its fields. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Returns an object without its null fields, which models and foreign callers use for omitted ones. Anything else unchanged. */
 export function withoutNulls(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!isJsonObject(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
 }
 

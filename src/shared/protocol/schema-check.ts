@@ -2,7 +2,7 @@
  * Checks whether a JSON Schema can be used: each keyword for schemas holds schemas, each `type` is one, each pattern can be
  * parsed. Each reference leads to a schema within it, and none leads back to itself. Checks no values. Pure.
  */
-import type { JsonObject } from "./content.ts";
+import { isJsonObject, type JsonObject } from "./content.ts";
 import { quoted } from "./text.ts";
 
 const MAX_PATTERN_CHARS = 1_000;
@@ -35,7 +35,7 @@ export function unusableSchema(root: JsonObject): string | undefined {
   const open: [at: string, schema: unknown][] = [["#", root]];
   for (const [at, schema] of open) {
     if (typeof schema === "boolean") continue;
-    if (!isObject(schema)) return `has no schema at ${quoted(at)}`;
+    if (!isJsonObject(schema)) return `has no schema at ${quoted(at)}`;
     if (places.has(schema)) continue;
     places.set(schema, at);
     const problem = problemAt(at, schema);
@@ -61,7 +61,7 @@ function problemAt(at: string, { $ref, type, pattern, patternProperties }: JsonO
   const odd = types.length === 0 ? "[]" : types.find((one) => one !== undefined && !TYPES.includes(one));
   if (odd !== undefined)
     return `has the type ${quoted(String(odd))} at ${quoted(`${at}/type`)}: use ${TYPES.join(", ")}`;
-  const names = Object.keys(isObject(patternProperties) ? patternProperties : {});
+  const names = Object.keys(isJsonObject(patternProperties) ? patternProperties : {});
   return (
     (pattern !== undefined ? patternProblem(`${at}/pattern`, [pattern]) : undefined) ??
     patternProblem(`${at}/patternProperties`, names)
@@ -100,7 +100,7 @@ function* partsOf(at: string, schema: JsonObject): Iterable<[at: string, schema:
   }
   for (const keyword of NAMED) {
     const named = schema[keyword];
-    if (isObject(named))
+    if (isJsonObject(named))
       for (const [name, part] of Object.entries(named)) yield [`${at}/${keyword}/${name}`, part];
     else if (named !== undefined) yield [`${at}/${keyword}`, undefined];
   }
@@ -113,7 +113,7 @@ function namesWithin(root: JsonObject): ReadonlyMap<string, JsonObject> | undefi
   for (const part of open) {
     if (typeof part !== "object" || part === null) continue;
     open.push(...Object.values(part));
-    if (!isObject(part)) continue;
+    if (!isJsonObject(part)) continue;
     if (typeof part.$anchor === "string") names.set(part.$anchor, part);
     for (const id of [part.$id, part.id]) {
       if (typeof id !== "string") continue;
@@ -139,7 +139,7 @@ function leadsTo(
     if (typeof target !== "object" || target === null || !Object.hasOwn(target, name)) return undefined;
     target = Reflect.get(target, name);
   }
-  return typeof target === "boolean" || isObject(target) ? target : undefined;
+  return typeof target === "boolean" || isJsonObject(target) ? target : undefined;
 }
 
 function decoded(fragment: string): string | undefined {
@@ -157,7 +157,7 @@ function circleAmong(
 ): string | undefined {
   const isOver = new Map<object, boolean>();
   const circleFrom = (schema: unknown): string | undefined => {
-    if (!isObject(schema) || isOver.get(schema)) return undefined;
+    if (!isJsonObject(schema) || isOver.get(schema)) return undefined;
     if (isOver.has(schema)) return places.get(schema) ?? "#";
     isOver.set(schema, false);
     const next =
@@ -174,8 +174,4 @@ function circleAmong(
     if (circle !== undefined) return circle;
   }
   return undefined;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

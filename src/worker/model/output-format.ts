@@ -2,7 +2,7 @@
  * Converts a parent's JSON Schema into the form that providers enforce: objects are closed, and unsupported keywords move
  * into the description. The worker still checks the whole schema. Pure.
  */
-import type { JsonObject } from "../../shared/protocol/content.ts";
+import { isJsonObject, type JsonObject } from "../../shared/protocol/content.ts";
 
 /** Keywords that a provider enforces everywhere in a schema. */
 const KEPT = new Set(["type", "title", "description", "required", "$ref"]);
@@ -25,13 +25,9 @@ export function outputFormat(schema: JsonObject): string {
   return `"format":${JSON.stringify({ type: "json_schema", schema: enforced })}`;
 }
 
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Returns the part in enforceable form; undefined if it has none. */
 function enforcedPart(part: unknown): JsonObject | undefined {
-  if (!isObject(part) || hasFurtherMembers(part)) return undefined;
+  if (!isJsonObject(part) || hasFurtherMembers(part)) return undefined;
   const enforced: JsonObject = {};
   const untold: string[] = [];
   for (const [keyword, value] of Object.entries(part)) {
@@ -50,7 +46,7 @@ function enforcedPart(part: unknown): JsonObject | undefined {
 
 /** Checks whether an object may or must have members that its `properties` do not name: closed, it would reject them. */
 function hasFurtherMembers({ type, properties, required, ...rest }: JsonObject): boolean {
-  if (type !== "object" || !isObject(properties)) return false;
+  if (type !== "object" || !isJsonObject(properties)) return false;
   const isNamed = (name: unknown) => typeof name === "string" && Object.hasOwn(properties, name);
   return (
     GIVES_MEMBERS.some((keyword) => keyword in rest) || (Array.isArray(required) && !required.every(isNamed))
@@ -64,7 +60,7 @@ function memberOf(keyword: string, value: unknown, { type }: JsonObject): Member
     case "properties":
     case "$defs":
     case "definitions": {
-      const parts = isObject(value) ? enforcedMembers(value) : undefined;
+      const parts = isJsonObject(value) ? enforcedMembers(value) : undefined;
       return parts && { keyword, value: parts };
     }
     case "items": {
@@ -107,7 +103,7 @@ function enforcedMembers(parts: JsonObject): JsonObject | undefined {
 
 /** Checks whether the part states its type; an object must name its properties. */
 function isAnchored({ type, properties, anyOf, $ref, ...rest }: JsonObject): boolean {
-  if (type === "object") return isObject(properties);
+  if (type === "object") return isJsonObject(properties);
   if (typeof type === "string") return TYPES.has(type);
   return (
     type === undefined && (anyOf !== undefined || $ref !== undefined || "enum" in rest || "const" in rest)
@@ -142,5 +138,5 @@ function isRecursive(schema: JsonObject): boolean {
 function referenced(schema: JsonObject, reference: string): unknown {
   const [, place, name] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(reference) ?? [];
   const places = place === undefined ? undefined : schema[place];
-  return isObject(places) && name !== undefined && Object.hasOwn(places, name) ? places[name] : undefined;
+  return isJsonObject(places) && name !== undefined && Object.hasOwn(places, name) ? places[name] : undefined;
 }

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
-import { withoutNulls } from "../../shared/protocol/content.ts";
+import { isJsonObject, withoutNulls } from "../../shared/protocol/content.ts";
 import { mcpServerOf } from "../../shared/protocol/permissions.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import type { Workspace } from "./workspace.ts";
@@ -204,7 +204,7 @@ export function schemaProblem(schema: Readonly<Record<string, unknown>>): string
   if (combined !== undefined)
     return `its input schema has ${combined} at the top level, where the Messages API takes none`;
   const { properties = {}, required = [] } = schema;
-  if (!isObject(properties) || !Object.values(properties).every(isSchema))
+  if (!isJsonObject(properties) || !Object.values(properties).every(isSchema))
     return "the properties of its input schema are no schemas";
   if (!Array.isArray(required) || !required.every((name) => typeof name === "string"))
     return "what its input schema requires is no list of names";
@@ -214,12 +214,8 @@ export function schemaProblem(schema: Readonly<Record<string, unknown>>): string
     : `its input has a property ${quoted(odd)}, whose name does not match ${PROPERTY_NAME.source}`;
 }
 
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function isSchema(value: unknown): boolean {
-  return typeof value === "boolean" || isObject(value);
+  return typeof value === "boolean" || isJsonObject(value);
 }
 
 function sentenceOf(error: z.ZodError): string {

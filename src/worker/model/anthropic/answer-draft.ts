@@ -13,6 +13,7 @@
 import { keptForV8 } from "../../../shared/hidden-class.ts";
 import {
   type ContentBlock,
+  isJsonObject,
   type JsonObject,
   promptTokens,
   type Usage,
@@ -144,7 +145,7 @@ export class AnswerDraft {
   /** Takes the message: a whole one, or the start of a streamed one. */
   begin(message: unknown): void {
     if (this.#isBegun) throw new MalformedAnswerError("the answer starts twice");
-    if (!isObject(message)) throw new MalformedAnswerError("the answer starts without a message");
+    if (!isJsonObject(message)) throw new MalformedAnswerError("the answer starts without a message");
     this.#isBegun = true;
     if (typeof message.model === "string" && message.model !== "") this.#model = wordOf(message.model);
     this.stop(message.stop_reason, message.stop_details);
@@ -162,7 +163,7 @@ export class AnswerDraft {
   /** Opens a block. */
   open(index: number, block: unknown): void {
     if (!this.#isBegun) throw new MalformedAnswerError("the answer has content before its start");
-    if (!isObject(block)) throw new MalformedAnswerError("a content block is not an object");
+    if (!isJsonObject(block)) throw new MalformedAnswerError("a content block is not an object");
     if (this.#blocks.has(index)) throw new MalformedAnswerError(`content block ${index} starts twice`);
     if (this.#blocks.size === MAX_BLOCKS) this.overflow();
     else if (!this.#isTooLarge) this.#blocks.set(index, { index, block, pieces: {} });
@@ -198,7 +199,7 @@ export class AnswerDraft {
   /** Takes the stop reason, if it is a string, and the provider's explanation of a refusal. */
   stop(reason: unknown, details?: unknown): void {
     if (typeof reason === "string") this.#stopReason = wordOf(reason);
-    if (reason !== "refusal" || !isObject(details)) return;
+    if (reason !== "refusal" || !isJsonObject(details)) return;
     const said = [details.category, details.explanation].filter((word) => textOf(word) !== "").join(": ");
     if (said !== "") this.#refusal = clip(redact(said.toWellFormed()), WORD_MAX_CHARS);
   }
@@ -208,7 +209,7 @@ export class AnswerDraft {
    * that this call cannot have: see {@link HIDDEN_TOKENS}.
    */
   count(usage: unknown): void {
-    if (!isObject(usage)) return;
+    if (!isJsonObject(usage)) return;
     const tokens = (value: unknown, before: number) =>
       typeof value === "number" ? Math.max(0, Math.trunc(value)) : before;
     const was = this.#usage;
@@ -306,7 +307,7 @@ class CallChecks {
       }
     }
     const most = this.#valuesLeft - BLOCK_VALUES;
-    const isUsable = isObject(block.input) && valuesIn(block.input, INPUT_MAX_DEPTH, most) <= most;
+    const isUsable = isJsonObject(block.input) && valuesIn(block.input, INPUT_MAX_DEPTH, most) <= most;
     return isUsable ? undefined : REFUSED.object;
   }
 
@@ -388,11 +389,6 @@ export function typeName(type: unknown): string {
 /** Returns a word of the provider, bounded and well-formed for the log and the replies. */
 function wordOf(text: string): string {
   return clip(text.toWellFormed(), WORD_MAX_CHARS);
-}
-
-/** Checks whether `value` is a JSON object. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function textOf(value: unknown): string {

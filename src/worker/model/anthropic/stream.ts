@@ -11,10 +11,10 @@
  */
 import { APIError } from "@anthropic-ai/sdk";
 import { keptForV8 } from "../../../shared/hidden-class.ts";
-import type { JsonObject } from "../../../shared/protocol/content.ts";
+import { isJsonObject, type JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
 import { closingQuote, shallowJsonIn } from "../../../shared/protocol/text.ts";
-import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer-draft.ts";
+import { type AnswerDraft, type PieceField, spell, typeName, unspell } from "./answer-draft.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 
 /** Longest body that is read. */
@@ -197,8 +197,8 @@ class EventReader implements BodyReader {
   #isTaken(json: string): boolean {
     const event = shallowJsonIn(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
     if (event === undefined) return false;
-    if (this.#isError || (isObject(event) && event.type === "error")) throw errorEvent(event);
-    if (isObject(event)) this.#take(event, json.length);
+    if (this.#isError || (isJsonObject(event) && event.type === "error")) throw errorEvent(event);
+    if (isJsonObject(event)) this.#take(event, json.length);
     return true;
   }
 
@@ -217,7 +217,7 @@ class EventReader implements BodyReader {
         this.#takeDelta(indexOf(event), event.delta, bytes);
         break;
       case "message_delta":
-        if (isObject(event.delta)) draft.stop(event.delta.stop_reason, event.delta.stop_details);
+        if (isJsonObject(event.delta)) draft.stop(event.delta.stop_reason, event.delta.stop_details);
         draft.count(event.usage);
         break;
       case "message_stop":
@@ -227,7 +227,7 @@ class EventReader implements BodyReader {
   }
 
   #takeDelta(index: number, delta: unknown, bytes: number): void {
-    if (!isObject(delta))
+    if (!isJsonObject(delta))
       throw new MalformedAnswerError(`content block ${index} has a delta that is no object`);
     const text = TEXT_DELTAS.get(delta.type);
     if (text) this.#takeText(index, text.field, spell(piece(delta, text.member)));
@@ -301,7 +301,7 @@ class MessageReader implements BodyReader {
     if (!this.#draft.isTooLarge) {
       // An object that parses is whole, though its connection may have broken behind it.
       const message = shallowJsonIn(this.#body().toString());
-      if (isObject(message)) {
+      if (isJsonObject(message)) {
         this.#take(message);
         return;
       }
@@ -391,7 +391,7 @@ function piece(delta: JsonObject, field: string): string {
 
 /** Makes the error of an event after HTTP status 200. The SDK serialises it: a deep one would overflow the stack. */
 function errorEvent(event: unknown): APIError {
-  const isShown = isObject(event) && depthOf(event, JSON_MAX_DEPTH) <= JSON_MAX_DEPTH;
+  const isShown = isJsonObject(event) && depthOf(event, JSON_MAX_DEPTH) <= JSON_MAX_DEPTH;
   const body = isShown ? event : { error: { message: "the provider reported an error without a sentence" } };
   return new APIError(undefined, body, undefined, undefined);
 }

@@ -10,7 +10,7 @@
  */
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
-import { JsonObject } from "../../../shared/protocol/content.ts";
+import { isJsonObject, JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
 import { clip } from "../../../shared/protocol/text.ts";
@@ -114,8 +114,9 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
     timeoutMs: timeoutMs + GRACE_MS,
     usesWorkspace: false,
     async check(input) {
-      const isObject = typeof input === "object" && input !== null && !Array.isArray(input);
-      return isObject ? { ok: true, input } : { ok: false, problem: "the input must be an object" };
+      return isJsonObject(input)
+        ? { ok: true, input }
+        : { ok: false, problem: "the input must be an object" };
     },
     async run(input, ctx) {
       const result = await server.call(listed.name, JsonObject.parse(input), ctx.signal);

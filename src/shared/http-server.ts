@@ -258,7 +258,7 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
     response.once("close", () => {
       forget();
       if (waiting.has(socket)) inTurn(() => beginNext(socket));
-      else waiting.next(socket);
+      else waiting.drop(socket);
     });
     answer(request, response);
   };

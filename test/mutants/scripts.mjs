@@ -4257,4 +4257,21 @@ export default [
     replace: "'([tc])",
     tests: ["test/integration/verbs/budget.foreign-fields.test.ts"],
   },
+  {
+    id: "crash-unseen-among-suspects-again",
+    promise: "A suspect whose worker died with its process of suspects gets a process of its own.",
+    file: "src/shared/redis/lua/include/crashes.lua",
+    find: "return crashes, math.max(isolated, 1) end",
+    replace: "return crashes, isolated end",
+    tests: ["test/integration/verbs/in-doubt.unseen.test.ts"],
+    title: "among others no more",
+  },
+  {
+    id: "events-told-behind-the-oldest",
+    promise: "A line is told with the number right before it, not with an older one.",
+    file: "src/shared/redis/lua/include/events.lua",
+    find: "'XREVRANGE', history, '+', '-', 'COUNT', '1'",
+    replace: "'XRANGE', history, '-', '+', 'COUNT', '1'",
+    tests: ["test/integration/verbs/events.predecessor.test.ts"],
+  },
 ];

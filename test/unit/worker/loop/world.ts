@@ -256,7 +256,10 @@ function callModel(
 
 /** Where the context window is small, the results of some calls are long enough to be left out. */
 const LONG = 50;
-/** So long is what a request says of a call, whether it ran or a crash cut it off: where a summary begins depends on lengths. */
+/**
+ * So long is what a request says of a call, whether it ran, was answered or a crash cut it off: the next call's cost and
+ * where a summary begins depend on lengths.
+ */
 const RESULT_CHARS = 64;
 const ERROR_MARK = ',"is_error":true';
 
@@ -292,7 +295,11 @@ function runTools({ crashes, rules }: Script, life: Life, n: number, calls: read
 /** The agent waits, and the parent answers; a log that is cut in between is that of an agent told to finish. */
 function answer(life: Life, { question_id }: OpenQuestion): void {
   commit(life, [[`${question_id}/started`, { name: "ask_parent" }]]);
-  const result = { content: `answer to ${question_id}`, is_error: false, duration_ms: 0 };
+  const result = {
+    content: `answer to ${question_id}`.padEnd(RESULT_CHARS),
+    is_error: false,
+    duration_ms: 0,
+  };
   commit(life, [[`${question_id}/result`, result]]);
 }
 

@@ -700,8 +700,8 @@ export default [
     "chain-waits-each",
     "Where one model of several is limited the next is asked at once.",
     "worker/run/failure.ts",
-    'if (scope === "shared" && !isRoundOver)',
-    'if (scope === "own" && !isRoundOver)',
+    'if (scope === "shared" && session.equipment',
+    'if (scope === "own" && session.equipment',
     FALLBACK,
   ),
   guard(

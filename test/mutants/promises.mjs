@@ -133,7 +133,7 @@ export default [
     id: "promise-next-model",
     promise: "A failure that others share goes on to the next model at once.",
     file: "src/worker/run/failure.ts",
-    find: 'if (scope === "shared" && !isRoundOver) {',
+    find: 'if (scope === "shared" && session.equipment.models.length > 1) {',
     replace: "if (false) {",
     tests: ["test/integration/worker/fallback-models.test.ts"],
   },

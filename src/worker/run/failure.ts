@@ -6,7 +6,7 @@
  * | what happened | what follows |
  * |---|---|
  * | the provider fails, and may not the next time | retry after a back-off; a long one frees the worker's slot |
- * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
+ * | the provider limits one model of several, or does not know it | the next one of the chain that may be called, at once |
  * | the conversation is too long for the model, and old tool results can be left out, or old messages summed up | the same call without them |
  * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
  * | the final call went beyond a budget, and its answer cannot be used | the run ends with the final call's cause |
@@ -88,9 +88,8 @@ export async function afterModelFailure(
     return undefined;
   }
   session.attempts += 1;
-  // Another model of the chain is not affected; a whole round of failures waits like a failure of a single model.
-  const isRoundOver = session.attempts % session.equipment.models.length === 0;
-  if (scope === "shared" && !isRoundOver) {
+  // Another model of the chain may not be affected; if all are, their limiters know which is free first.
+  if (scope === "shared" && session.equipment.models.length > 1) {
     session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: 0 });
     return undefined;
   }

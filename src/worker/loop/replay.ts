@@ -158,11 +158,10 @@ function summaryCall(before: number): string {
   return `call_model (summary of what stands before message ${before})`;
 }
 
-/** Returns the rules in the record; those of the worker are unknown here. */
-function rulesOf({ limits, alerts, model, permissions, answer_ms, output_schema }: AgentSpec): RunRules {
+/** Returns the rules of the record that decide a step; those of the worker are unknown here. */
+function rulesOf({ limits, model, permissions, answer_ms, output_schema }: AgentSpec): RunRules {
   return {
     limits,
-    ...(alerts && { alerts }),
     model,
     idempotentTools: new Set(),
     canAsk: answer_ms !== undefined,

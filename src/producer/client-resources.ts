@@ -6,6 +6,7 @@
 import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
+import { createLine, type RunInLine } from "../shared/event-loop.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
 import { type ParentAddress, parentMember } from "../shared/protocol/keys.ts";
@@ -114,6 +115,8 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   call: RunCall;
   /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
+  /** Reads a page of events, few at a time: a page is some milliseconds of this process, and it may have many readers. */
+  inEventLine: RunInLine;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
   inBackground(work: Promise<unknown>): void;
   /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
@@ -127,6 +130,8 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   /** Closes everything; readers end and waiters reject as {@link ReplyChannels.stop} says. Idempotent. */
   close(): Promise<void>;
 }
+
+const EVENT_PAGES_AT_A_TIME = 2;
 
 /** Opens a client's resources; connects in the background. */
 export function openClientResources(options: ClientOptions): ClientResources {
@@ -152,6 +157,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
     call,
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
+    inEventLine: createLine(EVENT_PAGES_AT_A_TIME),
     inBackground: background.add,
     requireDurable,
     knownTools: toolDirectory(installation, clock),

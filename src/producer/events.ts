@@ -12,6 +12,7 @@ import { z } from "zod";
 import { isoTime } from "../shared/protocol/agent.ts";
 import { isBehind, type ProgressEvent } from "../shared/protocol/reply.ts";
 import {
+  type ChannelMessage,
   type EventLine,
   newestEventNumber,
   parseMessage,
@@ -56,9 +57,12 @@ export function watchParent(
 }
 
 /** Reads the kept events of one agent's runs; see `Parent.timeline`. */
-export function timelineOf(context: ParentContext, agentId: string): Promise<NumberedEvent[]> {
-  return withAgent(context, agentId, async ({ read, client: { redis, keys } }, { address }) =>
-    (await read(() => readTimeline(redis, keys, address))).flatMap(numbered),
+export async function timelineOf(context: ParentContext, agentId: string): Promise<NumberedEvent[]> {
+  const { inEventLine } = await context.open();
+  return inEventLine(() =>
+    withAgent(context, agentId, async ({ read, client: { redis, keys } }, { address }) =>
+      (await read(() => readTimeline(redis, keys, address))).flatMap(numbered),
+    ),
   );
 }
 
@@ -107,6 +111,7 @@ class HistoryReader {
   readonly #context: ParentContext;
   readonly #stream: PushIterator<NumberedEvent>;
   readonly #after: Promise<string | undefined>;
+  readonly #offsets: TimelineOffsets = new Map();
   /** The last number that was pushed, or skipped because its line is no longer kept. */
   #cursor: string | undefined;
   /** The history may have lines after the cursor: published lines are then read from the history, in order. */
@@ -157,11 +162,11 @@ class HistoryReader {
   }
 
   #hear(message: string): void {
-    const told = parseMessage(message);
+    const told = parsedOnce(message);
     if (told.number === undefined) {
       // The verb that ends a run publishes its `ended` event, with a number.
       for (const event of told.events)
-        if (event.type !== "ended" && this.#takesDeltas) this.#stream.push(event);
+        if (event.type !== "ended" && this.#takesDeltas) this.#stream.push({ ...event });
     } else if (this.#isLagging || !this.#hasRoom || this.#hasMissed(told.previous)) this.#catchUp();
     else this.#push({ number: told.number, at: timeOf(told.number), events: told.events });
   }
@@ -199,14 +204,15 @@ class HistoryReader {
 
   /** Pushes page by page; resolves with true if it reached the end of the history. */
   async #readOn(): Promise<boolean> {
-    const { redis, keys, call } = this.#client;
+    const { redis, keys, call, inEventLine } = this.#client;
     const { parent } = this.#context.profile;
     let after = await watchFrom(this.#client, this.#context, this.#cursor ?? (await this.#after));
     this.#cursor = after;
-    const offsets: TimelineOffsets = new Map();
     while (this.#hasRoom) {
-      const request = { after, count: PAGE_LINES, offsets };
-      const page = await call(({ read }) => read(() => readEvents(redis, keys, parent, request)));
+      const request = { after, count: PAGE_LINES, offsets: this.#offsets };
+      const page = await inEventLine(() =>
+        call(({ read }) => read(() => readEvents(redis, keys, parent, request))),
+      );
       for (const line of page.lines) this.#push(line);
       after = page.last ?? after;
       this.#cursor = after;
@@ -214,6 +220,14 @@ class HistoryReader {
     }
     return false;
   }
+}
+
+let parsedLast: { message: string; told: ChannelMessage } | undefined;
+
+/** Parses a message of the channel once for all readers of a parent, which hear it one after another. */
+function parsedOnce(message: string): ChannelMessage {
+  if (parsedLast?.message !== message) parsedLast = { message, told: parseMessage(message) };
+  return parsedLast.told;
 }
 
 function numbered({ number, at, events }: Omit<EventLine, "uid">): NumberedEvent[] {

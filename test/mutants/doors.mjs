@@ -1278,6 +1278,14 @@ export default [
     title: "an ack of several",
   },
   {
+    id: "door-streams-without-turns",
+    promise: "Many streams with much to write leave room for other clients of their process.",
+    file: "src/service/api/event-stream.ts",
+    find: "      await turnToWrite();\n",
+    replace: "",
+    tests: ["test/integration/service/streams.many.test.ts"],
+  },
+  {
     id: "door-stream-without-back-pressure",
     promise: "A client that reads nothing has no more taken for it than its socket holds.",
     file: "src/service/api/event-stream.ts",

@@ -4,12 +4,13 @@
  * At most one event waits in this process: the next is taken when the socket has room. A client that reads nothing for
  * {@link PATIENCE_MS} is disconnected, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS},
  * so that both sides notice a dead connection. Each heartbeat also checks the client's key; a revoked key ends the stream,
- * and nothing is written after its end.
+ * and nothing is written after its end. However many streams have how much to write, other clients are answered in between.
  */
 
 import type { Request, Response } from "express";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { createTurns } from "../../shared/event-loop.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import type { Auth } from "./auth.ts";
 
@@ -33,6 +34,8 @@ export interface EventStreamOptions {
 const HEARTBEAT_MS = 15_000;
 const PATIENCE_MS = 10_000;
 const EVENT_STREAM = "text/event-stream";
+/** Events that all streams of this process write together in one round of the event loop: a millisecond or two. */
+const turnToWrite = createTurns(100);
 
 /** Returns whether the client asks for a stream. */
 export function wantsEvents(request: Request): boolean {
@@ -64,6 +67,7 @@ export async function streamEvents(
   const stopHeartbeat = startHeartbeat({ request, response, auth, clock });
   try {
     for await (const event of events) {
+      await turnToWrite();
       if (signal.aborted || response.writableEnded) break;
       if (!response.write(textOf(event))) await drained(response, clock, signal);
     }

@@ -1,0 +1,78 @@
+/** Many readers of one parent's events share the work, and leave room for other work of their process. */
+import { expect, test, vi } from "vitest";
+import { internalsOf } from "../../../src/producer/client.ts";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { writeLines } from "../../helpers/event-lines.ts";
+import { testClient, testParent } from "../../helpers/parents.ts";
+import { uniquePrefix } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const READERS = 30;
+const address = { tenant: "default", parentId: "planner-7" };
+
+test("a message of the channel is parsed once for all readers, and each gets an event of its own", async () => {
+  const prefix = uniquePrefix();
+  const client = testClient({ prefix });
+  const parent = testParent(client);
+  await client.start();
+  const heard = Array.from({ length: READERS }, () => parent.events().next());
+  const { redis } = await internalsOf(client).open();
+  const channel = keysUnder(prefix).parent(address).events;
+  const delta = { v: 1, type: "text_delta", agent_id: "a", name: "a", run: 1, turn: 1, text: "a word" };
+  const message = JSON.stringify(delta);
+  const parsed = vi.spyOn(JSON, "parse");
+  try {
+    const all = Promise.all(heard);
+    let isOver = false;
+    void all.then(() => {
+      isOver = true;
+    });
+    let published = 0;
+    await until(async () => {
+      if (!isOver) published += (await redis.publish(channel, message)) > 0 ? 1 : 0;
+      return isOver;
+    });
+    const events = (await all).map(({ value }) => value);
+    for (const event of events) expect(event).toMatchObject({ type: "text_delta", text: "a word" });
+    expect(new Set(events).size).toBe(READERS);
+    const times = parsed.mock.calls.filter(([text]) => text === message).length;
+    expect(times).toBeGreaterThan(0);
+    expect(times).toBeLessThanOrEqual(published);
+  } finally {
+    parsed.mockRestore();
+  }
+});
+
+test("of many readers that begin at once few read a page at a time, and each gets every event", async () => {
+  const prefix = uniquePrefix();
+  const client = testClient({ prefix });
+  const parent = testParent(client);
+  await client.start();
+  const { redis } = await internalsOf(client).open();
+  const keys = keysUnder(prefix);
+  await writeLines(redis, keys, address, { uids: [newUid()], each: 60 });
+  let [reading, most] = [0, 0];
+  const { xrange } = redis;
+  const spied = vi.spyOn(redis, "xrange").mockImplementation(async (...args: unknown[]) => {
+    most = Math.max(most, ++reading);
+    return Reflect.apply(xrange, redis, args).finally(() => {
+      reading -= 1;
+    });
+  });
+  try {
+    const all = await Promise.all(
+      Array.from({ length: READERS }, async () => {
+        const numbers: unknown[] = [];
+        for await (const { number } of parent.events({ after: "0" })) if (numbers.push(number) === 60) break;
+        return numbers;
+      }),
+    );
+    for (const numbers of all) expect(numbers).toEqual(all[0]);
+    expect(new Set(all[0]).size).toBe(60);
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThanOrEqual(2);
+  } finally {
+    spied.mockRestore();
+  }
+});

@@ -57,12 +57,9 @@ export function watchParent(
 }
 
 /** Reads the kept events of one agent's runs; see `Parent.timeline`. */
-export async function timelineOf(context: ParentContext, agentId: string): Promise<NumberedEvent[]> {
-  const { inEventLine } = await context.open();
-  return inEventLine(() =>
-    withAgent(context, agentId, async ({ read, client: { redis, keys } }, { address }) =>
-      (await read(() => readTimeline(redis, keys, address))).flatMap(numbered),
-    ),
+export function timelineOf(context: ParentContext, agentId: string): Promise<NumberedEvent[]> {
+  return withAgent(context, agentId, async ({ read, client: { redis, keys } }, { address }) =>
+    (await read(() => readTimeline(redis, keys, address))).flatMap(numbered),
   );
 }
 

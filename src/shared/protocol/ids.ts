@@ -84,7 +84,7 @@ export function slugOf(name: string): string {
   const slug = plain
     .replace(/[\u0300-\u036f]/g, "")
     .replace(/[^a-z0-9]+/g, "_")
-    .replace(/^_+|_+$/g, "")
+    .replace(/^_+/, "")
     .slice(0, SLUG_MAX_CHARS)
     .replace(/_+$/, "");
   return /[a-z]/.test(slug) ? slug : "agent";

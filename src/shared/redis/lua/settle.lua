@@ -27,7 +27,7 @@ if is_workers then
       tell_events(agent, events)
       commit(agent, entries, now, advance({}))
     end
-    return answer('more', holder_status(agent, unread))
+    return answer('more', holder_status(agent))
   end
 elseif authority == 'sweeper' and stop_reason == 'idle' then
   if agent.status ~= 'idle' then return answer('not_due', { deadline = agent.deadline }) end

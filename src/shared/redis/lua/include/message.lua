@@ -8,11 +8,11 @@ local function message_id_of(stored)
     return type(id) == 'string' and id or nil
   end
   local _, before = string.find(stored, '"message_id"%s*:%s*"')
-  local at = before and before + 1 or #stored + 1
+  if not before then return nil end
+  local at = before + 1
   while at <= #stored and string.sub(stored, at, at) ~= '"' do
     at = at + (string.sub(stored, at, at) == '\\' and 2 or 1)
   end
-  if at > #stored then return nil end
   local decoded, id = pcall(cjson.decode, '[' .. string.sub(stored, before, at) .. ']')
   return decoded and id[1] or nil
 end

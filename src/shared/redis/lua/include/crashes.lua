@@ -23,7 +23,7 @@ local function crashes_after(agent, is_seen)
   end
   if agent.isolation == 'own_worker' then return crashes + 1, isolated end
   if agent.isolation == 'group' then return crashes, math.max(isolated, 1) end
-  isolated = isolated + 1
+  isolated = math.max(isolated, 1) + 1
   if is_seen or isolated >= MOST_UNSEEN then crashes = CRASHED end
   return crashes, isolated
 end

@@ -116,8 +116,8 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
   /**
-   * Reads a page of events, few at a time: a page is some milliseconds of this process, and it may have many readers. Only
-   * for readers in the background: while Redis is away each page takes a whole deadline.
+   * Reads a page of events, few pages at a time: each costs this process some milliseconds, and a parent may have many
+   * readers. Only for readers in the background: while Redis is away each page takes a whole deadline.
    */
   inEventLine: RunInLine;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */

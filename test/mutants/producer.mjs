@@ -3157,4 +3157,12 @@ export default [
     replace: "",
     tests: ["test/unit/shared/protocol/ids.slug.test.ts"],
   },
+  {
+    id: "events-timelines-read-anew",
+    promise: "A reader that waited for room goes on in each timeline where it stopped.",
+    file: "src/producer/events.ts",
+    find: "offsets: this.#offsets };",
+    replace: "offsets: new Map() };",
+    tests: ["test/integration/producer/events.readers.test.ts"],
+  },
 ];

@@ -4,7 +4,7 @@
  * At most one event waits in this process: the next is taken when the socket has room. A client that reads nothing for
  * {@link PATIENCE_MS} is disconnected, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS},
  * so that both sides notice a dead connection. Each heartbeat also checks the client's key; a revoked key ends the stream,
- * and nothing is written after its end. However many streams have how much to write, other clients are answered in between.
+ * and nothing is written after its end. Other clients are answered in between, however many streams there are.
  */
 
 import type { Request, Response } from "express";

@@ -9,6 +9,8 @@ import { uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const READERS = 30;
+/** More than may wait for a reader. */
+const LINES = 2_500;
 const address = { tenant: "default", parentId: "planner-7" };
 
 test("a message of the channel is parsed once for all readers, and each gets an event of its own", async () => {
@@ -74,5 +76,28 @@ test("of many readers that begin at once few read a page at a time, and each get
     expect(most).toBeLessThanOrEqual(2);
   } finally {
     spied.mockRestore();
+  }
+});
+
+test("a reader that waits for room goes on in a timeline where it stopped, and does not read it anew", async () => {
+  const prefix = uniquePrefix();
+  const client = testClient({ prefix });
+  const parent = testParent(client);
+  await client.start();
+  const { redis } = await internalsOf(client).open();
+  await writeLines(redis, keysUnder(prefix), address, { uids: [newUid()], each: LINES });
+  const ranges = vi.spyOn(redis, "lrange");
+  try {
+    let read = 0;
+    for await (const _ of parent.events({ after: "0" })) {
+      // As many pages as may wait: then the reader has stopped.
+      if (read === 0) await until(() => ranges.mock.calls.length >= 10);
+      if (++read === LINES) break;
+    }
+    const begins = ranges.mock.calls.map(([, begin]) => Number(begin));
+    expect(begins.length).toBeGreaterThanOrEqual(LINES / 100);
+    expect(begins.filter((begin) => begin === 0)).toHaveLength(1);
+  } finally {
+    ranges.mockRestore();
   }
 });

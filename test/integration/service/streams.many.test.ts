@@ -1,4 +1,4 @@
-/** Guarantee: however many streams have how much to write, the process does other work in between. */
+/** Guarantee: however many streams there are, and however much they write, the process does other work in between. */
 import { createServer } from "node:http";
 import express from "express";
 import { expect, test } from "vitest";

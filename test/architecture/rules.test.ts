@@ -352,6 +352,27 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
     breaks: [{ "src/a.ts": "export {};\n".repeat(401) }],
     keeps: [{ "src/a.ts": "export {};\n".repeat(400) }],
   },
+  "the doctor and the offline rules stay small": {
+    breaks: [
+      {
+        "src/offline/rules/a.ts": "export {};\n".repeat(150),
+        "src/offline/rules/b.ts": "export {};\n".repeat(151),
+      },
+      {
+        "src/cli/doctor/a.ts": "export {};\n".repeat(400),
+        "src/cli/doctor/b.ts": "export {};\n".repeat(400),
+        "src/cli/doctor/c.ts": "export {};\n".repeat(400),
+        "src/cli/doctor/d.ts": "export {};\n".repeat(101),
+      },
+    ],
+    keeps: [
+      {
+        "src/offline/a.ts": "export {};\n".repeat(100),
+        "src/offline/rules/a.ts": "export {};\n".repeat(150),
+        "src/offline/rules/b.ts": "export {};\n".repeat(150),
+      },
+    ],
+  },
   "no function has more than 50 lines": {
     breaks: [
       { "src/a.ts": `function a() {${"\n".repeat(50)}}` },

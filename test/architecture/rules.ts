@@ -28,7 +28,7 @@ import { findHiddenLoads, findNamelessExports, findReExports } from "./modules.t
 import { openProgram } from "./program.ts";
 import { findUnexportedTypes } from "./public.ts";
 import { findImpure } from "./pure.ts";
-import { findLongFiles, findLongFunctions } from "./size.ts";
+import { findLargeRooms, findLongFiles, findLongFunctions } from "./size.ts";
 import type { Source, Violation } from "./source.ts";
 
 /** The files that the rules check. */
@@ -59,6 +59,7 @@ export const RULES = {
   "no comment silences the compiler": (tree) => findSuppressions(tree.sources),
   "no bare error is made": (tree) => findBareErrors(tree.sources),
   "no file has more than 400 lines": (tree) => findLongFiles(tree.sources),
+  "the doctor and the offline rules stay small": (tree) => findLargeRooms(tree.sources),
   "no function has more than 50 lines": (tree) => findLongFunctions(tree.sources),
   "every export is documented": (tree) => findUndocumented(tree.sources),
   "only config reads the environment": (tree) => findEnvironmentReads(tree.sources),

@@ -37,12 +37,7 @@ export const Finding = z.object({
 export type Finding = z.infer<typeof Finding>;
 
 /** A repair by `--fix`: the check, its text, the number of repairs, the first 100 names. */
-export const Repaired = z.object({
-  check: z.string(),
-  did: z.string(),
-  count: z.int().min(1),
-  names: z.array(z.string()).max(100),
-});
+export const Repaired = Finding.pick({ check: true, count: true, names: true }).extend({ did: z.string() });
 /** See {@link Repaired}. */
 export type Repaired = z.infer<typeof Repaired>;
 

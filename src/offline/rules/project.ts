@@ -1,8 +1,6 @@
 /** Rules for questions about the files of a project. Pure. */
 import * as rule from "./rule.ts";
 
-const MAX_LISTED = 100;
-
 /** Manifest pattern, framework pattern (its group is the version), framework name. */
 const FRAMEWORKS: readonly (readonly [RegExp, RegExp, string])[] = [
   ...["vitest", "jest", "mocha", "ava", "tap"].map(
@@ -44,8 +42,7 @@ export const luaPurpose: rule.Rule = {
     readFound(task, "**/*.lua", 60, (files, reads) => {
       const { within, nameOf } = rule.fileNames(task);
       const lines = reads.map((step) => `- ${nameOf(rule.fileOf(step))}: ${purposeOf(step.output)}`);
-      const head = `${rule.counted(files.length, "Lua script")}${within}, ${reads.length} read:`;
-      return [head, ...lines].join("\n");
+      return rule.listed(`${rule.counted(files.length, "Lua script")}${within}, ${reads.length} read`, lines);
     }),
 };
 
@@ -63,18 +60,15 @@ export const countMarkers: rule.Rule = {
   next(task) {
     const markers = markersIn(task.text);
     const pattern = `(//|/\\*|^\\s*\\*|#|--|<!--).*\\b(${markers.join("|")})\\b`;
-    return rule.lookup(task, rule.searchIn("grep", task.directories, pattern), (steps) => {
+    return rule.lookup(task, rule.searchIn(task, "grep", pattern), (steps) => {
+      const paths = rule.foundLines(steps).flatMap((line) => /^(.+?):\d+:/.exec(line)?.[1] ?? []);
       const files = new Map<string, number>();
-      for (const line of rule.foundLines(steps)) {
-        const path = /^(.+?):\d+:/.exec(line)?.[1];
-        if (path !== undefined) files.set(path, (files.get(path) ?? 0) + 1);
-      }
-      const total = [...files.values()].reduce((sum, count) => sum + count, 0);
-      const what = rule.counted(total, `${markers.join(" / ")} comment`);
-      const head = `There ${total === 1 ? "is" : "are"} ${what} in ${rule.counted(files.size, "file")}`;
+      for (const path of paths) files.set(path, (files.get(path) ?? 0) + 1);
+      const what = rule.counted(paths.length, `${markers.join(" / ")} comment`);
+      const head = `There ${paths.length === 1 ? "is" : "are"} ${what} in ${rule.counted(files.size, "file")}`;
       const { within, nameOf } = rule.fileNames(task);
-      const lines = [...files].slice(0, MAX_LISTED).map(([path, count]) => `- ${nameOf(path)}: ${count}`);
-      return [`${head}${within}${rule.failures(steps)}${total === 0 ? "." : ":"}`, ...lines].join("\n");
+      const lines = [...files].map(([path, count]) => `- ${nameOf(path)}: ${count}`);
+      return rule.listed(`${head}${within}${rule.failures(steps)}`, lines);
     });
   },
 };
@@ -89,22 +83,18 @@ export const listFiles: rule.Rule = {
   next(task) {
     const extension = /(?:^|\s)[`"']?\*?\.([a-z][a-z0-9]{0,7})\b[`"']?\s+files\b/i.exec(task.text)?.[1];
     const pattern = extension === undefined ? "**/*" : `**/*.${extension}`;
-    return rule.lookup(task, rule.searchIn("glob", task.directories, pattern), (steps) => {
-      const paths = rule.foundLines(steps);
-      const head = `${rule.counted(paths.length, "file")}${rule.failures(steps)}:`;
-      return [head, ...paths.slice(0, MAX_LISTED).map((path) => `- ${path}`)].join("\n");
+    return rule.lookup(task, rule.searchIn(task, "glob", pattern), (steps) => {
+      const lines = rule.foundLines(steps).map((path) => `- ${path}`);
+      return rule.listed(`${rule.counted(lines.length, "file")}${rule.failures(steps)}`, lines);
     });
   },
 };
 
+type Report = (files: string[], reads: rule.Task["steps"]) => string;
+
 /** Globs, reads the `most` files nearest to the root, and answers with the text of `report` about them. */
-function readFound(
-  task: rule.Task,
-  pattern: string,
-  most: number,
-  report: (files: string[], reads: rule.Task["steps"]) => string,
-): rule.Draft {
-  return rule.lookup(task, rule.searchIn("glob", task.directories, pattern), (globs) => {
+function readFound(task: rule.Task, pattern: string, most: number, report: Report): rule.Draft {
+  return rule.lookup(task, rule.searchIn(task, "glob", pattern), (globs) => {
     const depth = (path: string) => path.split("/").length;
     const files = rule.foundLines(globs).sort((a, b) => depth(a) - depth(b));
     const reads = rule.lookup(task, files.slice(0, most).map(rule.readFile), (steps) => {

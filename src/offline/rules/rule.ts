@@ -1,4 +1,5 @@
 /** The type of a rule, and its access to tools: it returns the tool calls that it needs, then reads their results. Pure. */
+import { relative } from "node:path/posix";
 import type { Step, ToolCall } from "../conversation.ts";
 
 /** A rule's view of one request of the parent. */
@@ -36,11 +37,8 @@ export function lookup(task: Task, calls: readonly ToolCall[], done: (steps: Ste
 }
 
 /** Creates one call of `glob` or `grep` for each directory. */
-export const searchIn = (
-  name: "glob" | "grep",
-  directories: readonly string[],
-  pattern: string,
-): ToolCall[] => directories.map((path) => ({ name, input: { pattern, path } }));
+export const searchIn = ({ directories }: Task, name: "glob" | "grep", pattern: string): ToolCall[] =>
+  directories.map((path) => ({ name, input: { pattern, path } }));
 
 /** Creates a `read_file` call. */
 export const readFile = (path: string): ToolCall => ({ name: "read_file", input: { file_path: path } });
@@ -49,17 +47,9 @@ export const readFile = (path: string): ToolCall => ({ name: "read_file", input:
 export const fileOf = (step: Step): string => String(step.input.file_path);
 
 /** How an answer names files: relative to the only directory, which `within` names; as given if there are several. */
-export function fileNames({ directories }: Pick<Task, "directories">): {
-  within: string;
-  nameOf(path: string): string;
-} {
-  const [directory = ".", ...others] = directories;
-  if (directory === "." || others.length > 0) return { within: "", nameOf: (path) => path };
-  const start = directory.endsWith("/") ? directory : `${directory}/`;
-  return {
-    within: ` in ${directory}`,
-    nameOf: (path) => (path.startsWith(start) ? path.slice(start.length) : path),
-  };
+export function fileNames({ directories: [directory = ".", ...others] }: Task) {
+  if (directory === "." || others.length > 0) return { within: "", nameOf: (path: string) => path };
+  return { within: ` in ${directory}`, nameOf: (path: string) => relative(directory, path) };
 }
 
 /** Returns the lines that searches found, without the tools' own notices. */
@@ -82,6 +72,10 @@ export function failures(steps: readonly Step[]): string {
 
 /** Formats a count with its noun: `1 file`, `2 files`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Writes a list of at most a hundred lines below its head. */
+export const listed = (head: string, lines: readonly string[]): string =>
+  lines.length === 0 ? `${head}.` : [`${head}:`, ...lines.slice(0, 100)].join("\n");
 
 /** Cuts a text to `maxChars` code points; a cut text ends in "…". */
 export function shorten(text: string, maxChars: number): string {

@@ -1,5 +1,11 @@
 import { expect, it } from "vitest";
-import { frameworksIn, luaPurpose, purposeOf } from "../../../../src/offline/rules/project.ts";
+import {
+  countMarkers,
+  frameworksIn,
+  listFiles,
+  luaPurpose,
+  purposeOf,
+} from "../../../../src/offline/rules/project.ts";
 
 it.each([
   ["package.json", '{"devDependencies":{"jest":"^30.0.0"}}', ["jest ^30.0.0"]],
@@ -34,4 +40,36 @@ it.each([
     { name: "read_file", input: { file_path: file }, output: "-- ack: removes.", failed: false },
   ];
   expect(luaPurpose.next({ text: "lua scripts", steps, offered: new Set(), directories })).toBe(answer);
+});
+
+const searched = (name: string, input: object, output: string) => [
+  { name, input: { ...input, path: "." }, output, failed: false },
+];
+const none = { offered: new Set<string>(), directories: ["."] };
+
+it("ends a list that is empty with its head, and others after a hundred lines", () => {
+  const files = Array.from({ length: 101 }, (_, i) => `a${i}.ts`);
+  const glob = (pattern: string, output: string) => ({
+    ...none,
+    steps: searched("glob", { pattern }, output),
+  });
+  expect(luaPurpose.next({ text: "lua scripts", ...glob("**/*.lua", "no matches") })).toBe(
+    "0 Lua scripts, 0 read.",
+  );
+  expect(listFiles.next({ text: "list .ts files", ...glob("**/*.ts", "no matches") })).toBe("0 files.");
+  expect(listFiles.next({ text: "list .ts files", ...glob("**/*.ts", files.join("\n")) })).toBe(
+    ["101 files:", ...files.slice(0, 100).map((file) => `- ${file}`)].join("\n"),
+  );
+});
+
+it("counts the lines with a marker, and those of each file", () => {
+  const pattern = "(//|/\\*|^\\s*\\*|#|--|<!--).*\\b(TODO)\\b";
+  const task = { text: "how many TODO?", ...none };
+  const found = "a.ts:1:// TODO a\na.ts:9:// TODO b\nb.ts:2:# TODO";
+  expect(countMarkers.next({ ...task, steps: searched("grep", { pattern }, found) })).toBe(
+    "There are 3 TODO comments in 2 files:\n- a.ts: 2\n- b.ts: 1",
+  );
+  expect(countMarkers.next({ ...task, steps: searched("grep", { pattern }, "no matches") })).toBe(
+    "There are 0 TODO comments in 0 files.",
+  );
 });

@@ -6,10 +6,13 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { globSync } from "tinyglobby";
 
 const ROOT = join(import.meta.dirname, "..");
 const VERBS = "test/integration/verbs/*.test.ts";
+/** A run from its beginning to its ack. */
+const WHOLE_RUN = "test/integration/verbs/{spawn,claim,run,settle,ack}.test.ts";
 const SERVICE = "test/integration/service";
 /** Slow tests, which only `npm test` runs. */
 const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/verbs/cluster.test.ts"];
@@ -19,8 +22,6 @@ const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/v
  * import the source by any way: the others cannot see its change.
  */
 const ROOMS = [
-  [/^src\/shared\/redis\/lua\//, [VERBS]],
-  [/^src\/shared\/redis\/[^/]+\.ts$/, [VERBS]],
   [/^src\/shared\/protocol\//, ["test/unit/shared/**/*.test.ts"]],
   [/^src\/worker\/(run\/|[^/]+\.ts$)/, ["test/integration/worker/{one-run,conversation}.test.ts"]],
   [/^src\/worker\/observe\//, ["test/integration/worker/{metrics,spans}.test.ts"]],
@@ -48,6 +49,14 @@ const ROOMS = [
   [/^src\/service\/webhooks\//, [`${SERVICE}/webhooks.test.ts`]],
 ];
 
+/** Files whose tests are chosen among those of the verbs, see {@link verbTestsOf}. */
+const OF_VERBS = /^src\/shared\/redis\/(lua\/|[^/]+\.ts$)/;
+
+/** The bugs that are known to turn a test red, see `scripts/mutants.mjs`. */
+const MUTANTS = await Promise.all(
+  globSync("test/mutants/*.mjs", { cwd: ROOT }).map((list) => import(pathToFileURL(join(ROOT, list)).href)),
+).then((lists) => lists.flatMap((list) => list.default));
+
 /** The files that each file imports, read once. */
 const IMPORTS = new Map();
 
@@ -72,8 +81,8 @@ function run(files) {
   const projects = ["shared-process", "redis*"].flatMap((name) => ["--project", name]);
   // Not by npx, which takes half a second.
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  // Compiled sources are kept from one call to the next, by a digest of each.
-  const options = ["--experimental.fsModuleCache", ...projects];
+  // Compiled sources are kept from one call to the next, by a digest of each. Each process spends 1.7 s on loading them.
+  const options = ["--experimental.fsModuleCache", "--maxWorkers=3", ...projects];
   const { status } = spawnSync(process.execPath, [vitest, "run", ...options, ...files], {
     cwd: ROOT,
     stdio: "inherit",
@@ -98,8 +107,21 @@ function testsOf(path) {
   const room = ROOMS.flatMap(([pattern, globs]) => (pattern.test(path) ? existing(globs) : [])).filter(
     (test) => !test.startsWith("test/unit/") || reaches(test, path),
   );
-  const near = [...own, ...room];
+  const near = [...own, ...room, ...(OF_VERBS.test(path) ? verbTestsOf(path) : [])];
   return near.length > 0 ? near : importers(path);
+}
+
+/**
+ * Returns the tests of the verbs that bear the file's name or are known to find bugs in it. If there are none: other tests
+ * that do; else all for a script, a whole run for a source. All take half a minute: almost each of them spawns, sends and claims.
+ */
+function verbTestsOf(path) {
+  const name = basename(path).replace(/\.[^.]+$/, "");
+  const all = existing([VERBS]);
+  const finders = [...new Set(MUTANTS.filter(({ file }) => file === path).flatMap(({ tests }) => tests))];
+  const near = all.filter((test) => finders.includes(test) || basename(test).split(".")[0] === name);
+  if (near.length + finders.length > 0) return near.length > 0 ? near : finders;
+  return path.endsWith(".lua") ? all : existing([WHOLE_RUN]);
 }
 
 /** Returns whether a file imports the source, itself or through others. Any path in quotes counts as an import. */

@@ -314,7 +314,7 @@ export default [
     id: "webhook-removed-stays-listed",
     promise: "A parent whose webhook was removed is not in the walk any more.",
     file: "src/shared/redis/webhooks.ts",
-    find: 'if (url == null || disabled === "1") return;',
+    find: "if (url == null || disabled != null) return;",
     replace: "void [url, disabled];",
     tests: ["test/integration/service/webhooks-set.test.ts"],
     title: "no place in the set any more",

@@ -14,8 +14,16 @@ async function testsFor(...paths: string[]): Promise<string[]> {
   return stdout.split("\n").filter(Boolean);
 }
 
-test("a changed script runs the tests of the verbs, but for those that run long", async () => {
+test("a changed script runs the tests of the verbs that bear its name or find bugs in it", async () => {
   const tests = await testsFor("src/shared/redis/lua/settle.lua");
+  expect(tests).toContain("test/integration/verbs/settle.ages.test.ts");
+  expect(tests).toContain("test/integration/verbs/left-behind.test.ts");
+  expect(tests).not.toContain("test/integration/verbs/webhook-slot.test.ts");
+  expect(tests.filter((path) => !path.startsWith("test/integration/verbs/"))).toEqual([]);
+});
+
+test("a script that no test is known to hold runs all tests of the verbs, but for those that run long", async () => {
+  const tests = await testsFor("src/shared/redis/lua/a-new-verb.lua");
   const verbs = globSync("test/integration/verbs/*.test.ts", { cwd: ROOT });
   const long = ["interleaving", "cluster"].map((name) => `test/integration/verbs/${name}.test.ts`);
   expect(tests).toEqual(verbs.filter((path) => !long.includes(path)).sort());

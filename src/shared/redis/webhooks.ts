@@ -133,7 +133,7 @@ export async function forgetWebhook(redis: RedisClient, keys: Keys, parent: Pare
   const member = parentMember(parent);
   await redis.srem(keys.webhooks, member);
   const [url, disabled] = await redis.hmget(keys.parent(parent).webhook, "url", "disabled");
-  if (url == null || disabled === "1") return;
+  if (url == null || disabled != null) return;
   await redis.sadd(keys.webhooks, member);
   await redis.publish(keys.webhookDoorbell, member);
 }

@@ -151,7 +151,8 @@ function watch(
   for (const [index, input] of inputs.entries()) feed(stdio[FIRST_INPUT + index], input);
 
   const forget = onAbort(signal, () => kill("stopped"));
-  const timers = [clock.timeout(timeoutMs, () => kill("timeout"))];
+  // A worker that was stopped runs its timers before it is told of a command that ended meanwhile, within its time.
+  const timers = [clock.timeout(timeoutMs, () => hasDied(child) || kill("timeout"))];
   const over = (): void => {
     for (const timer of timers) timer.cancel();
     forget();

@@ -56,6 +56,8 @@ export interface ParentSession {
   readonly workers: readonly WorkerAnnouncement[];
   /** URL of the Redis without its password. */
   readonly redis: string;
+  /** Redis' time, epoch ms: ages of what Redis stores are counted by it, because the clock of this host may be wrong. */
+  readonly redisNowMs: () => number;
 }
 
 /**
@@ -68,13 +70,13 @@ export async function actAsParent(
   flags: ActingFlags,
   work: (acting: ParentSession) => Promise<number>,
 ): Promise<number> {
-  const { config, clock } = context;
+  const { config } = context;
   const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
   const { prefix, tenant } = config;
   const redisUrl = requireRedisUrl(config, `${verb} acts on the agents of a Redis`);
   const disposables = createDisposables();
   try {
-    const { workers, paused } = await readWorkersAndPause(redisUrl, prefix, clock);
+    const { workers, paused, redisNowMs } = await readWorkersAndPause(redisUrl, prefix, context.clock);
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });
     // Only new work needs a Redis that keeps it; reading, stopping and fetching replies work on any Redis.
@@ -87,7 +89,7 @@ export async function actAsParent(
     );
     const configured = { tenant, parentId };
     const seenMs = SEES_ALL[verb];
-    const query = { configured, named: flags.parent, sinceMs: clock.now() - (seenMs ?? 0) };
+    const query = { configured, named: flags.parent, activeWithinMs: seenMs ?? 0 };
     const family =
       seenMs === undefined
         ? [configured]
@@ -95,7 +97,8 @@ export async function actAsParent(
     const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
     if (!parent) return EXIT.failed;
     for (const each of [parent, ...others]) disposables.add(() => each.stop());
-    return await work({ context, client, parent, others, workers, redis: withoutPassword(redisUrl) });
+    const redis = withoutPassword(redisUrl);
+    return await work({ context, client, parent, others, workers, redis, redisNowMs });
   } catch (error) {
     throw rewordError(verb, error, parentId);
   } finally {

@@ -263,7 +263,12 @@ function wrongClocks({ workers, nowMs, hostNowMs, host }: Facts): string[] {
   }
   return [...skews]
     .filter(([, skewMs]) => Math.abs(skewMs) > SKEW_MS)
-    .map(([name, skewMs]) => `${name} ${formatSpan(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"}`);
+    .map(([name, skewMs]) => `${name} ${formatSkew(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"}`);
+}
+
+/** Spans are rounded down, and the measured difference of two clocks misses a whole hour by some milliseconds. */
+function formatSkew(ms: number): string {
+  return formatSpan(Math.round(ms / 1_000) * 1_000);
 }
 
 function limitersIn(...states: readonly LimiterState["state"][]): (facts: Facts) => string[] {

@@ -5,6 +5,7 @@ import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import type { PauseState } from "../../shared/redis/pause.ts";
+import { readRedisClock } from "../../shared/redis/redis-time.ts";
 import type { CommandContext } from "../command.ts";
 import type { Disposables } from "./disposables.ts";
 import { askInstallation, withInstallation } from "./redis.ts";
@@ -32,15 +33,16 @@ export function logUnusedDefinitions(client: Pick<Client, "definitions">, logger
     logger.warn({ path: file, line, problem: message }, "Agent definition not used");
 }
 
-/** Reads the live workers of `prefix` and the pause in force. Throws `redis_unavailable` with the reason. */
+/** Reads the live workers of `prefix`, the pause in force and Redis' clock. Throws `redis_unavailable` with the reason. */
 export function readWorkersAndPause(
   redisUrl: string,
   prefix: string,
   clock: Clock,
-): Promise<{ workers: WorkerAnnouncement[]; paused: PauseState | undefined }> {
-  return askInstallation(redisUrl, prefix, clock, async ({ workers, pause }) => ({
+): Promise<{ workers: WorkerAnnouncement[]; paused: PauseState | undefined; redisNowMs: () => number }> {
+  return askInstallation(redisUrl, prefix, clock, async ({ redis, workers, pause }) => ({
     workers: await workers.list(),
     paused: await pause.state(),
+    redisNowMs: await readRedisClock(redis, clock),
   }));
 }
 

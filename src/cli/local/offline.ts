@@ -5,6 +5,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
+import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { readParents } from "../../shared/redis/survey.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import type { CommandContext } from "../command.ts";
@@ -84,7 +85,7 @@ function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
     const { keys, store, intakeQueue } = openInstallation(redis, { prefix });
     try {
       const [parents, jobs, entries] = await Promise.all([
-        readParents(redis, keys, clock.now() - KEPT_MS.records),
+        readParents(redis, keys, (await redisNowMs(redis)) - KEPT_MS.records),
         intakeQueue.due(),
         redis.xlen(keys.intake),
       ]);

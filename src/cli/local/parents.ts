@@ -6,6 +6,7 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { CEILING, TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
+import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
   type ParentState,
   readParentState,
@@ -62,22 +63,23 @@ export function withReading<T>(
   return withInstallation(redisUrl, config.prefix, clock, work);
 }
 
-/** Input of {@link resolveParents}; `sinceMs`: epoch ms. */
+/** Input of {@link resolveParents}; `activeWithinMs`: greatest time since a parent's last activity. */
 export interface ParentsQuery {
   configured: ParentAddress;
   named: string | undefined;
-  sinceMs: number;
+  activeWithinMs: number;
 }
 
 /**
  * Returns the parents of a command: only `named` if it is given. Else `configured`, then all parents that `run` or `start`
- * created for themselves and that were active since `sinceMs`, the last active first.
+ * created for themselves and that were active within `activeWithinMs` by Redis' clock, the last active first.
  */
 export async function resolveParents(
   { redis, keys }: Reading,
-  { configured: { tenant, parentId: configured }, named, sinceMs }: ParentsQuery,
+  { configured: { tenant, parentId: configured }, named, activeWithinMs }: ParentsQuery,
 ): Promise<ParentAddress[]> {
   if (named !== undefined) return [{ tenant, parentId: named }];
+  const sinceMs = (await redisNowMs(redis)) - activeWithinMs;
   const found = (await readParents(redis, keys, sinceMs)).map(({ parent }) => parent);
   const own = found.filter(
     (parent) => parent.tenant === tenant && parent.parentId.startsWith(`${configured}-`),
@@ -85,15 +87,18 @@ export async function resolveParents(
   return [{ tenant, parentId: configured }, ...own];
 }
 
-/** The parents that were active since `sinceMs` (epoch ms), at most `most` of them, the last active ones. */
+/** The parents that were active within `activeWithinMs` by Redis' clock, at most `most` of them, the last active ones. */
 export interface SnapshotsQuery {
-  sinceMs: number;
-  nowMs: number;
+  activeWithinMs: number;
   most: number;
 }
 
-/** The parents' states. `unreadable`: those with data that cannot be read; `more`: the number of those that are left out. */
+/**
+ * The parents' states at `nowMs` (epoch ms, Redis' clock). `unreadable`: those with data that cannot be read; `more`: the number of
+ * those that are left out.
+ */
 export interface ParentSnapshots {
+  nowMs: number;
   snapshots: ParentSnapshot[];
   unreadable: (ParentAddress & UnreadableParent)[];
   more: number;
@@ -102,13 +107,15 @@ export interface ParentSnapshots {
 /** Reads the states of parents, the last active first. */
 export async function readParentSnapshots(
   reading: Reading,
-  { sinceMs, nowMs, most }: SnapshotsQuery,
+  { activeWithinMs, most }: SnapshotsQuery,
 ): Promise<ParentSnapshots> {
-  const found = await readParents(reading.redis, reading.keys, sinceMs);
+  const nowMs = await redisNowMs(reading.redis);
+  const found = await readParents(reading.redis, reading.keys, nowMs - activeWithinMs);
   const read = await inBatches(found.slice(0, most), BATCH, async (each) => {
     return { ...each, ...(await readParentState(reading, each.parent, nowMs)) };
   });
   return {
+    nowMs,
     snapshots: read.filter((each) => "agents" in each),
     unreadable: read.flatMap((each) => ("problem" in each ? { ...each.parent, problem: each.problem } : [])),
     more: found.length - read.length,

@@ -69,8 +69,8 @@ export async function replayReply(
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const { tenant, parentId } = config;
   const decisions = await readInstallation(context, "doctor replay", async (reading) => {
-    const sinceMs = context.clock.now() - KEPT_MS.records;
-    const parents = await resolveParents(reading, { configured: { tenant, parentId }, named, sinceMs });
+    const query = { configured: { tenant, parentId }, named, activeWithinMs: KEPT_MS.records };
+    const parents = await resolveParents(reading, query);
     const found = await firstOf(parents, (parent) =>
       replayAt(reading, agentOf(parent, uid ?? ""), Number(number)),
     );

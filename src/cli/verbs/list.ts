@@ -30,7 +30,7 @@ export const verb: DefineCommand = (command, open, done) => {
 
 /** Runs the command. It does not extend the life of an idle agent. */
 function list(context: CommandContext, flags: ActingFlags): Promise<number> {
-  return actAsParent(context, "list", flags, async ({ parent, others }) => {
+  return actAsParent(context, "list", flags, async ({ parent, others, redisNowMs }) => {
     const lists = await Promise.all(
       [parent, ...others].map(async (each) =>
         (await each.list()).map((agent): ListedAgent => ({ parent_id: each.parentId, ...agent })),
@@ -38,12 +38,12 @@ function list(context: CommandContext, flags: ActingFlags): Promise<number> {
     );
     const agents = lists.flat();
     const own = parent.parentId;
-    const { output, clock } = context;
+    const { output } = context;
     const { resultColumns, resultStyle } = output;
     if (flags.json) output.result(toJsonLine({ sub_agents: agents }));
     else if (agents.length > 0)
       output.result(
-        ...renderAgents(agents, { own, nowMs: clock.now(), columns: resultColumns, style: resultStyle }),
+        ...renderAgents(agents, { own, nowMs: redisNowMs(), columns: resultColumns, style: resultStyle }),
         ...renderWaits(agents, { own, columns: resultColumns, style: resultStyle }),
       );
     else output.note(`${own} has no live agents.`);

@@ -99,12 +99,12 @@ function noteNothing(output: Output, agentId: string | undefined): void {
 
 /** Throws `unknown_agent` if no parent knows the agent, as `show` does. */
 async function requireKnown(
-  { clock, config: { tenant, parentId } }: CommandContext,
+  { config: { tenant, parentId } }: CommandContext,
   read: ReadInstallation,
   named: string | undefined,
   agentId: string,
 ): Promise<void> {
-  const query = { configured: { tenant, parentId }, named, sinceMs: clock.now() - KEPT_MS.records };
+  const query = { configured: { tenant, parentId }, named, activeWithinMs: KEPT_MS.records };
   await read(async (reading) => findAgent(reading, await resolveParents(reading, query), agentId));
 }
 
@@ -178,7 +178,7 @@ class Follower {
         parents: await resolveParents(reading, {
           configured: { tenant, parentId },
           named: this.#named,
-          sinceMs: clock.now() - KEPT_MS.events,
+          activeWithinMs: KEPT_MS.events,
         }),
         atMs: nowMs,
       };

@@ -55,14 +55,10 @@ interface PsFlags {
 
 /** Runs the command. Throws `invalid_config` without REDIS_URL, `redis_unavailable`. */
 async function ps(context: CommandContext, { since, json, limit }: PsFlags): Promise<number> {
-  const { output, clock } = context;
-  const nowMs = clock.now();
+  const { output } = context;
   const most = limit ?? (json ? MOST_SHOWN : DEFAULT_SHOWN);
-  const [{ snapshots, unreadable, more }, paused] = await readInstallation(context, "ps", (reading) =>
-    Promise.all([
-      readParentSnapshots(reading, { sinceMs: nowMs - since, nowMs, most }),
-      reading.pause.state(),
-    ]),
+  const [{ nowMs, snapshots, unreadable, more }, paused] = await readInstallation(context, "ps", (reading) =>
+    Promise.all([readParentSnapshots(reading, { activeWithinMs: since, most }), reading.pause.state()]),
   );
   notePause(context, paused);
   for (const { problem, ...parent } of unreadable)

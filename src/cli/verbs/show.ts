@@ -76,8 +76,8 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const read = await readInstallation(context, "show", async (reading) => {
     const { tenant, parentId } = config;
-    const sinceMs = context.clock.now() - KEPT_MS.records;
-    const parents = await resolveParents(reading, { configured: { tenant, parentId }, named, sinceMs });
+    const query = { configured: { tenant, parentId }, named, activeWithinMs: KEPT_MS.records };
+    const parents = await resolveParents(reading, query);
     const { address, record } = await findAgent(reading, parents, agentId);
     const [conversation, inbox, timeline, whole] = await Promise.all([
       reading.store.conversationPart(address, userMessages, (keys) => keys),

@@ -47,11 +47,14 @@ const ISO_DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z
 
 /** Runs the command. Throws `invalid_input` for an invalid --since. */
 async function usage(context: CommandContext, flags: UsageFlags): Promise<number> {
-  const nowMs = context.clock.now();
-  const given = flags.since === undefined ? undefined : sinceOf(flags.since, nowMs);
-  const isKept = given === undefined || given.getTime() > nowMs - TIMING.usageTtlMs;
-  const since = isKept ? given : undefined;
-  return actAsParent(context, "usage", flags, async ({ parent, others }) => {
+  const sinceAt = (nowMs: number) => (flags.since === undefined ? undefined : sinceOf(flags.since, nowMs));
+  // A wrong --since is refused without Redis.
+  sinceAt(context.clock.now());
+  return actAsParent(context, "usage", flags, async ({ parent, others, redisNowMs }) => {
+    const nowMs = redisNowMs();
+    const given = sinceAt(nowMs);
+    const isKept = given === undefined || given.getTime() > nowMs - TIMING.usageTtlMs;
+    const since = isKept ? given : undefined;
     const all = await Promise.all([parent, ...others].map((each) => each.usage(since && { since })));
     const totals = all.reduce(added);
     const { output } = context;

@@ -93,9 +93,9 @@ function watchAll(
 }
 
 /** Finds the recently active parents that run and start created for themselves. */
-async function findOthers({ context, client }: ParentSession): Promise<FoundParent<Parent>[]> {
-  const { clock, config } = context;
-  const found = await client.parents({ since: new Date(clock.now() - ACTIVE_MS) });
+async function findOthers({ context, client, redisNowMs }: ParentSession): Promise<FoundParent<Parent>[]> {
+  const { config } = context;
+  const found = await client.parents({ since: new Date(redisNowMs() - ACTIVE_MS) });
   return found
     .filter(
       ({ parent_id, tenant }) => tenant === config.tenant && parent_id.startsWith(`${config.parentId}-`),
@@ -107,7 +107,7 @@ async function findOthers({ context, client }: ParentSession): Promise<FoundPare
 
 function shownBy(
   progress: Progress,
-  { context, parent }: ParentSession,
+  { context, parent, redisNowMs }: ParentSession,
   { parentId }: Parent,
 ): WatchListener {
   const { output, clock } = context;
@@ -115,7 +115,7 @@ function shownBy(
   const keyOf = (agentId: string) => (parentId === parent.parentId ? agentId : `${parentId}/${agentId}`);
   return {
     agent(view, isChanged) {
-      const ageMs = clock.now() - Date.parse(view.created_at);
+      const ageMs = Math.max(0, redisNowMs() - Date.parse(view.created_at));
       const named = { name: keyOf(view.agent_id), label: view.agent_id };
       progress.put(named.name, (row) => {
         return { ...rowWithView(row, view, { nowMs: clock.monotonicMs(), ageMs }), ...named };

@@ -52,9 +52,9 @@ export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command.command("show").description("show the address, and how the last pushes went"))
     .addHelpText("after", SHOW_HELP)
     .action((flags: ActingFlags) =>
-      act(flags, async ({ parent, context: { output, clock } }) => {
+      act(flags, async ({ parent, context: { output }, redisNowMs }) => {
         const view = await parent.webhook.get();
-        output.result(...(flags.json ? [toJsonLine(view)] : inWords(view, clock.now())));
+        output.result(...(flags.json ? [toJsonLine(view)] : inWords(view, redisNowMs())));
       }),
     );
   actingOptions(command.command("remove").description("stop pushing"))

@@ -147,7 +147,7 @@ async function sendCallback(
   agent: AgentAddress,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, logger, retryMs = RETRY_MS } = options;
+  const { logger, retryMs = RETRY_MS } = options;
   const threadId = threadIdOf(agent.uid);
   const record = await open.store.record(agent);
   const callbackThreadId = await callbacks.get(agent, threadId);
@@ -156,7 +156,7 @@ async function sendCallback(
   const problem = await post(options, callbackThreadId, content, signal);
   if (problem === undefined) return callbacks.forget([agent]);
   if (signal.aborted) return callbacks.later([{ agent, inMs: 0 }]);
-  const isGivenUp = clock.now() - (record.ended_at ?? record.created_at) > GIVEN_UP_MS;
+  const isGivenUp = (await callbacks.nowMs()) - (record.ended_at ?? record.created_at) > GIVEN_UP_MS;
   logger?.warn({ thread: threadId, problem, given_up: isGivenUp }, "A thread could not be called back");
   await (isGivenUp ? callbacks.forget([agent]) : callbacks.later([{ agent, inMs: retryMs }]));
 }

@@ -9,6 +9,7 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import { inBatches } from "../../shared/batch.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { type ParentState, readParentState, readTenantParents } from "../../shared/redis/survey.ts";
 import type { ParentView } from "./schema.ts";
 
@@ -31,11 +32,12 @@ export async function readParentPage(
   from: number,
   limit: number,
 ): Promise<ParentPage> {
-  const { redis, keys, store, call, clock } = client;
+  const { redis, keys, store, call } = client;
   // The range has one entry more than `limit`: it shows whether there is another page.
   const range = [from, from + limit] as const;
-  const found = await call(({ read }) => read(() => readTenantParents(redis, keys, tenant, range)));
-  const nowMs = clock.now();
+  const [found, nowMs] = await call(({ read }) =>
+    read(() => Promise.all([readTenantParents(redis, keys, tenant, range), redisNowMs(redis)])),
+  );
   const page = await inBatches(found.slice(0, limit), LOOKED_AT_ONCE, async ({ parent, activeAtMs }) => {
     const state = await call(({ read }) =>
       read(() => readParentState({ redis, keys, store }, parent, nowMs)),

@@ -13,6 +13,8 @@ import { openMonitor } from "../../helpers/monitor.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
+const DAY_MS = 86_400_000;
+
 /** A server that only `answer` answers; `keys`: the keys that its requests showed. */
 async function startServer(answer: (response: ServerResponse) => void) {
   const keys: unknown[] = [];
@@ -23,14 +25,18 @@ async function startServer(answer: (response: ServerResponse) => void) {
   return { url: await listenUntilEnd(server), keys };
 }
 
-/** A thread whose run has ended, noted to be told to the thread `callbackThreadId`. */
-async function endedThread({ client, store }: Stage, callbackThreadId = "main"): Promise<void> {
+/** A thread whose run ended `minutesAgo`, noted to be told to the thread `callbackThreadId`. */
+async function endedThread(
+  { client, store, redis, keys }: Stage,
+  { callbackThreadId = "main", minutesAgo = 0 } = {},
+): Promise<void> {
   const threadId = newThreadId();
   const thread = openThread(client(), "default", "planner-7", threadId);
   await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId });
   const how = { target: "ended", ended_reason: "failed", status: "failed", stop_reason: "worker_lost" };
   const agent = { tenant: "default", parentId: "planner-7", uid: threadId };
   await store.settle(agent, { authority: "parent", ...how } as Parameters<typeof store.settle>[1]);
+  await redis.hincrby(keys.agent(agent).record, "ended_at", -minutesAgo * 60_000);
 }
 
 test("a redirection is not followed: the key goes to the operator's server only", async () => {
@@ -64,9 +70,9 @@ test("a run is begun for the thread of any name but those of a directory", async
 test("a noted thread whose id would lead out of the threads gets no request", async () => {
   const stage = await openStage();
   const { url, keys } = await startServer((response) => response.writeHead(200).end());
-  for (const id of ["..", "."]) await endedThread(stage, id);
-  const clock = { ...systemClock, now: () => systemClock.now() + 24 * 3_600_000 + 60_000 };
-  const sender = createCallbackSender({ client: stage.client(), url, apiKey: "lg-abc", clock });
+  for (const callbackThreadId of ["..", "."])
+    await endedThread(stage, { callbackThreadId, minutesAgo: 24 * 60 + 1 });
+  const sender = createCallbackSender({ client: stage.client(), url, apiKey: "lg-abc" });
   closeAtEnd(() => sender.stop());
   sender.start();
   await until(async () => (await stage.redis.zcard(stage.keys.callbacks)) === 0);
@@ -79,8 +85,9 @@ test.for([
 ] as const)("a callback that a server has not taken for %s", async ([, minutes, isGivenUp]) => {
   const stage = await openStage();
   const { url } = await startServer((response) => response.writeHead(503).end());
-  await endedThread(stage);
-  const clock = { ...systemClock, now: () => systemClock.now() + minutes * 60_000 };
+  await endedThread(stage, { minutesAgo: minutes });
+  // The end is stamped by Redis' clock, so that of this host says nothing of its age.
+  const clock = { ...systemClock, now: () => systemClock.now() + (isGivenUp ? -1 : 1) * 2 * DAY_MS };
   const given: unknown[] = [];
   const logger = createLogger({
     level: "warn",

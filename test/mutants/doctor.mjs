@@ -447,4 +447,12 @@ export default [
     replace: "false",
     tests: ["test/integration/worker/full-disk.test.ts"],
   },
+  {
+    id: "doctor-skew-rounded-down",
+    promise: "A clock that is off by whole hours is said to be.",
+    file: "src/cli/doctor/checks.ts",
+    find: "formatSpan(Math.round(ms / 1_000) * 1_000)",
+    replace: "formatSpan(ms)",
+    tests: ["test/unit/cli/doctor/checks.clock.test.ts"],
+  },
 ];

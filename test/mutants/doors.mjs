@@ -4337,4 +4337,12 @@ export default [
     replace: "file.size < MAX_FILE_BYTES",
     tests: ["test/unit/shared/workspace-files.pieces.test.ts"],
   },
+  {
+    id: "parents-today-of-the-host",
+    promise: "What a parent used today is said for Redis' day.",
+    file: "src/service/api/parents.ts",
+    find: "redisNowMs(redis)])",
+    replace: "client.clock.now()])",
+    tests: ["test/integration/service/parents.clock.test.ts"],
+  },
 ];

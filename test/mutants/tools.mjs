@@ -3543,4 +3543,12 @@ export default [
     replace: "const directory = outer;",
     tests: ["test/unit/worker/tools/sandbox/choose.left-behind.test.ts"],
   },
+  {
+    id: "command-over-before-its-time",
+    promise: "A command that ended in time while its worker was stopped has its own outcome.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: 'hasDied(child) || kill("timeout")',
+    replace: 'kill("timeout")',
+    tests: ["test/unit/worker/tools/sandbox/process.stopped.test.ts"],
+  },
 ];

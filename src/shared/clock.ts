@@ -17,7 +17,7 @@ export interface Clock {
   monotonicMs(): number;
   /** Resolves after `ms`, or at once (without error) when `signal` aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `callback` once after `ms` unless cancelled. */
+  /** Calls `callback` once after `ms` unless cancelled; after a stall, when data that arrived meanwhile has been read. */
   timeout(ms: number, callback: () => void): { cancel(): void };
 }
 
@@ -37,6 +37,9 @@ export const CLOCK_FORM = "a clock: an object with now, monotonicMs, sleep and t
 export function isClock(value: unknown): value is Clock {
   return hasMethods(value, ["now", "monotonicMs", "sleep", "timeout"]);
 }
+
+/** A timer that fires so many ms late means that the event loop, or the whole process, stood still. */
+const STALL_MS = 100;
 
 /** Longest delay of setTimeout, ms; with a longer one it fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -58,7 +61,13 @@ export const systemClock: Clock = {
     });
   },
   timeout(ms, callback) {
-    const timer = setTimeout(callback, Math.min(ms, LONGEST_TIMER_MS));
+    const delayMs = Math.min(ms, LONGEST_TIMER_MS);
+    const dueMs = performance.now() + delayMs;
+    let timer = setTimeout(() => {
+      if (performance.now() - dueMs < STALL_MS) return callback();
+      // Timers come before input and output in a turn of the event loop.
+      timer = setTimeout(callback);
+    }, delayMs);
     return { cancel: () => clearTimeout(timer) };
   },
 };

@@ -6,10 +6,32 @@
 /** Returns undefined if the caller may begin at once, else a promise of its turn. */
 export type TakeTurn = () => Promise<void> | undefined;
 
+/** Maximum number of rounds of the event loop in a row in which no turn begins. */
+const MOST_ROUNDS_HELD = 20;
+
+let areTurnsHeld = false;
+let holds = 0;
+
+/**
+ * Lets no turn begin in this round of the event loop, unless {@link MOST_ROUNDS_HELD} rounds in a row have had none. For a server
+ * that has just got a connection: Node takes one connection a round, so clients that come together wait for as many rounds.
+ */
+export function holdTurns(): void {
+  areTurnsHeld = true;
+  holds += 1;
+  const hold = holds;
+  const end = () => {
+    if (hold === holds) areTurnsHeld = false;
+  };
+  // At the end of the next round: that of this one may come before the turns.
+  setImmediate(() => setImmediate(end));
+}
+
 /** Creates the turns of one kind of work, at most `most` in a round of the event loop. */
 export function createTurns(most: number): TakeTurn {
   let left = most;
   let isCounting = false;
+  let held = 0;
   const waiting: (() => void)[] = [];
 
   const count = () => {
@@ -19,15 +41,20 @@ export function createTurns(most: number): TakeTurn {
   };
   const beginRound = () => {
     isCounting = false;
+    if (areTurnsHeld && waiting.length > 0 && held < MOST_ROUNDS_HELD) {
+      held += 1;
+      return count();
+    }
+    held = 0;
     const next = waiting.splice(0, most);
     left = most - next.length;
     if (next.length > 0) count();
     for (const begin of next) begin();
   };
   return () => {
-    if (left === 0) return new Promise((resolve) => waiting.push(resolve));
-    left -= 1;
     count();
+    if (left === 0 || areTurnsHeld) return new Promise((resolve) => waiting.push(resolve));
+    left -= 1;
     return undefined;
   };
 }
@@ -39,11 +66,13 @@ export type RunInLine = <T>(work: () => Promise<T>) => Promise<T>;
 export function createLine(most: number): RunInLine {
   let free = most;
   const waiting: (() => void)[] = [];
+  const turn = createTurns(most);
 
   return async (work) => {
     if (free > 0) free -= 1;
     else await new Promise<void>((resolve) => waiting.push(resolve));
     try {
+      await turn();
       return await work();
     } finally {
       const next = waiting.shift();

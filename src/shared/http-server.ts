@@ -28,6 +28,7 @@ import {
 import type { Socket } from "node:net";
 import { systemClock } from "./clock.ts";
 import { messageOf, SubagentError } from "./errors.ts";
+import { holdTurns } from "./event-loop.ts";
 import { StopSignal } from "./stop-signal.ts";
 
 const HEADERS_TIMEOUT_MS = 5_000;
@@ -111,7 +112,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     oneAfterAnother(answer),
   );
-  server.on("connection", (socket) => stops.set(socket, stop));
+  server.on("connection", (socket) => {
+    holdTurns();
+    stops.set(socket, stop);
+  });
   boundConnections(server, connections, requestTimeoutMs);
   return {
     get url() {

@@ -120,6 +120,8 @@ export interface ClientResources extends Omit<Installation, "pause"> {
    * readers. Only for readers in the background: while Redis is away each page takes a whole deadline.
    */
   inEventLine: RunInLine;
+  /** Reads a page of replies for a reader that follows a channel, as {@link inEventLine} does one of events. */
+  inReplyLine: RunInLine;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
   inBackground(work: Promise<unknown>): void;
   /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
@@ -135,6 +137,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
 }
 
 const EVENT_PAGES_AT_A_TIME = 2;
+const REPLY_PAGES_AT_A_TIME = 2;
 
 /** Opens a client's resources; connects in the background. */
 export function openClientResources(options: ClientOptions): ClientResources {
@@ -161,6 +164,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
     inEventLine: createLine(EVENT_PAGES_AT_A_TIME),
+    inReplyLine: createLine(REPLY_PAGES_AT_A_TIME),
     inBackground: background.add,
     requireDurable,
     knownTools: toolDirectory(installation, clock),

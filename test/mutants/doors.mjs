@@ -3773,11 +3773,20 @@ export default [
   {
     id: "door-reader-stops-at-a-full-page",
     promise: "A reader that follows gets what is behind a full page at once.",
-    file: "src/service/api/reply-read.ts",
-    find: "isLast: items.length < count,",
-    replace: "isLast: items.length <= count,",
+    file: "src/shared/redis/replies.ts",
+    find: "return { entries, isLast: false };",
+    replace: "return { entries, isLast: true };",
     tests: ["test/integration/service/readers.test.ts"],
     title: "gets all that is there at once",
+  },
+  {
+    id: "door-replies-read-all-at-once",
+    promise: "Many clients that follow the replies of a channel read a few pages at a time.",
+    file: "src/producer/client-resources.ts",
+    find: "createLine(REPLY_PAGES_AT_A_TIME)",
+    replace: "createLine(1_000)",
+    tests: ["test/integration/service/readers.large.test.ts"],
+    title: "many clients that follow",
   },
   {
     id: "door-page-of-any-size",

@@ -34,6 +34,7 @@ import {
   keptReply,
   type StreamEntry,
   type StreamItem,
+  type StreamPage,
 } from "../../shared/redis/replies.ts";
 import type { PushIterator } from "../push-iterator.ts";
 import type { RunCall } from "../redis-call.ts";
@@ -169,13 +170,15 @@ async function* readUnacked(
   isReserved: (entry: StreamEntry) => boolean,
 ): AsyncGenerator<StreamEntry> {
   for (let after = from; ; ) {
-    const page = await call(({ read }) => read(() => replies.read(parent, after, PAGE_ENTRIES, uid)));
-    for (const entry of page) {
+    const { items, isLast } = await call(({ read }) =>
+      read(() => replies.page(parent, after, PAGE_ENTRIES, uid)),
+    );
+    for (const entry of items) {
       if (upTo !== undefined && isBehind(upTo, entry.id)) return;
       if (isReadable(entry) && !isReserved(entry)) yield entry;
     }
-    const last = page.at(-1);
-    if (!last || page.length < PAGE_ENTRIES) return;
+    const last = items.at(-1);
+    if (!last || isLast) return;
     after = last.id;
   }
 }
@@ -187,7 +190,7 @@ function openChannel(
 ): ReplyChannel {
   const { replies, keys, call, logger } = parts;
   const feed = replyFeed((after, count) =>
-    call(({ read }) => read(() => replies.read(parent, after, count))),
+    call(({ read }) => read(() => replies.page(parent, after, count))),
   );
   const readNew = () =>
     feed.readNew().catch((error) => {
@@ -228,7 +231,7 @@ function openChannel(
 }
 
 /** Creates the feed of a channel over `read`, which returns up to `count` entries after an id. */
-export function replyFeed(read: (after: string, count: number) => Promise<StreamItem[]>): ReplyFeed {
+export function replyFeed(read: (after: string, count: number) => Promise<StreamPage>): ReplyFeed {
   const listeners = new Set<Listener>();
   let newest = OLDEST;
   let requests = 0;
@@ -241,11 +244,11 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
       if (hungry.length === 0) return;
       const after = hungry.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
       const page = await read(after, PAGE_ENTRIES);
-      const last = page.at(-1)?.id ?? newest;
+      const last = page.items.at(-1)?.id ?? newest;
       if (isBehind(newest, last)) newest = last;
-      for (const entry of page)
+      for (const entry of page.items)
         for (const listener of hungry) if (listeners.has(listener)) offer(listener, entry);
-      if (page.length < PAGE_ENTRIES) return;
+      if (page.isLast) return;
     }
   };
   const begin = () => {

@@ -36,12 +36,8 @@ async function readPage(
   after: string,
   count: number = PAGE_ENTRIES,
 ): Promise<EntryPage> {
-  const items = await call(({ read }) => read(() => replies.read(parent, after, count)));
-  return {
-    entries: items.filter(isReadable),
-    cursor: items.at(-1)?.id ?? after,
-    isLast: items.length < count,
-  };
+  const { items, isLast } = await call(({ read }) => read(() => replies.page(parent, after, count)));
+  return { entries: items.filter(isReadable), cursor: items.at(-1)?.id ?? after, isLast };
 }
 
 /** Returns the first page after `after` with a readable entry; waits for it up to `waitMs`. */
@@ -80,7 +76,8 @@ export async function* followReplies(
   try {
     while (!bell.isClosed) {
       const rung = bell.next();
-      const page = await readPage(client, parent, cursor).catch(() => undefined);
+      const read = async () => (bell.isClosed ? undefined : readPage(client, parent, cursor));
+      const page = await client.inReplyLine(read).catch(() => undefined);
       if (page) cursor = page.cursor;
       yield* page?.entries ?? [];
       // A failed page is read again at the next ring or slow tick.

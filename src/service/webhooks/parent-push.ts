@@ -146,10 +146,10 @@ async function* entriesBehind(
 ): AsyncGenerator<StreamEntry> {
   for (let after: string | undefined = begin; after !== undefined; ) {
     const from: string = after;
-    const items = await call(({ read }) => read(() => replies.read(parent, from, PAGE_ENTRIES)));
+    const { items, isLast } = await call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES)));
     yield* items.filter(isReadable);
     // An entry written after the last page rings the doorbell.
-    after = items.length < PAGE_ENTRIES ? undefined : items.at(-1)?.id;
+    after = isLast ? undefined : items.at(-1)?.id;
   }
 }
 

@@ -45,8 +45,19 @@ export function isReadable(item: StreamItem): item is StreamEntry {
   return item.entry.kind !== "unreadable";
 }
 
+/** A part of a stream. `isLast`: no item followed it. */
+export interface StreamPage {
+  items: StreamItem[];
+  isLast: boolean;
+}
+
 /** See the module's header. */
 export interface ReplyStream {
+  /**
+   * Reads up to `count` unacked items after `after`, some at a time, and fewer once they have {@link PAGE_CHARS}: an entry may have
+   * a megabyte, and a hundred of those would keep Redis and this process from others. `uid`: as {@link read}.
+   */
+  page(parent: ParentAddress, after: string, count: number, uid?: string): Promise<StreamPage>;
   /**
    * Returns up to `count` unacked items after `after` (`"0"` = from the oldest). With `uid`, entries of other agents are not
    * parsed, and come as unreadable ones: parsing is most of what an entry costs.
@@ -55,6 +66,11 @@ export interface ReplyStream {
   /** Removes an entry; true for the first ack. `token` identifies this ack, so that a repeated one gets the same answer. */
   ack(parent: ParentAddress, entry: StreamItem, token: string): Promise<boolean>;
 }
+
+/** Characters of a page after which it ends. */
+const PAGE_CHARS = 1_000_000;
+/** Items of the first command of a page; each further command asks for twice as many. */
+const FIRST_ITEMS = 4;
 
 /** Number of unreadable entries that are remembered as reported. */
 const REPORTED_MAX = 1_000;
@@ -79,13 +95,20 @@ export function createReplyStream(
       "Entries of the reply channel cannot be read and stay in it; has a newer version written them?",
     );
   };
+  const decoded = (channel: string, entries: readonly RawEntry[], wanted: string | undefined) => {
+    const items = entries.map(([id, flat]) => decode(id, flat, wanted));
+    report(channel, wanted === undefined ? items : items.filter(({ uid }) => uid === wanted));
+    return items;
+  };
   return {
+    async page(parent, after, count, wanted) {
+      const { replies } = keys.parent(parent);
+      const { entries, isLast } = await rawPage(redis, replies, after, count);
+      return { items: decoded(replies, entries, wanted), isLast };
+    },
     async read(parent, after, count, wanted) {
       const { replies } = keys.parent(parent);
-      const entries = await redis.xrange(replies, `(${after}`, "+", "COUNT", count);
-      const items = entries.map(([id, flat]) => decode(id, flat, wanted));
-      report(replies, wanted === undefined ? items : items.filter(({ uid }) => uid === wanted));
-      return items;
+      return decoded(replies, await redis.xrange(replies, `(${after}`, "+", "COUNT", count), wanted);
     },
     async ack(parent, { id, uid, entry }, token) {
       const { status } = await scripts.run("ack", agentOf(parent, uid), {
@@ -97,6 +120,29 @@ export function createReplyStream(
       return status === "first";
     },
   };
+}
+
+/** An item as Redis has it: its id, and the names and values of its fields. */
+type RawEntry = [id: string, flat: string[]];
+
+/** Reads a page with commands that ask for more and more, as long as the entries so far are small. */
+async function rawPage(
+  redis: RedisClient,
+  channel: string,
+  after: string,
+  count: number,
+): Promise<{ entries: RawEntry[]; isLast: boolean }> {
+  const entries: RawEntry[] = [];
+  let [chars, step] = [0, FIRST_ITEMS];
+  while (entries.length < count && chars < PAGE_CHARS) {
+    const most = Math.min(step, count - entries.length);
+    const read = await redis.xrange(channel, `(${entries.at(-1)?.[0] ?? after}`, "+", "COUNT", most);
+    entries.push(...read);
+    if (read.length < most) return { entries, isLast: true };
+    for (const [, flat] of read) for (const text of flat) chars += text.length;
+    step *= 2;
+  }
+  return { entries, isLast: false };
 }
 
 function decode(id: string, flat: string[], wanted?: string): StreamItem {

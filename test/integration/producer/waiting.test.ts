@@ -179,10 +179,10 @@ describe("waitAll", () => {
 async function looksAhead(client: Client): Promise<Latch<void>> {
   const looked = latch();
   const { replies } = await internalsOf(client).open();
-  const read = replies.read.bind(replies);
-  replies.read = (...where) => {
+  const page = replies.page.bind(replies);
+  replies.page = (...where) => {
     looked.open();
-    return read(...where);
+    return page(...where);
   };
   return looked;
 }

@@ -34,8 +34,9 @@ test("an ack finds replies by their agents' records, and reads a bounded part of
   const late = await run("late");
 
   let pages = 0;
-  const monitor = await openMonitor(stage.server.url, (_seconds, [verb, key]) => {
-    if (verb?.toLowerCase() === "xrange" && key === replies) pages += 1;
+  const monitor = await openMonitor(stage.server.url, (_seconds, [verb, key, , , , count]) => {
+    // A page begins with a command for so many entries.
+    if (verb?.toLowerCase() === "xrange" && key === replies && count === "4") pages += 1;
   });
   const ack = async (...reply_ids: string[]) => {
     await monitor.caughtUp();

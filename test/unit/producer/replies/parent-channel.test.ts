@@ -8,7 +8,7 @@ import {
   type Waiter,
 } from "../../../../src/producer/replies/parent-channel.ts";
 import { isBehind, OLDEST } from "../../../../src/shared/protocol/reply.ts";
-import type { StreamEntry, StreamItem } from "../../../../src/shared/redis/replies.ts";
+import type { StreamEntry, StreamItem, StreamPage } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
 
 function entry(id: string): StreamEntry {
@@ -16,14 +16,15 @@ function entry(id: string): StreamEntry {
   return { id, uid: "u", entry: { ...head, agent_status: "running", kind: "message", text: id } };
 }
 
+function pageOf(items: StreamItem[], count: number): StreamPage {
+  return { items: items.slice(0, count), isLast: items.length < count };
+}
+
 function streamOf(ids: string[]) {
   const asked: string[] = [];
   const read = async (after: string, count: number) => {
     asked.push(after);
-    return ids
-      .filter((id) => isBehind(after, id))
-      .slice(0, count)
-      .map(entry);
+    return pageOf(ids.filter((id) => isBehind(after, id)).map(entry), count);
   };
   return { asked, read };
 }
@@ -68,10 +69,10 @@ describe("a feed", () => {
   test("passes over what cannot be read, and does not come back to it", async () => {
     const unreadable: StreamItem = { id: "1-0", uid: "u", entry: { kind: "unreadable", reply_id: "r" } };
     const { asked, read } = streamOf(["2-0"]);
-    const feed = replyFeed(async (after, count) => [
-      ...(isBehind(after, "1-0") ? [unreadable] : []),
-      ...(await read(after, count)),
-    ]);
+    const feed = replyFeed(async (after, count) => {
+      const { items, isLast } = await read(after, count);
+      return { items: isBehind(after, "1-0") ? [unreadable, ...items] : items, isLast };
+    });
     const reader = listener();
     feed.add(reader);
     await feed.readNew();
@@ -174,7 +175,10 @@ function channelOver(entries: StreamEntry[]) {
   let reads = 0;
   const feed = replyFeed(async (after, count) => {
     reads += 1;
-    return entries.filter(({ id }) => isBehind(after, id)).slice(0, count);
+    return pageOf(
+      entries.filter(({ id }) => isBehind(after, id)),
+      count,
+    );
   });
   const checked: Waiter[] = [];
   const acked: string[] = [];

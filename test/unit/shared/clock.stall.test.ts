@@ -13,6 +13,8 @@ test.each([
   ["may still cancel its time limit", true, ["an answer"]],
 ])("what arrived while the process stood still %s", async (_, cancels, seen) => {
   const order: string[] = [];
+  // After this come the timers of the next turn, before its input.
+  await new Promise((resolve) => setImmediate(resolve));
   const child = spawn("sh", ["-c", "echo an answer"], { stdio: ["ignore", "pipe", "ignore"] });
   const closed = once(child, "close");
   const limit = systemClock.timeout(50, () => order.push("time is up"));

@@ -910,4 +910,28 @@ export default [
     replace: "inWords(view, Date.now() + 3_600_000)",
     tests: ["test/integration/cli-wrong-clock.test.ts"],
   },
+  {
+    id: "cli-zsh-first-completion",
+    promise: "zsh, which loads the completion script when a word is first completed, is answered then.",
+    file: "src/cli/verbs/completion.ts",
+    find: '; then _subagent_queue "$@"; fi`',
+    replace: "; then :; fi`",
+    tests: ["test/e2e/completion.zsh.test.ts"],
+  },
+  {
+    id: "cli-zsh-sourced-completes",
+    promise: "A zsh that sources the completion script is told what to complete, and completes nothing then.",
+    file: "src/cli/verbs/completion.ts",
+    find: '[[ "\\${zsh_eval_context[-1]}" == loadautofunc ]]',
+    replace: "true",
+    tests: ["test/e2e/completion.zsh.test.ts"],
+  },
+  {
+    id: "cli-zsh-quotes",
+    promise: "A description with a quotation mark leaves the completion script for zsh whole.",
+    file: "src/cli/verbs/completion.ts",
+    find: "const quotedForZsh = (text: string) => text.replaceAll(\"'\", \"'\\\\''\");",
+    replace: "const quotedForZsh = (text: string) => text;",
+    tests: ["test/e2e/completion.zsh.test.ts"],
+  },
 ];

@@ -152,7 +152,9 @@ ${verbs.join("\n")}
 ${cases.join("\n")}
   esac
 }
-compdef _subagent_queue subagent-queue`;
+compdef _subagent_queue subagent-queue
+# zsh loads a file of fpath at the first completion, which it must answer.
+if [[ "\${zsh_eval_context[-1]}" == loadautofunc ]]; then _subagent_queue "$@"; fi`;
 }
 
 const quotedForFish = (text: string) => `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;

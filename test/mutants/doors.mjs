@@ -4354,4 +4354,28 @@ export default [
     replace: "client.clock.now()])",
     tests: ["test/integration/service/parents.clock.test.ts"],
   },
+  {
+    id: "parents-of-all-tenants-listed",
+    promise: "The list of parents names no parent of another tenant.",
+    file: "src/shared/protocol/keys.ts",
+    find: "tenantParents: (tenant) => `{${prefix}}:parents:${tenant}`",
+    replace: "tenantParents: () => `{${prefix}}:parents:`",
+    tests: ["test/integration/service/parents.keys.test.ts"],
+  },
+  {
+    id: "webhook-hidden-from-readers",
+    promise: "A key that may only read sees a parent's webhook.",
+    file: "src/service/api/routes/parents.ts",
+    find: 'says: "The webhook of the parent, and the state of its pushes.",\n    scope: "read"',
+    replace: 'says: "The webhook of the parent, and the state of its pushes.",\n    scope: "spawn"',
+    tests: ["test/integration/service/parents.keys.test.ts"],
+  },
+  {
+    id: "profile-hidden-from-readers",
+    promise: "A key that may only read sees a parent's profile.",
+    file: "src/service/api/routes/parents.ts",
+    find: `says: "The parent's registered profile; version 0 if there never was one.",\n    scope: "read"`,
+    replace: `says: "The parent's registered profile; version 0 if there never was one.",\n    scope: "spawn"`,
+    tests: ["test/integration/service/parents.keys.test.ts"],
+  },
 ];

@@ -4378,4 +4378,29 @@ export default [
     replace: `says: "The parent's registered profile; version 0 if there never was one.",\n    scope: "spawn"`,
     tests: ["test/integration/service/parents.keys.test.ts"],
   },
+  {
+    id: "webhook-removal-not-awaited",
+    promise: "The removal of a webhook is answered when it is done.",
+    file: "src/service/api/routes/parents.ts",
+    find: "await call.parent().webhook.remove();",
+    replace: "void call.parent().webhook.remove();",
+    tests: ["test/integration/service/webhooks-removed.test.ts"],
+  },
+  {
+    id: "files-hidden-from-readers",
+    promise: "A key that may only read is refused by no route that changes nothing.",
+    file: "src/service/api/routes/agents.ts",
+    find: 'says: "The files that an agent has left in its workspace, sorted by path.",\n    scope: "read"',
+    replace:
+      'says: "The files that an agent has left in its workspace, sorted by path.",\n    scope: "spawn"',
+    tests: ["test/integration/service/parents.keys.test.ts"],
+  },
+  {
+    id: "file-hidden-from-readers",
+    promise: "A key that may only read is refused by no route that changes nothing.",
+    file: "src/service/api/routes/agents.ts",
+    find: 'says: "One of these files, as it is.",\n    scope: "read"',
+    replace: 'says: "One of these files, as it is.",\n    scope: "spawn"',
+    tests: ["test/integration/service/parents.keys.test.ts"],
+  },
 ];

@@ -1,5 +1,10 @@
-/** Guarantee: a key sees the parents of its own tenant alone, and changes only what its scope allows. */
+/** Guarantee: a key sees the parents of its own tenant alone, and one that may only read is refused no look. */
 import { expect, test } from "vitest";
+import { agentRoutes } from "../../../src/service/api/routes/agents.ts";
+import { eventRoutes } from "../../../src/service/api/routes/events.ts";
+import { parentRoutes } from "../../../src/service/api/routes/parents.ts";
+import { replyRoutes } from "../../../src/service/api/routes/replies.ts";
+import { taskRoutes } from "../../../src/service/api/routes/tasks.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { startApi } from "../../helpers/api.ts";
 import { openStage } from "../../stage/stage.ts";
@@ -19,20 +24,22 @@ test("each tenant's list has its own parents, and none of another tenant's", asy
   }
 });
 
-test("a key that may only read sees a parent's profile and webhook, and changes neither", async () => {
+test("a key that may only read is refused by no route that changes nothing", async () => {
   const stage = await openStage();
   const api = await startApi({ client: stage.client() });
   const apiKeys = createApiKeys(stage.redis, stage.keys);
   const { token } = await apiKeys.create({ tenant: "acme", name: "dashboard", scope: "read" });
-  const spawner = await apiKeys.create({ tenant: "acme", name: "service", scope: "spawn" });
-  const webhook = "/v1/parents/planner/webhook";
-  const body = { url: "https://example.com/hook" };
-  expect((await api.ask("PUT", webhook, { token: spawner.token, body })).status).toBe(200);
-  for (const path of [webhook, "/v1/parents/planner", "/v1/parents"])
-    expect((await api.ask("GET", path, { token })).status, path).toBe(200);
-  expect((await api.ask("PUT", webhook, { token, body })).status).toBe(403);
-  expect((await api.ask("DELETE", webhook, { token })).status).toBe(403);
-  expect((await api.ask("GET", webhook, { token })).body).toMatchObject(body);
-  for (const each of [token, spawner.token])
-    expect((await api.ask("PUT", "/v1/parents/planner", { token: each, body: {} })).status).toBe(403);
+  const reading = [taskRoutes, agentRoutes, parentRoutes, replyRoutes, eventRoutes]
+    .flat()
+    .filter(({ method }) => method === "get");
+  expect(reading.length).toBeGreaterThan(8);
+  const headers = { authorization: `Bearer ${token}` };
+  for (const { path } of reading) {
+    // A stream of events has no end: its headers tell.
+    const leaving = new AbortController();
+    const there = api.url + path.replace(/\{\w+\}/g, "x");
+    const { status } = await fetch(there, { headers, signal: leaving.signal });
+    leaving.abort();
+    expect([200, 404], path).toContain(status);
+  }
 });

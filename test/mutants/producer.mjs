@@ -3245,4 +3245,20 @@ export default [
     replace: "doorbell: `${tag}:doorbell`",
     tests: ["test/unit/shared/protocol/keys.databases.test.ts"],
   },
+  {
+    id: "parent-lease-not-awaited",
+    promise: "No agent is spawned under a lease that cannot be held.",
+    file: "src/producer/parent.ts",
+    find: "await lease?.hold(opened);",
+    replace: "void lease?.hold(opened);",
+    tests: ["test/integration/producer/parent-lease.stop.test.ts"],
+  },
+  {
+    id: "parent-lease-after-stop",
+    promise: "The lease of a stopped parent expires, though its client goes on.",
+    file: "src/producer/parent.ts",
+    find: "lease?.stop();",
+    replace: "",
+    tests: ["test/integration/producer/parent-lease.stop.test.ts"],
+  },
 ];

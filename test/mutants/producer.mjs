@@ -3261,4 +3261,12 @@ export default [
     replace: "",
     tests: ["test/integration/producer/parent-lease.stop.test.ts"],
   },
+  {
+    id: "parent-holds-what-has-ended",
+    promise: "A parent holds nothing of the calls and readers that have ended.",
+    file: "src/producer/parent.ts",
+    find: "return () => void ends.delete(end);",
+    replace: "return () => {};",
+    tests: ["test/unit/producer/parent.ends.test.ts"],
+  },
 ];

@@ -1699,4 +1699,12 @@ export default [
     tests: ["test/unit/worker/loop/conversation.paused.test.ts"],
     title: "mark of the prompt cache",
   },
+  {
+    id: "replay-call-counted-by-results",
+    promise: "A replay judges the calls of one answer as one decision.",
+    file: "src/worker/loop/replay.ts",
+    find: 'before?.kind === "started" || before?.kind === "result"',
+    replace: 'before?.kind === "started"',
+    tests: ["test/unit/worker/loop/replay.parallel.test.ts"],
+  },
 ];

@@ -15,7 +15,7 @@ import {
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { askInstallation, requireRedisUrl } from "../local/redis.ts";
 import { renderTable } from "../terminal/table.ts";
-import { plainLine, toJsonLine } from "../terminal/text.ts";
+import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -183,7 +183,7 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
         {
           columns: output.resultColumns,
           style: output.resultStyle,
-          last: { title: "name", text: ({ name }) => plainLine(name), minCells: 8 },
+          last: { title: "name", text: ({ name }) => name, minCells: 8 },
         },
       ),
     );

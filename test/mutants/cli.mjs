@@ -934,4 +934,20 @@ export default [
     replace: "const quotedForZsh = (text: string) => text;",
     tests: ["test/e2e/completion.zsh.test.ts"],
   },
+  {
+    id: "table-text-in-any-room",
+    promise: "A table shows the free text at the end of its lines where it has room for a few words.",
+    file: "src/cli/terminal/table.ts",
+    find: "last !== undefined && forLast >= last.minCells",
+    replace: "last !== undefined",
+    tests: ["test/unit/cli/terminal/table.test.ts"],
+  },
+  {
+    id: "table-text-needs-more-room",
+    promise: "A table shows the free text at the end of its lines where it has room for a few words.",
+    file: "src/cli/terminal/table.ts",
+    find: "forLast >= last.minCells",
+    replace: "forLast > last.minCells",
+    tests: ["test/unit/cli/terminal/table.test.ts"],
+  },
 ];

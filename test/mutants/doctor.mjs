@@ -487,4 +487,28 @@ export default [
     replace: "",
     tests: ["test/integration/doctor-budgets.test.ts"],
   },
+  {
+    id: "doctor-isolating-worker-is-free",
+    promise: "A worker that isolates a run has no free slots for the doctor.",
+    file: "src/cli/doctor/examine.ts",
+    find: "workers.filter(({ worker }) => !closed.has(worker.id))",
+    replace: "workers",
+    tests: ["test/integration/doctor-isolation.test.ts"],
+  },
+  {
+    id: "doctor-isolating-after-three",
+    promise: "A worker that isolates a run has no free slots for the doctor.",
+    file: "src/cli/doctor/examine.ts",
+    find: "record.crashes >= CRASHES_BEFORE_ISOLATION",
+    replace: "record.crashes > CRASHES_BEFORE_ISOLATION",
+    tests: ["test/integration/doctor-isolation.test.ts"],
+  },
+  {
+    id: "doctor-isolating-after-none",
+    promise: "A worker that isolates a run has no free slots for the doctor.",
+    file: "src/cli/doctor/examine.ts",
+    find: "record.crashes >= CRASHES_BEFORE_ISOLATION",
+    replace: "record.crashes >= 0",
+    tests: ["test/integration/doctor-isolation.test.ts"],
+  },
 ];

@@ -511,4 +511,20 @@ export default [
     replace: "record.crashes >= 0",
     tests: ["test/integration/doctor-isolation.test.ts"],
   },
+  {
+    id: "doctor-trouble-of-one-look",
+    promise: "A trouble that only one of two looks shows is not reported.",
+    file: "src/cli/doctor/examine.ts",
+    find: ".filter((each) => before?.includes(each))",
+    replace: "",
+    tests: ["test/integration/doctor-second-look.test.ts"],
+  },
+  {
+    id: "doctor-looks-twice-at-once",
+    promise: "A trouble that only one of two looks shows is not reported.",
+    file: "src/cli/doctor/examine.ts",
+    find: "await clock.sleep(secondCheckMs);",
+    replace: "",
+    tests: ["test/integration/doctor-second-look.test.ts"],
+  },
 ];

@@ -527,4 +527,28 @@ export default [
     replace: "",
     tests: ["test/integration/doctor-second-look.test.ts"],
   },
+  {
+    id: "doctor-moving-line-is-stuck",
+    promise: "A line of wakes that moves is not reported.",
+    file: "src/cli/doctor/examine.ts",
+    find: " && wakes.next === next;",
+    replace: ";",
+    tests: ["test/integration/doctor-second-look.test.ts"],
+  },
+  {
+    id: "doctor-paused-line-is-stuck",
+    promise: "A line of wakes that somebody paused is not reported as stuck.",
+    file: "src/cli/doctor/examine.ts",
+    find: "!wakes.isPaused && ",
+    replace: "",
+    tests: ["test/integration/doctor-second-look.test.ts"],
+  },
+  {
+    id: "doctor-stray-before-its-check",
+    promise: "An entry of the deadline set is reported only when its check is overdue.",
+    file: "src/cli/doctor/examine.ts",
+    find: "survey.strayMembers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs)",
+    replace: "survey.strayMembers",
+    tests: ["test/integration/doctor-second-look.test.ts"],
+  },
 ];

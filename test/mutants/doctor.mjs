@@ -451,8 +451,8 @@ export default [
     id: "doctor-skew-rounded-down",
     promise: "A clock that is off by whole hours is said to be.",
     file: "src/cli/doctor/checks.ts",
-    find: "formatSpan(Math.round(ms / 1_000) * 1_000)",
-    replace: "formatSpan(ms)",
+    find: "formatSpan(Math.round(Math.abs(skewMs) / 1_000) * 1_000)",
+    replace: "formatSpan(Math.abs(skewMs))",
     tests: ["test/unit/cli/doctor/checks.clock.test.ts"],
   },
   {

@@ -926,7 +926,8 @@ export default [
   },
   {
     id: "stall-before-time-is-up",
-    promise: "Data that arrived while the process stood still is read before a time limit ends what waits for it.",
+    promise:
+      "Data that arrived while the process stood still is read before a time limit ends what waits for it.",
     file: "src/shared/clock.ts",
     find: "if (performance.now() - dueMs < STALL_MS) return callback();",
     replace: "if (Number.isFinite(dueMs)) return callback();",

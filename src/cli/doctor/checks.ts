@@ -261,14 +261,10 @@ function wrongClocks({ workers, nowMs, hostNowMs, host }: Facts): string[] {
   for (const { worker, announcedAtMs } of workers) {
     if (worker.now !== undefined && worker.host !== host) skews.set(worker.host, worker.now - announcedAtMs);
   }
-  return [...skews]
-    .filter(([, skewMs]) => Math.abs(skewMs) > SKEW_MS)
-    .map(([name, skewMs]) => `${name} ${formatSkew(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"}`);
-}
-
-/** Spans are rounded down, and the measured difference of two clocks misses a whole hour by some milliseconds. */
-function formatSkew(ms: number): string {
-  return formatSpan(Math.round(ms / 1_000) * 1_000);
+  const wrong = [...skews].filter(([, skewMs]) => Math.abs(skewMs) > SKEW_MS);
+  // In whole seconds: a measured hour misses an hour by some milliseconds, and a span is rounded down.
+  const spanOf = (skewMs: number) => formatSpan(Math.round(Math.abs(skewMs) / 1_000) * 1_000);
+  return wrong.map(([name, skewMs]) => `${name} ${spanOf(skewMs)} ${skewMs > 0 ? "ahead" : "behind"}`);
 }
 
 function limitersIn(...states: readonly LimiterState["state"][]): (facts: Facts) => string[] {

@@ -109,10 +109,8 @@ export function measurementOf(levels: readonly Level[], concurrency: number) {
       calls: level.callsMs.length,
       calls_per_second: Math.round(callsPerSecond(level) * 100) / 100,
     }));
-  const speeds = figures
-    .map((level) => `${level.concurrency}: ${level.calls_per_second.toFixed(1)}/s`)
-    .join("  ");
-  const said = [summary, speeds].filter(Boolean).join(" · ");
+  const speeds = figures.map((level) => `${level.concurrency}: ${level.calls_per_second.toFixed(1)}/s`);
+  const said = [summary, speeds.join("  ")].filter(Boolean).join(" · ");
   const area = { area: "model", severity: finding?.severity ?? "ok", summary: said } as const;
   return { area, findings: finding ? [finding] : [], levels: figures };
 }
@@ -153,11 +151,8 @@ export function diagnoseParallelism(
   const most = whole.at(-1)?.concurrency ?? 1;
   if (callMs < TOO_QUICK_MS) return { summary: `a call takes ${callMs.toFixed(1)} ms: too quick to tell` };
   if (failure) {
-    const summary = `refuses more than ${formatPlural(most, "call")} at a time`;
-    return {
-      summary,
-      ...tooMany(most, concurrency, "takes no more than", "is refused and tried again later"),
-    };
+    const tooMuch = tooMany(most, concurrency, "takes no more than", "is refused and tried again later");
+    return { summary: `refuses more than ${formatPlural(most, "call")} at a time`, ...tooMuch };
   }
   if (best >= most * NEARLY) return { summary: `answers ${most} calls side by side without waiting` };
   const takes = Math.max(1, Math.round(best));

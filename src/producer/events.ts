@@ -10,7 +10,7 @@
  */
 import { z } from "zod";
 import { isoTime } from "../shared/protocol/agent.ts";
-import { isBehind, type ProgressEvent } from "../shared/protocol/reply.ts";
+import { isBehind, type ProgressEvent, STREAM_ID } from "../shared/protocol/reply.ts";
 import {
   type ChannelMessage,
   type EventLine,
@@ -39,7 +39,9 @@ const PAGE_LINES = 100;
 export type NumberedEvent = ProgressEvent & { number?: string; at?: string };
 
 /** The number of an event, or `0`, which is before all events. */
-export const EventNumber = z.string().regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0");
+export const EventNumber = z
+  .string()
+  .regex(new RegExp(`^0$|${STREAM_ID.source}`), "the number of an event, or 0");
 const EventsInput = z.strictObject({ signal: Signal, after: EventNumber.optional() });
 
 /** Options of an event reader: `after` a number, `"0"` for all kept events (default: only new ones); `signal` ends it. */

@@ -11,6 +11,7 @@ import type { Request, Response } from "express";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { createTurns } from "../../shared/event-loop.ts";
+import { STREAM_ID } from "../../shared/protocol/reply.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import type { Auth } from "./auth.ts";
 
@@ -46,7 +47,7 @@ export function wantsEvents(request: Request): boolean {
 export function lastEventIdOf(request: Request): string | undefined {
   const id = request.get("Last-Event-ID");
   if (id === undefined || id === "") return undefined;
-  if (/^\d{1,16}-\d{1,16}$/.test(id)) return id;
+  if (STREAM_ID.test(id)) return id;
   throw new SubagentError(
     "invalid_input",
     "Last-Event-ID cannot be used: send the id of an event of this stream.",

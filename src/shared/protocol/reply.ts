@@ -344,6 +344,9 @@ export function eventMembers(stored: unknown): object | undefined {
 /** Stream id before the oldest entry. */
 export const OLDEST = "0-0";
 
+/** Form of a stream id: epoch ms, until the year 2286, and a number. A reader behind a time in µs would never get anything. */
+export const STREAM_ID = /^\d{1,13}-\d{1,16}$/;
+
 /** Returns true if stream id `a` is smaller than `b`. */
 export function isBehind(a: string, b: string): boolean {
   const [aMs = 0, aSeq = 0] = a.split("-").map(Number);

@@ -1,7 +1,7 @@
 /** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. All interfaces share the channel. */
 
 import { z } from "zod";
-import { OLDEST } from "../../../shared/protocol/reply.ts";
+import { OLDEST, STREAM_ID } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
 import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
 import { type Route, type RouteCall, route } from "../route.ts";
@@ -10,7 +10,7 @@ import { Acked, AckInput, pageLimit, ReplyPage, WaitSeconds } from "../schema.ts
 const REPLIES = "/v1/parents/{parent}/replies";
 const tag = "replies";
 
-const Cursor = z.string().regex(/^\d{1,16}-\d{1,16}$/, "a cursor of an earlier answer, e.g. 1767000000000-0");
+const Cursor = z.string().regex(STREAM_ID, "a cursor of an earlier answer, e.g. 1767000000000-0");
 const ReplyQuery = z.strictObject({
   wait: WaitSeconds,
   limit: pageLimit("entries"),

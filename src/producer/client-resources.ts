@@ -120,7 +120,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
    * readers. Only for readers in the background: while Redis is away each page takes a whole deadline.
    */
   inEventLine: RunInLine;
-  /** Reads a page of replies for a reader that follows a channel, as {@link inEventLine} does one of events. */
+  /** Like {@link inEventLine}, for readers that follow a channel of replies. */
   inReplyLine: RunInLine;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
   inBackground(work: Promise<unknown>): void;

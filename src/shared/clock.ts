@@ -15,7 +15,7 @@ export interface Clock {
   now(): number;
   /** Monotonic ms since an arbitrary start. */
   monotonicMs(): number;
-  /** Resolves after `ms`, or at once (without error) when `signal` aborts. */
+  /** Resolves after `ms`, as {@link Clock.timeout} does, or at once (without error) when `signal` aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Calls `callback` once after `ms` unless cancelled; after a stall, when data that arrived meanwhile has been read. */
   timeout(ms: number, callback: () => void): { cancel(): void };
@@ -52,11 +52,11 @@ export const systemClock: Clock = {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
       const done = () => {
-        clearTimeout(timer);
+        timer.cancel();
         forget();
         resolve();
       };
-      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMER_MS));
+      const timer = systemClock.timeout(ms, done);
       const forget = onAbort(signal, done);
     });
   },

@@ -13,8 +13,8 @@ let areTurnsHeld = false;
 let holds = 0;
 
 /**
- * Lets no turn begin in this round of the event loop, unless {@link MOST_ROUNDS_HELD} rounds in a row have had none. For a server
- * that has just got a connection: Node takes one connection a round, so clients that come together wait for as many rounds.
+ * Lets no turn begin in this round of the event loop and the next, unless {@link MOST_ROUNDS_HELD} rounds in a row have had none.
+ * For a server that has just got a connection: Node takes one a round, so clients that come together wait for as many rounds.
  */
 export function holdTurns(): void {
   areTurnsHeld = true;
@@ -23,7 +23,7 @@ export function holdTurns(): void {
   const end = () => {
     if (hold === holds) areTurnsHeld = false;
   };
-  // At the end of the next round: that of this one may come before the turns.
+  // The end of this round may come before its turns.
   setImmediate(() => setImmediate(end));
 }
 
@@ -53,7 +53,8 @@ export function createTurns(most: number): TakeTurn {
   };
   return () => {
     count();
-    if (left === 0 || areTurnsHeld) return new Promise((resolve) => waiting.push(resolve));
+    if (left === 0 || areTurnsHeld || waiting.length > 0)
+      return new Promise((resolve) => waiting.push(resolve));
     left -= 1;
     return undefined;
   };
@@ -62,7 +63,7 @@ export function createTurns(most: number): TakeTurn {
 /** Runs `work` when it may begin; resolves or rejects as it does. */
 export type RunInLine = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Creates a line whose work is carried out at most `most` at a time. */
+/** Creates a line whose work is carried out at most `most` at a time, and begins in turns. */
 export function createLine(most: number): RunInLine {
   let free = most;
   const waiting: (() => void)[] = [];

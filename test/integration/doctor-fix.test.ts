@@ -90,7 +90,7 @@ test("a key that is made right between the look and the move goes back to its na
   expect(await redis.lrange(inbox, 0, -1)).toEqual(["a list by now"]);
 });
 
-test("an agent that lacked nothing but a key of the right type is mended in the same repair", async () => {
+test("an agent that lacked nothing but a key of the right type is repaired with it", async () => {
   const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);

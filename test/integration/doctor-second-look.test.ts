@@ -23,13 +23,13 @@ async function examined({ url, prefix, workspaceRoot }: Stage, between: () => Pr
 test("of an agent whose trouble is over at the second look, no new one is reported yet", async () => {
   const stage = await openStage();
   const { redis, keys } = stage;
-  const [mended, lasting] = [await stage.spawn(), await stage.spawn()];
-  const { live } = keys.parent(mended);
-  const lifeKey = await redis.hget(live, mended.uid);
-  await redis.hdel(live, mended.uid, lasting.uid);
+  const [repaired, lasting] = [await stage.spawn(), await stage.spawn()];
+  const { live } = keys.parent(repaired);
+  const lifeKey = await redis.hget(live, repaired.uid);
+  await redis.hdel(live, repaired.uid, lasting.uid);
   const { suspects } = await examined(stage, async () => {
-    await redis.hset(live, mended.uid, lifeKey ?? "");
-    await redis.zrem(keys.deadlines, deadlineMember(mended), deadlineMember(lasting));
+    await redis.hset(live, repaired.uid, lifeKey ?? "");
+    await redis.zrem(keys.deadlines, deadlineMember(repaired), deadlineMember(lasting));
   });
   expect(suspects.map(({ snapshot, troubles }) => [snapshot.address.uid, troubles])).toEqual([
     [lasting.uid, ["uncounted"]],

@@ -112,8 +112,8 @@ export default [
     id: "channel-page-of-many-commands",
     promise: "A page of small entries takes few commands.",
     file: "src/shared/redis/replies.ts",
-    find: "step *= 2;",
-    replace: "step += 0;",
+    find: "step = Math.min(step * 2, MOST_ITEMS);",
+    replace: "",
     tests: ["test/unit/shared/redis/replies.pages.test.ts"],
   },
   {

@@ -3547,8 +3547,25 @@ export default [
     id: "command-over-before-its-time",
     promise: "A command that ended in time while its worker was stopped has its own outcome.",
     file: "src/worker/tools/sandbox/process.ts",
-    find: 'hasDied(child) || kill("timeout")',
-    replace: 'kill("timeout")',
+    find: 'if (!hasDied(child)) return kill("timeout");',
+    replace: 'if (hasDied !== undefined) return kill("timeout");',
+    tests: ["test/unit/worker/tools/sandbox/process.stopped.test.ts"],
+  },
+  {
+    id: "command-without-first-thread-goes-on",
+    promise: "The time limit of a command ends also what goes on after its first thread.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: 'byOthers = "timeout";\n    killTree(child);',
+    replace: 'byOthers = "timeout";',
+    tests: ["test/unit/worker/tools/sandbox/process.stopped.test.ts"],
+  },
+  {
+    id: "command-without-first-thread-was-stopped",
+    promise:
+      "A command that is killed because its time is over says so, also if its first thread has ended before.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: 'byOthers = "timeout";',
+    replace: "",
     tests: ["test/unit/worker/tools/sandbox/process.stopped.test.ts"],
   },
 ];

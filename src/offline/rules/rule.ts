@@ -1,5 +1,4 @@
 /** The type of a rule, and its access to tools: it returns the tool calls that it needs, then reads their results. Pure. */
-import { relative } from "node:path/posix";
 import type { Step, ToolCall } from "../conversation.ts";
 
 /** A rule's view of one request of the parent. */
@@ -48,8 +47,9 @@ export const fileOf = (step: Step): string => String(step.input.file_path);
 
 /** How an answer names files: relative to the only directory, which `within` names; as given if there are several. */
 export function fileNames({ directories: [directory = ".", ...others] }: Task) {
-  if (directory === "." || others.length > 0) return { within: "", nameOf: (path: string) => path };
-  return { within: ` in ${directory}`, nameOf: (path: string) => relative(directory, path) };
+  const isOnly = directory !== "." && others.length === 0;
+  const start = isOnly ? directory.replace(/\/?$/, "/") : "";
+  return { within: isOnly ? ` in ${directory}` : "", nameOf: (path: string) => path.replace(start, "") };
 }
 
 /** Returns the lines that searches found, without the tools' own notices. */

@@ -54,8 +54,8 @@ export interface StreamPage {
 /** See the module's header. */
 export interface ReplyStream {
   /**
-   * Reads up to `count` unacked items after `after`, some at a time, and fewer once they have {@link PAGE_CHARS}: an entry may have
-   * a megabyte, and a hundred of those would keep Redis and this process from others. `uid`: as {@link read}.
+   * Reads up to `count` unacked items after `after`, some to a command, with no further command once they have
+   * {@link PAGE_CHARS}: an entry may have a megabyte, and a hundred of those would keep Redis and this process from others. `uid`: as {@link read}.
    */
   page(parent: ParentAddress, after: string, count: number, uid?: string): Promise<StreamPage>;
   /**
@@ -69,8 +69,9 @@ export interface ReplyStream {
 
 /** Characters of a page after which it ends. */
 const PAGE_CHARS = 1_000_000;
-/** Items of the first command of a page; each further command asks for twice as many. */
+/** Items of the first command of a page; each further command asks for twice as many, up to {@link MOST_ITEMS}. */
 const FIRST_ITEMS = 4;
+const MOST_ITEMS = 16;
 
 /** Number of unreadable entries that are remembered as reported. */
 const REPORTED_MAX = 1_000;
@@ -140,7 +141,7 @@ async function rawPage(
     entries.push(...read);
     if (read.length < most) return { entries, isLast: true };
     for (const [, flat] of read) for (const text of flat) chars += text.length;
-    step *= 2;
+    step = Math.min(step * 2, MOST_ITEMS);
   }
   return { entries, isLast: false };
 }

@@ -6,7 +6,7 @@ import { openStage } from "../../stage/stage.ts";
 
 const PARENT = { tenant: "default", parentId: "planner-7" };
 const MOST_PAGES = 10;
-const COMMANDS_A_PAGE = 5;
+const COMMANDS_A_PAGE = 8;
 /** Several pages more than an ack searches. */
 const OTHERS = 1_300;
 

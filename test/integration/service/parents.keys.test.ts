@@ -1,4 +1,4 @@
-/** Guarantee: a key sees the parents of its own tenant alone, and one that may only read is refused no look. */
+/** Guarantee: a key sees the parents of its own tenant alone, and one that may only read may read all of it. */
 import { expect, test } from "vitest";
 import { agentRoutes } from "../../../src/service/api/routes/agents.ts";
 import { eventRoutes } from "../../../src/service/api/routes/events.ts";

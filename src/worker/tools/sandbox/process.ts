@@ -151,8 +151,14 @@ function watch(
   for (const [index, input] of inputs.entries()) feed(stdio[FIRST_INPUT + index], input);
 
   const forget = onAbort(signal, () => kill("stopped"));
-  // A worker that was stopped runs its timers before it is told of a command that ended meanwhile, within its time.
-  const timers = [clock.timeout(timeoutMs, () => hasDied(child) || kill("timeout"))];
+  let byOthers: Killed = "stopped";
+  const timeUp = () => {
+    // A command that has died in time, which the event loop has not reported yet, keeps its exit code. Threads of it may live on.
+    if (!hasDied(child)) return kill("timeout");
+    byOthers = "timeout";
+    killTree(child);
+  };
+  const timers = [clock.timeout(timeoutMs, timeUp)];
   const over = (): void => {
     for (const timer of timers) timer.cancel();
     forget();
@@ -163,7 +169,7 @@ function watch(
   });
   child.once("close", (exitCode) => {
     over();
-    const end = killed === undefined && exitCode !== null ? { exitCode } : { killed: killed ?? "stopped" };
+    const end = killed === undefined && exitCode !== null ? { exitCode } : { killed: killed ?? byOthers };
     const outcome = { output: output.text(), report: report.text(), ...end };
     void endOfNamespace(info.text(), clock).then(() => resolve(outcome));
   });

@@ -46,7 +46,7 @@ test("a page has as many small entries as it may have, from few commands, and sa
   const first = await stream.page(parent, OLDEST, 100);
   expect(first.items.map(({ id }) => id)).toEqual(Array.from({ length: 100 }, (_, n) => `${n + 1}-0`));
   expect(first.isLast).toBe(false);
-  expect(asked.mock.calls.length).toBeLessThanOrEqual(5);
+  expect(asked.mock.calls.length).toBe(8);
   const second = await stream.page(parent, "100-0", 100);
   expect(second.items).toHaveLength(50);
   expect(second.isLast).toBe(true);
@@ -73,9 +73,19 @@ test("a page of large entries ends early, and the next ones have the others, eac
   for (const [, , , , count] of asked.mock.calls) expect(count).toBeLessThanOrEqual(4);
 });
 
-test("small entries before large ones have no more of them read than their own number", async () => {
+test("large entries behind small ones end the page with the command that finds them", async () => {
   const { stream } = await channelOf([100, 100, 100, 100, ...Array.from({ length: 12 }, () => 200_000)]);
   const page = await stream.page(parent, OLDEST, 100);
   expect(page.items).toHaveLength(12);
   expect(page.isLast).toBe(false);
+});
+
+test("however many small entries came before, one command brings at most sixteen", async () => {
+  const { stream, asked } = await channelOf([
+    ...Array.from({ length: 60 }, () => 100),
+    ...Array.from({ length: 40 }, () => 200_000),
+  ]);
+  const page = await stream.page(parent, OLDEST, 100);
+  expect(page.items).toHaveLength(76);
+  for (const [, , , , count] of asked.mock.calls) expect(count).toBeLessThanOrEqual(16);
 });

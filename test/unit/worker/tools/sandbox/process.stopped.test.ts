@@ -1,5 +1,5 @@
 /** Guarantee: a command that ended while its worker was stopped has its own outcome, though its time is over by then. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { createUnconfined } from "../../../../../src/worker/tools/sandbox/unconfined.ts";
@@ -30,5 +30,31 @@ it.runIf(process.platform === "linux")(
     standStillUntilDeathOf(leader);
     clock.advance(TIME_LIMIT_MS);
     expect(await end).toMatchObject({ output: "finished\n", exitCode: 3 });
+  },
+);
+
+// Such a process is a zombie by its state, and goes on.
+const MAIN_THREAD_ENDS = `exec python3 -c "
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+open('began', 'w').close()
+ctypes.CDLL(None).pthread_exit(None)"`;
+
+it.runIf(process.platform === "linux")(
+  "a command whose first thread has ended is killed when its time is over",
+  async () => {
+    const { workspace, home } = await openScene();
+    const clock = handClock();
+    const { signal } = new AbortController();
+    const end = createUnconfined(clock).run({
+      script: `echo $$ > leader; ${MAIN_THREAD_ENDS}`,
+      workspace,
+      timeoutMs: TIME_LIMIT_MS,
+      signal,
+    });
+    await until(() => existsSync(join(home, "began")));
+    standStillUntilDeathOf(readFileSync(join(home, "leader"), "utf8").trim());
+    clock.advance(TIME_LIMIT_MS);
+    expect(await end).toMatchObject({ killed: "timeout" });
   },
 );

@@ -3,6 +3,8 @@
  * the order of their calls. Owns nothing that has to be closed.
  */
 
+import { LinkedList } from "./linked-list.ts";
+
 /** Returns undefined if the caller may begin at once, else a promise of its turn. */
 export type TakeTurn = () => Promise<void> | undefined;
 
@@ -66,12 +68,12 @@ export type RunInLine = <T>(work: () => Promise<T>) => Promise<T>;
 /** Creates a line whose work is carried out at most `most` at a time, and begins in turns. */
 export function createLine(most: number): RunInLine {
   let free = most;
-  const waiting: (() => void)[] = [];
+  const waiting = new LinkedList<() => void>();
   const turn = createTurns(most);
 
   return async (work) => {
     if (free > 0) free -= 1;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
+    else await new Promise<void>((resolve) => waiting.add(resolve));
     try {
       await turn();
       return await work();
@@ -80,5 +82,21 @@ export function createLine(most: number): RunInLine {
       if (next) next();
       else free += 1;
     }
+  };
+}
+
+/**
+ * Returns a function that puts work, which must not reject, into the line unless work for the same `what` waits there: one piece
+ * that begins later than several requests serves all of them.
+ */
+export function onceInLine<What>(inLine: RunInLine): (what: What, work: () => Promise<void>) => void {
+  const waiting = new Set<What>();
+  return (what, work) => {
+    if (waiting.has(what)) return;
+    waiting.add(what);
+    void inLine(() => {
+      waiting.delete(what);
+      return work();
+    });
   };
 }

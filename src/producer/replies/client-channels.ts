@@ -21,6 +21,7 @@
  */
 
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { createLine, onceInLine, type RunInLine } from "../../shared/event-loop.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
@@ -39,7 +40,6 @@ import {
 import type { PushIterator } from "../push-iterator.ts";
 import type { RunCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
-import { createLine, type Line, onceInLine } from "./line.ts";
 import {
   type AckEntry,
   cursorAt,
@@ -184,7 +184,7 @@ async function* readUnacked(
 }
 
 function openChannel(
-  { afterCallers, subscriber, ...parts }: ChannelsParts & { afterCallers: Line },
+  { afterCallers, subscriber, ...parts }: ChannelsParts & { afterCallers: RunInLine },
   parent: ParentAddress,
   forget: () => void,
 ): ReplyChannel {

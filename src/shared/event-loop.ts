@@ -65,7 +65,7 @@ export function createTurns(most: number): TakeTurn {
 /** Runs `work` when it may begin; resolves or rejects as it does. */
 export type RunInLine = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Creates a line whose work is carried out at most `most` at a time, and begins in turns. */
+/** Creates a line whose work is carried out at most `most` at a time, and begins in turns: at once if it is free. */
 export function createLine(most: number): RunInLine {
   let free = most;
   const waiting = new LinkedList<() => void>();
@@ -75,7 +75,8 @@ export function createLine(most: number): RunInLine {
     if (free > 0) free -= 1;
     else await new Promise<void>((resolve) => waiting.add(resolve));
     try {
-      await turn();
+      const later = turn();
+      if (later) await later;
       return await work();
     } finally {
       const next = waiting.shift();

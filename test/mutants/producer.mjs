@@ -265,7 +265,7 @@ export default [
     id: "line-takes-no-turns",
     promise: "Work in line lets new clients in first.",
     file: "src/shared/event-loop.ts",
-    find: "      await turn();\n",
+    find: "      if (later) await later;\n",
     replace: "",
     tests: ["test/unit/shared/event-loop.held.test.ts"],
   },

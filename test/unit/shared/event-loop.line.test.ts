@@ -34,8 +34,8 @@ test("work for the same waits in the line once, and again after it has begun", a
   for (const what of ["a", "b", "b", "a"]) request(what, work(what));
   for (const end of ends) end.open();
   await inLine(async () => {});
-  expect(begun).toEqual(["a", "b"]);
+  expect(begun).toEqual(["a", "b", "a"]);
   request("b", work("b"));
   await inLine(async () => {});
-  expect(begun).toEqual(["a", "b", "b"]);
+  expect(begun).toEqual(["a", "b", "a", "b"]);
 });

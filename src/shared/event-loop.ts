@@ -1,6 +1,7 @@
 /**
  * Bounds for work that many callers may want at once, so that the process does other work in between. Callers are served in
- * the order of their calls. Owns nothing that has to be closed.
+ * the order of their calls; one that comes just after a hold may overtake those that waited for its end. Owns nothing that has
+ * to be closed.
  */
 
 import { LinkedList } from "./linked-list.ts";
@@ -55,8 +56,7 @@ export function createTurns(most: number): TakeTurn {
   };
   return () => {
     count();
-    if (left === 0 || areTurnsHeld || waiting.length > 0)
-      return new Promise((resolve) => waiting.push(resolve));
+    if (left === 0 || areTurnsHeld) return new Promise((resolve) => waiting.push(resolve));
     left -= 1;
     return undefined;
   };

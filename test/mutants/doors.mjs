@@ -1278,14 +1278,6 @@ export default [
     title: "of no event",
   },
   {
-    id: "turns-overtaken-after-a-hold",
-    promise: "Who comes after a hold has its turn behind those who waited.",
-    file: "src/shared/event-loop.ts",
-    find: "left === 0 || areTurnsHeld || waiting.length > 0",
-    replace: "left === 0 || areTurnsHeld",
-    tests: ["test/unit/shared/event-loop.held.test.ts"],
-  },
-  {
     id: "page-commands-grow-without-end",
     promise:
       "A command for a page of replies brings at most sixteen entries, however small those before it were.",

@@ -249,8 +249,8 @@ export default [
     id: "turns-begin-though-held",
     promise: "In a round that is held no turn begins, be it a free one.",
     file: "src/shared/event-loop.ts",
-    find: "left === 0 || areTurnsHeld || waiting",
-    replace: "left === 0 || waiting",
+    find: "if (left === 0 || areTurnsHeld) return",
+    replace: "if (left === 0) return",
     tests: ["test/unit/shared/event-loop.held.test.ts"],
   },
   {

@@ -41,24 +41,6 @@ test("while every round is held a turn begins after 20 of them", async () => {
   expect(rounds).toBeLessThanOrEqual(23);
 });
 
-test("who comes after a hold has its turn behind those who waited", async () => {
-  const take = createTurns(2);
-  const order: string[] = [];
-  const begin = (name: string) => {
-    const turn = take();
-    if (turn === undefined) order.push(name);
-    else void turn.then(() => order.push(name));
-  };
-  begin("first");
-  holdTurns();
-  for (const name of ["second", "third", "fourth"]) begin(name);
-  await nextRound();
-  await nextRound();
-  begin("late");
-  for (let rounds = 0; order.length < 5 && rounds < 100; rounds++) await nextRound();
-  expect(order).toEqual(["first", "second", "third", "fourth", "late"]);
-});
-
 test("work in line waits, too", async () => {
   const inLine = createLine(2);
   holdTurns();

@@ -120,7 +120,8 @@ function verbTestsOf(path) {
   const all = existing([VERBS]);
   const finders = [...new Set(MUTANTS.filter(({ file }) => file === path).flatMap(({ tests }) => tests))];
   const near = all.filter((test) => finders.includes(test) || basename(test).split(".")[0] === name);
-  if (near.length + finders.length > 0) return near.length > 0 ? near : finders;
+  if (near.length > 0) return near;
+  if (finders.length > 0) return finders;
   return path.endsWith(".lua") ? all : existing([WHOLE_RUN]);
 }
 

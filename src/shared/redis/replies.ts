@@ -54,15 +54,13 @@ export interface StreamPage {
 /** See the module's header. */
 export interface ReplyStream {
   /**
-   * Reads up to `count` unacked items after `after`, some to a command, with no further command once they have
-   * {@link PAGE_CHARS}: an entry may have a megabyte, and a hundred of those would keep Redis and this process from others. `uid`: as {@link read}.
+   * Reads up to `count` unacked items after `after` (`"0"` = from the oldest), some to a command, with no further command once
+   * they have {@link PAGE_CHARS}: an entry may have a megabyte, and a hundred of those would keep Redis and this process from
+   * others. With `uid`, entries of other agents are not parsed, and come as unreadable ones: parsing is most of what one costs.
    */
   page(parent: ParentAddress, after: string, count: number, uid?: string): Promise<StreamPage>;
-  /**
-   * Returns up to `count` unacked items after `after` (`"0"` = from the oldest). With `uid`, entries of other agents are not
-   * parsed, and come as unreadable ones: parsing is most of what an entry costs.
-   */
-  read(parent: ParentAddress, after: string, count: number, uid?: string): Promise<StreamItem[]>;
+  /** Returns up to `count` unacked items after `after` with one command, however large they are. */
+  read(parent: ParentAddress, after: string, count: number): Promise<StreamItem[]>;
   /** Removes an entry; true for the first ack. `token` identifies this ack, so that a repeated one gets the same answer. */
   ack(parent: ParentAddress, entry: StreamItem, token: string): Promise<boolean>;
 }
@@ -96,7 +94,7 @@ export function createReplyStream(
       "Entries of the reply channel cannot be read and stay in it; has a newer version written them?",
     );
   };
-  const decoded = (channel: string, entries: readonly RawEntry[], wanted: string | undefined) => {
+  const decoded = (channel: string, entries: readonly RawEntry[], wanted?: string) => {
     const items = entries.map(([id, flat]) => decode(id, flat, wanted));
     report(channel, wanted === undefined ? items : items.filter(({ uid }) => uid === wanted));
     return items;
@@ -107,9 +105,9 @@ export function createReplyStream(
       const { entries, isLast } = await rawPage(redis, replies, after, count);
       return { items: decoded(replies, entries, wanted), isLast };
     },
-    async read(parent, after, count, wanted) {
+    async read(parent, after, count) {
       const { replies } = keys.parent(parent);
-      return decoded(replies, await redis.xrange(replies, `(${after}`, "+", "COUNT", count), wanted);
+      return decoded(replies, await redis.xrange(replies, `(${after}`, "+", "COUNT", count));
     },
     async ack(parent, { id, uid, entry }, token) {
       const { status } = await scripts.run("ack", agentOf(parent, uid), {

@@ -151,25 +151,23 @@ function watch(
   for (const [index, input] of inputs.entries()) feed(stdio[FIRST_INPUT + index], input);
 
   const forget = onAbort(signal, () => kill("stopped"));
-  let byOthers: Killed = "stopped";
+  let isTimeUp = false;
   const timeUp = () => {
-    // A command that has died in time, which the event loop has not reported yet, keeps its exit code. Threads of it may live on.
-    if (!hasDied(child)) return kill("timeout");
-    byOthers = "timeout";
-    killTree(child);
+    isTimeUp = true;
+    // A command whose death is not reported yet keeps its exit code. If only its first thread has ended, the others go on.
+    if (hasDied(child)) killTree(child);
+    else kill("timeout");
   };
   const timers = [clock.timeout(timeoutMs, timeUp)];
-  const over = (): void => {
-    for (const timer of timers) timer.cancel();
-    forget();
-  };
   child.once("exit", () => {
     killTree(child);
     timers.push(clock.timeout(DRAIN_MS, () => closeStreams(child)));
   });
   child.once("close", (exitCode) => {
-    over();
-    const end = killed === undefined && exitCode !== null ? { exitCode } : { killed: killed ?? byOthers };
+    for (const timer of timers) timer.cancel();
+    forget();
+    const why = killed ?? (isTimeUp ? "timeout" : "stopped");
+    const end = killed === undefined && exitCode !== null ? { exitCode } : { killed: why };
     const outcome = { output: output.text(), report: report.text(), ...end };
     void endOfNamespace(info.text(), clock).then(() => resolve(outcome));
   });

@@ -20,7 +20,7 @@ test("who reads the entries of one agent is warned of that agent's unreadable on
   const stream = createReplyStream(redis, keys, TIMING, logger);
   const seen = async (uid?: string) => {
     warn.mockClear();
-    await stream.read(parent, "0", 10, uid);
+    await stream.page(parent, "0", 10, uid);
     return warn.mock.calls.map(([fields]) => fields);
   };
   const channel = keys.parent(parent).replies;

@@ -107,7 +107,7 @@ function open({ redisUrl, prefix, client, clock = systemClock, ...more }: Intake
   const consumer = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const stream = createIntakeStream(redis, blocking, keys, { consumer, logger });
   const quota = createIntakeQuota(client, clock, logger);
-  const taker = createJobTaker({ client, quota, clock, logger });
+  const taker = createJobTaker({ client, quota, logger });
   return {
     redis,
     blocking,

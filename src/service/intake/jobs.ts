@@ -2,8 +2,9 @@
  * Takes the jobs of the intake queue: each becomes a task whose reply is the job's return value; see `intake.ts`.
  *
  * 1. The reply is acked after it is stored in the job, not before: a process that dies in between loses nothing.
- * 2. A job that waits for room is retried for at most the maximum age of a message; a job that waits for Redis is retried
- *    without a limit. A job with an unexpected error is retried for {@link UNEXPLAINED_MS}; then it fails.
+ * 2. A job that waits for room is retried for at most the maximum age of a message, counted from its first failure by Redis'
+ *    clock, whatever its sender wrote; a job that waits for Redis is retried without a limit. A job with an unexpected error is
+ *    retried for {@link UNEXPLAINED_MS}; then it fails.
  * 3. A job of a schedule that was removed or paused begins nothing, for any length of its wait.
  * 4. A job of a schedule waits for room until the next one comes due, which then replaces it, so no jobs pile up.
  * 5. At most {@link MOST_WAITS} jobs of one tenant wait for their replies in one process; the process begins no others meanwhile.
@@ -14,7 +15,6 @@ import { waitForTask } from "../../producer/detached-task.ts";
 import { checkDueJob, type DueTask } from "../../producer/due-schedules.ts";
 import type { Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
-import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { IntakeInput } from "../../shared/protocol/intake.ts";
@@ -24,7 +24,7 @@ import { NOTHING_BEGUN } from "../../shared/redis/intake-queue.ts";
 import { inputOfJob, scheduleIdIn, senderOf } from "./input.ts";
 import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, tellRefusal } from "./spawn.ts";
-import { hasNoRoom } from "./stream.ts";
+import { hasNoRoom, redisTime } from "./stream.ts";
 
 const Waiting = IntakeInput.pick({ tenant: true, parent_id: true, agent_id: true }).loose();
 const SentToChannel = z.looseObject({ reply: z.literal("channel") });
@@ -47,14 +47,13 @@ export interface JobTaker {
 export interface JobTakerParts {
   client: Client;
   quota: IntakeQuota;
-  clock: Clock;
   logger: Logger;
   most?: number;
 }
 
 /** Creates a taker over `client`. */
 export function createJobTaker(parts: JobTakerParts): JobTaker {
-  const { client, clock, most = MOST_WAITS } = parts;
+  const { client, most = MOST_WAITS } = parts;
   const leaving = new AbortController();
   const waits = createWaits(most);
   return {
@@ -64,7 +63,8 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         leaving.signal.aborted ? ({ status: "left" } as const) : afterFailure(parts, job, error, due);
       try {
         due = await dueOf(client, job);
-        if (due && !(due.isWanted && isFirst(job, clock))) return { status: "done", value: NOTHING_BEGUN };
+        if (due && !(due.isWanted && (await isFirst(client, job))))
+          return { status: "done", value: NOTHING_BEGUN };
         const { receipt, awaited } = await begin(parts, job, due !== undefined, waits);
         if (!awaited) return { status: "done", value: receipt };
         const reply = waits.hold(awaited.tenant, waitForReply(awaited, leaving.signal));
@@ -110,23 +110,38 @@ function createWaits(most: number) {
 
 /** Returns the end of a job that failed with `error`: a retry later, or a refusal. */
 async function afterFailure(
-  { client, quota, clock, logger }: JobTakerParts,
+  { client, quota, logger }: JobTakerParts,
   job: IntakeJob,
   error: unknown,
   due: DueTask | undefined,
 ): Promise<JobEnd> {
-  const waitedMs = clock.now() - job.dueAtMs;
+  const tell = () =>
+    logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
+  const nowMs = await redisTime(client).catch(() => undefined);
+  // Without Redis nothing is refused, because nothing could be counted or told.
+  if (nowMs === undefined) {
+    tell();
+    return { status: "later", delayMs: LATER_MS };
+  }
+  const { since_ms = nowMs, ...more } = job.wait ?? {};
+  const wait = { ...more, since_ms: Math.min(since_ms, nowMs) };
+  const waitedMs = nowMs - wait.since_ms;
   const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
   const mayComeAgain = mayTryAgain(error, waitedMs);
   // A scheduled job is retried until the next one comes due, outside of the lines: a parent has at most a hundred schedules.
-  if (mayComeAgain && hasNoRoom(error) && due) return { status: "later", delayMs, untilMs: due.nextMs };
+  if (mayComeAgain && hasNoRoom(error) && due)
+    return {
+      status: "later",
+      delayMs,
+      wait: { ...wait, ...(due.nextMs !== undefined && { until_ms: due.nextMs }) },
+    };
   if (mayComeAgain && hasNoRoom(error)) {
     const apartMs = isOfTenant(error) ? WAITS_APART_MS : undefined;
-    return { status: "later", delayMs: quota.delayMs(lineOf(job, error), waitedMs, apartMs) };
+    return { status: "later", delayMs: quota.delayMs(lineOf(job, error), waitedMs, apartMs), wait };
   }
-  logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
-  if (mayComeAgain) return { status: "later", delayMs };
-  return refuse(client, job, explained(error), due?.scheduleId).catch(() => ({ status: "later", delayMs }));
+  tell();
+  const again: JobEnd = { status: "later", delayMs, wait };
+  return mayComeAgain ? again : refuse(client, job, explained(error), due?.scheduleId).catch(() => again);
 }
 
 /** Returns the line in which a job without room waits: that of its tenant, its agent or its parent. */
@@ -146,8 +161,8 @@ async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask |
 }
 
 /** Returns whether no later job of its schedule has come due since it found no room. */
-function isFirst({ untilMs = Number.POSITIVE_INFINITY }: IntakeJob, clock: Clock): boolean {
-  return clock.now() < untilMs;
+async function isFirst(client: Client, { wait }: IntakeJob): Promise<boolean> {
+  return wait?.until_ms === undefined || (await redisTime(client)) < wait.until_ms;
 }
 
 function mayTryAgain(error: unknown, waitedMs: number): boolean {

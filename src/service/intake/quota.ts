@@ -5,7 +5,7 @@
  * Owns: the running spawns of each parent, and the waiting lines of requests without room. A line belongs to a parent, to one
  * of its agents (a message to a full inbox), or to a tenant.
  *
- * 1. A spawn without room costs two small reads and leaves nothing behind: neither a deadline nor a refused spawn.
+ * 1. A spawn without room costs three small reads and leaves nothing behind: neither a deadline nor a refused spawn.
  * 2. This process tries one request of a line every {@link APART_MS} on average, for any length of the line. Each request goes
  *    to the end of the line, also after a failed attempt, so that none starves.
  * 3. A line is logged once, when its first request finds no room.

@@ -15,6 +15,7 @@ import { problemLog } from "../../shared/problem-log.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { INTAKE_DELIVERIES, type IntakeEntry, type IntakeStream } from "../../shared/redis/intake-stream.ts";
+import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { inputOfEntry, senderOfEntry } from "./input.ts";
 import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
@@ -100,16 +101,20 @@ async function handle(parts: StreamReaderParts, entry: IntakeEntry): Promise<voi
   }
 }
 
-/** Returns whether an entry that failed with `error` is left for another delivery. */
-function mayTryAgain(error: unknown, { id, deliveries }: IntakeEntry, clock: Clock): boolean {
+/** Returns whether an entry that failed with `error` is left for another delivery. Rejects with `redis_unavailable`. */
+async function mayTryAgain(
+  client: Client,
+  error: unknown,
+  { id, deliveries }: IntakeEntry,
+): Promise<boolean> {
   if (!(error instanceof SubagentError)) return deliveries < INTAKE_DELIVERIES;
   // The first half of an id is Redis' time of its XADD.
-  return error.retryable && clock.now() - Number.parseInt(id, 10) < TIMING.maxAgeMs;
+  return error.retryable && (await redisTime(client)) - Number.parseInt(id, 10) < TIMING.maxAgeMs;
 }
 
 /** Turns an entry into a running agent, a job that waits for room, or a refusal. Rejects with an error that may be retried. */
 async function processEntry(
-  { stream, client, quota, logger, clock }: StreamReaderParts,
+  { stream, client, quota, logger }: StreamReaderParts,
   entry: IntakeEntry,
 ): Promise<void> {
   const { id, flat } = entry;
@@ -125,7 +130,7 @@ async function processEntry(
       await intakeQueue.add(jobIdOf(id), { ...request, request_key }, delayMs);
     }
   } catch (error) {
-    if (mayTryAgain(error, entry, clock)) throw error;
+    if (await mayTryAgain(client, error, entry)) throw error;
     const reason = clip(messageOf(error), REASON_MAX_CHARS);
     logger.warn({ entry: id, problem: reason }, "An intake entry was refused");
     const sender = senderOfEntry(flat);
@@ -137,4 +142,10 @@ async function processEntry(
 /** Returns whether the parent's quota or the agent's inbox is full. */
 export function hasNoRoom(error: unknown): error is SubagentError {
   return error instanceof SubagentError && (error.code === "quota_exceeded" || error.code === "inbox_full");
+}
+
+/** Reads Redis' time, epoch ms. Rejects with `redis_unavailable`. */
+export async function redisTime(client: Client): Promise<number> {
+  const { call, redis } = await internalsOf(client).open();
+  return call(({ read }) => read(() => redisNowMs(redis)));
 }

@@ -10,9 +10,10 @@
  * 4. If BullMQ cannot parse a job's options, progress or parent, or its counters are no numbers, the job is taken without them
  *    when its lock has expired; fields that BullMQ reads only at the job's end are removed before. An entry that is no job
  *    leaves the queue.
- * 5. A job is not handed out again and again for what its sender wrote around its data: without a usable time it waits from
- *    its first take on, and if its scheduler's times cannot be read it is refused.
+ * 5. A job is not handed out again and again for what its sender wrote around its data: its wait counts from its first failure,
+ *    and if its scheduler's times cannot be read it is refused.
  */
+import { isDeepStrictEqual } from "node:util";
 import {
   DelayedError,
   getNextMillis,
@@ -23,13 +24,14 @@ import {
   type Worker,
   type WorkerOptions,
 } from "bullmq";
+import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import { messageOf, type SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { problemLog } from "../problem-log.ts";
 import { INTAKE_MAX_BYTES, INTAKE_MAX_VALUES } from "../protocol/intake.ts";
 import type { Keys } from "../protocol/keys.ts";
-import { TIMING, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
+import { WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import { JSON_MAX_DEPTH } from "../protocol/message.ts";
 import { clip, exceededBound } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -55,12 +57,23 @@ const CLOSE_MS = 5_000;
 const NEVER = 1_000_000;
 const IDLE_POLL_S = 1;
 
+/** A job's wait, stored as its progress. Times are Redis' clock, epoch ms. */
+const JobWait = z.looseObject({
+  /** Its first failure. */
+  since_ms: z.number(),
+  /** Time until which a job of a schedule is retried. */
+  until_ms: z.number().optional(),
+});
+
+/** See the schema. */
+export type JobWait = z.infer<typeof JobWait>;
+
 /** Outcome of a job. */
 export type JobEnd =
   | { status: "done"; value: unknown }
   | { status: "refused"; error: SubagentError }
-  /** `untilMs` is stored in the job. */
-  | { status: "later"; delayMs: number; untilMs?: number | undefined }
+  /** `wait` is stored in the job; absent: what is stored stays. */
+  | { status: "later"; delayMs: number; wait?: JobWait }
   /** Another process takes it. */
   | { status: "left" };
 
@@ -80,10 +93,8 @@ export interface IntakeJob {
   data: unknown;
   /** Reason why the data was not parsed, or the job's recurrence cannot be used. */
   unread?: string;
-  /** Earliest time at which it was to be taken, epoch ms; that of its first take if its sender wrote no usable time. */
-  dueAtMs: number;
-  /** Time until which it is retried, epoch ms; absent until an outcome has set it, if its sender wrote a usable time. */
-  untilMs?: number;
+  /** Absent until an outcome has set it. */
+  wait?: JobWait | undefined;
 }
 
 /** See the module's header. */
@@ -109,7 +120,7 @@ export function openIntakeJobs(redis: RedisClient, keys: Keys, parts: IntakeJobs
   const perform = async (job: Job, token = ""): Promise<unknown> => {
     const unread = worker.unread.get(job);
     const step = await take({
-      ...{ id: String(job.id), data: job.data, ...timesOf(job, clock.now()) },
+      ...{ id: String(job.id), data: job.data, wait: JobWait.safeParse(job.progress).data },
       ...(unread !== undefined && { unread }),
     });
     if (step.status !== "waits") await waiting.end(job, token, step);
@@ -213,30 +224,6 @@ class WaitingJobs {
   }
 }
 
-/** A due time further ahead of a job that was taken is not the one that it was taken at: clocks of hosts differ by less. */
-const MOST_AHEAD_MS = 24 * 3_600_000;
-
-/**
- * Returns when a taken job was to be taken, and until when it is retried. Its sender may have written no time in ms, or a
- * delay that ended early because an operator moved the job up: then its wait counts from its first take, which `untilMs` keeps.
- */
-function timesOf(
-  { timestamp, opts: { delay }, progress }: Pick<Job, "timestamp" | "opts" | "progress">,
-  nowMs: number,
-): Pick<IntakeJob, "dueAtMs" | "untilMs"> {
-  const known = isTime(progress) ? { untilMs: progress } : {};
-  // Other clients may write the delay as a text.
-  const dueAtMs = Number(timestamp) + Number(delay ?? 0);
-  if (dueAtMs <= nowMs + MOST_AHEAD_MS) return { dueAtMs, ...known };
-  const untilMs = Math.min(known.untilMs ?? Number.POSITIVE_INFINITY, nowMs + TIMING.maxAgeMs);
-  return { dueAtMs: untilMs - TIMING.maxAgeMs, untilMs };
-}
-
-/** BullMQ's progress of a job is zero until one is set. */
-function isTime(progress: unknown): progress is number {
-  return typeof progress === "number" && progress > 0;
-}
-
 /** Returns whether the job gets no further outcome. */
 function isFinal({ status }: JobEnd | RepliedJob): boolean {
   return status !== "later" && status !== "left";
@@ -266,9 +253,9 @@ function failureOf({ error }: JobEnd & { status: "refused" }): UnrecoverableErro
 }
 
 async function delay(job: Job, end: JobEnd & { status: "later" }, clock: Clock, token: string) {
-  const { untilMs = timesOf(job, clock.now()).untilMs } = end;
   // If this fails, the job is only retried longer.
-  if (untilMs !== undefined && untilMs !== job.progress) await job.updateProgress(untilMs).catch(() => {});
+  if (end.wait && !isDeepStrictEqual(end.wait, job.progress))
+    await job.updateProgress(end.wait).catch(() => {});
   await job.moveToDelayed(clock.now() + end.delayMs, token);
 }
 

@@ -27,14 +27,15 @@ function openTaker(stage: Stage, clock: Clock = systemClock, most?: number): Tak
   const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
   const client = stage.client();
   const quota = createIntakeQuota(client, clock, logger);
-  const taker = createJobTaker({ client, quota, clock, logger, ...(most !== undefined && { most }) });
+  const taker = createJobTaker({ client, quota, logger, ...(most !== undefined && { most }) });
   closeAtEnd(() => taker.leaveAll());
   return { ...taker, lines };
 }
 
-const jobOf = (id: string, data: object, dueAtMs = Date.now()): IntakeJob => ({
+/** `sinceMs`: first failure of a job that has waited. */
+const jobOf = (id: string, data: object, sinceMs?: number): IntakeJob => ({
   id,
-  dueAtMs,
+  ...(sinceMs !== undefined && { wait: { since_ms: sinceMs } }),
   data: { prompt: "say hello", ...data },
 });
 
@@ -64,7 +65,7 @@ function openLine(taker: JobTaker, clock: ReturnType<typeof handClock>, count: n
         waiting = waiting.filter((each) => !due.includes(each));
         for (let at = 0; at < due.length; at += 100) {
           const round = due.slice(at, at + 100).map(async ({ id }) => {
-            const end = await taker.take(jobOf(id, { parent_id: "full", reply: "channel" }, 0));
+            const end = await taker.take(jobOf(id, { parent_id: "full", reply: "channel" }));
             taken.set(id, (taken.get(id) ?? 0) + 1);
             if (end.status === "later") waiting.push({ id, atMs: clock.now() + end.delayMs });
             else begun.push(id);
@@ -268,43 +269,49 @@ test("a job for which there has been no room for a day is refused", async () => 
   const stage = await openStage({ timing: LONG_TIMING });
   await fillQuota(stage, "full");
   const dayAgo = Date.now() - 24 * HOUR_MS;
-  const take = (dueAtMs: number) =>
-    openTaker(stage).take(jobOf(`${dueAtMs}`, { parent_id: "full", reply: "channel" }, dueAtMs));
+  const take = (sinceMs: number) =>
+    openTaker(stage).take(jobOf(`${sinceMs}`, { parent_id: "full", reply: "channel" }, sinceMs));
   expect(await take(dayAgo - HOUR_MS)).toMatchObject({
     status: "refused",
     error: { code: "quota_exceeded" },
   });
-  expect(await take(dayAgo + HOUR_MS)).toMatchObject({ status: "later" });
+  expect(await take(dayAgo + HOUR_MS)).toMatchObject({
+    status: "later",
+    wait: { since_ms: dayAgo + HOUR_MS },
+  });
 });
 
-test.each([
-  ["a time in words", { timestamp: new Date().toUTCString() }],
-  ["a time in microseconds", { timestamp: 1_000 * Date.now() }],
-  ["a delay of three days that an operator ends", { delay: 72 * HOUR_MS }],
-])(
-  "a job with %s waits for room for a day from its first take, whatever its progress says",
-  async (_, options: object) => {
-    const stage = await openStage({ timing: LONG_TIMING });
-    await fillQuota(stage, "full");
-    const { queue, jobs } = openJobs(stage, 4);
-    const add = async (parent_id: string) => {
-      const job = await queue.add("task", { prompt: "say hello", reply: "channel", parent_id }, options);
-      if ("delay" in options) await job.promote();
-      return job;
-    };
-    const [waiting, begun] = [await add("full"), await add("free")];
-    await waiting.updateProgress(9e15);
-    await jobs.start();
-    const stateOf = ({ id }: Job) => queue.getJobState(String(id));
-    await until(async () => (await stateOf(begun)) === "completed", { what: "the job that has room" });
-    await until(async () => (await stateOf(waiting)) === "delayed", { what: "the delay" });
-    const delayed = await queue.getJob(String(waiting.id));
-    expect((Number(delayed?.progress) - Date.now()) / HOUR_MS).toBeCloseTo(24, 0);
-    await delayed?.updateProgress(Date.now());
-    await until(async () => (await stateOf(waiting)) === "failed", { what: "the refusal" });
-    expect((await queue.getJob(String(waiting.id)))?.failedReason).toContain("quota_exceeded");
-  },
-);
+test("a job waits for a day from its first failure by Redis' clock, whatever its sender and its host say", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await fillQuota(stage, "full");
+  const twoDaysAhead = { ...systemClock, now: () => Date.now() + 48 * HOUR_MS };
+  const { queue, jobs } = openJobs(stage, 4, twoDaysAhead);
+  const data = { prompt: "say hello", reply: "channel" };
+  const options: object[] = [
+    ...[{}, { timestamp: new Date().toUTCString() }, { timestamp: 1_000 * Date.now() }, { timestamp: 1 }],
+    { delay: 72 * HOUR_MS },
+  ];
+  const added: Job[] = [];
+  for (const each of options) added.push(await queue.add("task", { ...data, parent_id: "full" }, each));
+  await added.at(-1)?.promote();
+  await added[1]?.updateProgress(9e15);
+  await added[2]?.updateProgress({ since_ms: 9e15 });
+  const begun = await queue.add("task", { ...data, parent_id: "free" });
+  await jobs.start();
+  const stateOf = ({ id }: Job) => queue.getJobState(String(id));
+  await until(async () => (await stateOf(begun)) === "completed", { what: "the job that has room" });
+  for (const job of added) {
+    await until(async () => (await stateOf(job)) === "delayed", { what: "the delay" });
+    const { progress } = (await queue.getJob(String(job.id))) ?? {};
+    expect(progress).toEqual({ since_ms: expect.any(Number) });
+    expect(Math.abs(Number(Object(progress).since_ms) - Date.now())).toBeLessThan(HOUR_MS);
+  }
+  const [first] = added;
+  await first?.updateProgress({ since_ms: Date.now() - 25 * HOUR_MS });
+  await first?.promote();
+  await until(async () => first && (await stateOf(first)) === "failed", { what: "the refusal" });
+  expect((await queue.getJob(String(first?.id)))?.failedReason).toContain("quota_exceeded");
+});
 
 test("a job whose scheduler has times of another library is refused with the reason, and not taken again", async () => {
   const stage = await openStage({ timing: LONG_TIMING });
@@ -350,7 +357,7 @@ test("a job that Redis refuses is tried again, after ten seconds at most", async
     "of the wrong kind",
   );
   const step = await openTaker(stage).take(jobOf("old", { parent_id: "stuck" }, Date.now() - HOUR_MS));
-  expect(step).toEqual({ status: "later", delayMs: 10_000 });
+  expect(step).toMatchObject({ status: "later", delayMs: 10_000 });
 });
 
 test("a request that room would not help is refused at once", async () => {
@@ -373,7 +380,7 @@ test("a job of a schedule is tried until the next one comes due, whatever else w
   await Promise.all(backlog);
   const jobId = `repeat:default/full/${schedule_id}:${Date.now() + 3_600_000}`;
   const due = await taker.take(jobOf(jobId, { parent_id: "full" }));
-  expect(due).toMatchObject({ status: "later", untilMs: expect.any(Number) });
+  expect(due).toMatchObject({ status: "later", wait: { until_ms: expect.any(Number) } });
   expect(due.status === "later" ? due.delayMs : undefined).toBeLessThanOrEqual(10_000);
 });
 

@@ -8,7 +8,7 @@ import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import type { RoundOutcome, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
+import type { RoundOutcome, Tried, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
@@ -30,7 +30,8 @@ export interface PushParts {
 /**
  * The end of a round. `done`: no entry is left to push; `more`: the round reached its limit of entries or time; `failed`: the
  * receiver is called again in `waitMs`; `refused`: refused entries are retried in `waitMs`, and new entries are pushed at
- * once, as are those that the round left (`hasMore`); `stopped`: this process has lost the slot or stops.
+ * once, as are those that no round has tried yet, if this one ended before them (`hasMore`); `stopped`: this process has lost
+ * the slot or stops.
  */
 export type RoundEnd =
   | { status: "done" | "more" | "stopped" }
@@ -71,7 +72,7 @@ export async function pushParent(
   const outcome = outcomeOf(parts, webhook, round, leftMs);
   if (outcome.status === "ok" && leftMs !== undefined)
     return { status: "refused", waitMs: leftMs, hasMore: round.isCut };
-  if (outcome.status !== "ok" || webhook.failures > 0)
+  if (outcome.status !== "ok" || webhook.failures > 0 || webhook.newest !== OLDEST)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
   const { problem, status, waitMs } = outcome;
@@ -90,51 +91,71 @@ interface Pushing {
   readonly mayGoOn: () => boolean;
   /** Redis' time, epoch ms: receivers refuse a request whose time is far from theirs. */
   readonly nowMs: () => number;
-  /** Whether to push only entries after the last tried one. */
+  /** Whether to push only entries that no round has tried. */
   readonly onlyNewer: boolean;
 }
 
-/** The results of a round's requests. `last`: the last tried entry; `isCut`: the round reached a limit, entries may be left. */
-interface Round {
+/**
+ * The results of a round's requests. `isCut`: the round reached a limit, entries may be left. The third failure is such a limit
+ * if the receiver took another entry: it lives.
+ */
+interface Round extends Tried {
   readonly failed: readonly PushAnswer[];
   readonly isTaken: boolean;
   readonly isCut: boolean;
-  readonly last: string;
 }
 
-/** Goes through the channel from the end of the last round, then from its beginning up to there. */
+/** Pushes the entries that no round has tried, then the others from the end of the last round on. */
 async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
   const { parent, webhook, mayGoOn, onlyNewer } = pushing;
   const failed: PushAnswer[] = [];
-  let [isTaken, sent, last] = [false, 0, webhook.after];
+  let [isTaken, sent] = [false, 0];
+  let { after, newest } = webhook;
   const { clock } = parts.open;
   const endsAtMs = clock.monotonicMs() + ROUND_MS;
   const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
-  const entries = (onlyNewer ? entriesBehind : entriesFrom)(parts.open, parent, webhook.after);
+  const entries = onlyNewer
+    ? entriesBehind(parts.open, parent, webhook.newest)
+    : allEntries(parts.open, parent, webhook);
   const pushNext = async () => {
     for await (const entry of entries) {
       if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;
       sent += 1;
-      last = entry.id;
+      if (isBehind(newest, entry.id)) newest = entry.id;
+      else after = entry.id;
       const answer = await pushOne(parts, pushing, entry);
       if (answer.status === "taken") isTaken = true;
       else failed.push(answer);
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, pushNext));
-  return { failed, isTaken, isCut: hasHadShare(), last };
+  const isCut = hasHadShare() || (isTaken && failed.length >= MOST_FAILURES);
+  return { failed, isTaken, isCut, after, newest };
 }
 
-/** Yields the entries of a channel after `begin` in order, then those up to it; several consumers may share the iterator. */
-async function* entriesFrom(
+/**
+ * Yields the untried entries of a channel in order, then the tried ones after `after`, then those up to it. Several consumers may
+ * share the iterator.
+ */
+async function* allEntries(
+  open: ClientResources,
+  parent: ParentAddress,
+  { after, newest }: Tried,
+): AsyncGenerator<StreamEntry> {
+  yield* entriesBehind(open, parent, newest);
+  yield* entriesUpTo(newest, open, parent, after);
+  yield* entriesUpTo(after, open, parent, OLDEST);
+}
+
+async function* entriesUpTo(
+  end: string,
   open: ClientResources,
   parent: ParentAddress,
   begin: string,
 ): AsyncGenerator<StreamEntry> {
-  yield* entriesBehind(open, parent, begin);
-  if (begin === OLDEST) return;
-  for await (const entry of entriesBehind(open, parent, OLDEST)) {
-    if (isBehind(begin, entry.id)) return;
+  if (begin === end) return;
+  for await (const entry of entriesBehind(open, parent, begin)) {
+    if (isBehind(end, entry.id)) return;
     yield entry;
   }
 }
@@ -155,27 +176,28 @@ async function* entriesBehind(
 
 /**
  * Returns the outcome of a round. `retryInMs`: time until earlier refused entries are retried; entries refused before then
- * wait for the same time. If the receiver does not answer before then, its failures are counted from 0 again.
+ * wait for the same time. If the receiver does not answer before then, its failures are counted from 0 again. After a receiver's
+ * first silence the next round begins with the same entries; if it is silent again, with others, because these may be the cause.
  */
 function outcomeOf(
   { backoffMs, random }: PushParts,
   webhook: StoredWebhook,
-  { failed, isTaken, last }: Round,
+  { failed, isTaken, isCut, ...tried }: Round,
   retryInMs: number | undefined,
 ): RoundOutcome {
   const gone = failed.find(({ status }) => status === "gone");
   const worst = gone ?? failed.at(-1);
-  if (!worst || worst.status === "taken") return { status: "ok" };
+  if (!worst || worst.status === "taken") return { status: "ok", ...(isCut && tried) };
   const isRefused = failed.some(({ status }) => status === "refused");
-  const after = isRefused ? last : OLDEST;
+  const { after, newest } = isRefused || webhook.failures > 0 ? tried : webhook;
   const status = gone ? "gone" : isRefused ? "refused" : "failed";
   const { problem } = worst;
   if (status === "refused" && retryInMs !== undefined)
-    return { status, problem, failures: webhook.failures, waitMs: retryInMs, after };
+    return { status, problem, failures: webhook.failures, waitMs: retryInMs, after, newest };
   const failures = isTaken || retryInMs !== undefined ? 0 : webhook.failures;
   const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
   const waitMs = Math.ceil(longest * (0.5 + random() / 2));
-  return { status, problem, failures: failures + 1, waitMs, after };
+  return { status, problem, failures: failures + 1, waitMs, after, newest };
 }
 
 /** Pushes one entry and acks it if it was taken. If the ack fails, the entry stays, and the receiver gets its id again. */

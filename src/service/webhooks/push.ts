@@ -7,8 +7,9 @@
  * 1. An entry is acked after the receiver answered 2xx, never before: if a receiver or a process dies in between, the
  *    receiver gets the same `webhook-id` again.
  * 2. A round ends at its third failure; the next one begins after a back-off, possibly in another process. The back-off doubles
- *    while no entry is taken. Refused entries do not block others: the next round begins after the last tried entry, and
- *    entries that arrive meanwhile are pushed at once. Only a receiver that does not answer gets nothing during the back-off.
+ *    while no entry is taken. Refused entries do not block others: while the receiver takes entries, those that no round has
+ *    tried are pushed at once, and so are those that arrive meanwhile. Only a receiver that does not answer gets nothing
+ *    during the back-off.
  * 3. The verb that writes an entry rings, which begins a round at once. If this process has not listened for a while, it walks
  *    through all parents when it listens again. A slow walk finds parents whose ring was lost: one page at every tick of
  *    the subscriber, for any number of parents.

@@ -76,6 +76,7 @@ export const PARENT_VERBS = {
       problem: optional(text),
       failures: optional(int),
       after: optional(text),
+      newest: optional(text),
       /** The receiver is gone for good. */
       disabled: flag,
     },

@@ -16,19 +16,19 @@ import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import { forgetWebhook, type StoredWebhook } from "./webhooks.ts";
 
+/** How far rounds have come: `newest` is the newest tried entry; the next round retries those after `after` first. */
+export interface Tried {
+  after: string;
+  newest: string;
+}
+
 /**
  * Outcome of a round of pushes: `gone` if the receiver said that it is gone for good, `refused` if it answered, but accepted
- * not all. The next round begins after the entry `after`.
+ * not all; `ok` with {@link Tried} if the round left entries.
  */
 export type RoundOutcome =
-  | { status: "ok" }
-  | {
-      status: "failed" | "refused" | "gone";
-      problem: string;
-      failures: number;
-      waitMs: number;
-      after: string;
-    };
+  | ({ status: "ok" } & Partial<Tried>)
+  | ({ status: "failed" | "refused" | "gone"; problem: string; failures: number; waitMs: number } & Tried);
 
 /** See the module's header. Commands reject as the connection does. */
 export interface WebhookSlots {
@@ -74,7 +74,8 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
     async note(parent, { secret }, outcome) {
       const met = outcome.status === "ok" ? undefined : outcome;
       const isGone = met?.status === "gone";
-      const note = { problem: met?.problem, failures: met?.failures, after: met?.after, disabled: isGone };
+      const { after, newest } = outcome;
+      const note = { problem: met?.problem, failures: met?.failures, after, newest, disabled: isGone };
       const { status } = await scripts.run("webhook-report", addressOfParent(parent), { secret, ...note });
       // Nothing is pushed until the webhook is set again.
       if (isGone && status === "noted") await forgetWebhook(redis, keys, parent);

@@ -23,8 +23,10 @@ const Stored = z.object({
   created_at: z.string(),
   /** Failed rounds in a row since the receiver last accepted an entry. */
   failures: z.coerce.number().int().min(0).default(0),
-  /** Entry after which the next round begins. */
+  /** Tried entry after which the next retries begin, at most `newest`. */
   after: z.string().default(OLDEST),
+  /** Newest tried entry. */
+  newest: z.string().default(OLDEST),
   last_problem: z.string().optional(),
   /** Set after the receiver said that it is gone for good. */
   disabled: z.literal("1").optional(),

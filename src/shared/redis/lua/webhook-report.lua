@@ -1,11 +1,17 @@
--- webhook-report: notes the result of a round of pushes on the webhook with this secret; success clears the problem.
+-- webhook-report: notes the result of a round of pushes on the webhook with this secret, and how far it came; success clears the
+-- problem.
 -- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; a webhook that was replaced
 -- getting the problem of its predecessor.
 if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end
-if not problem then
-  redis.call('HDEL', webhook, 'failures', 'after', 'last_problem')
-  return answer('noted')
+if problem then
+  redis.call('HSET', webhook, 'failures', failures, 'last_problem', problem)
+else
+  redis.call('HDEL', webhook, 'failures', 'last_problem')
 end
-redis.call('HSET', webhook, 'failures', failures, 'after', after, 'last_problem', problem)
+if after then
+  redis.call('HSET', webhook, 'after', after, 'newest', newest)
+else
+  redis.call('HDEL', webhook, 'after', 'newest')
+end
 if disabled then redis.call('HSET', webhook, 'disabled', '1') end
 return answer('noted')

@@ -3629,7 +3629,7 @@ export default [
     id: "webhook-after-outlives-success",
     promise: "A round that is taken forgets where the one before it had stopped.",
     file: "src/shared/redis/lua/webhook-report.lua",
-    find: "  redis.call('HDEL', webhook, 'after', 'newest')\n",
+    find: "redis.call('HDEL', webhook, 'after', 'newest')\n",
     replace: "",
     tests: ["test/integration/verbs/webhook-slot.test.ts"],
     title: "forgets how the one before it failed",

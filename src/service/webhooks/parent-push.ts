@@ -72,7 +72,7 @@ export async function pushParent(
   const outcome = outcomeOf(parts, webhook, round, leftMs);
   if (outcome.status === "ok" && leftMs !== undefined)
     return { status: "refused", waitMs: leftMs, hasMore: round.isCut };
-  if (outcome.status !== "ok" || webhook.failures > 0 || webhook.newest !== OLDEST)
+  if (outcome.status !== "ok" || webhook.failures > 0 || newestOf(webhook) !== OLDEST)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
   const { problem, status, waitMs } = outcome;
@@ -110,12 +110,12 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
   const { parent, webhook, mayGoOn, onlyNewer } = pushing;
   const failed: PushAnswer[] = [];
   let [isTaken, sent] = [false, 0];
-  let { after, newest } = webhook;
+  let [after, newest] = [webhook.after, newestOf(webhook)];
   const { clock } = parts.open;
   const endsAtMs = clock.monotonicMs() + ROUND_MS;
   const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
   const entries = onlyNewer
-    ? entriesBehind(parts.open, parent, webhook.newest)
+    ? entriesBehind(parts.open, parent, newestOf(webhook))
     : allEntries(parts.open, parent, webhook);
   const pushNext = async () => {
     for await (const entry of entries) {
@@ -140,11 +140,15 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
 async function* allEntries(
   open: ClientResources,
   parent: ParentAddress,
-  { after, newest }: Tried,
+  tried: Tried,
 ): AsyncGenerator<StreamEntry> {
-  yield* entriesBehind(open, parent, newest);
-  yield* entriesUpTo(newest, open, parent, after);
-  yield* entriesUpTo(after, open, parent, OLDEST);
+  yield* entriesBehind(open, parent, newestOf(tried));
+  yield* entriesUpTo(newestOf(tried), open, parent, tried.after);
+  yield* entriesUpTo(tried.after, open, parent, OLDEST);
+}
+
+function newestOf({ after, newest = after }: Tried): string {
+  return newest;
 }
 
 async function* entriesUpTo(

@@ -25,8 +25,8 @@ const Stored = z.object({
   failures: z.coerce.number().int().min(0).default(0),
   /** Tried entry after which the next retries begin, at most `newest`. */
   after: z.string().default(OLDEST),
-  /** Newest tried entry. */
-  newest: z.string().default(OLDEST),
+  /** Newest tried entry; absent: `after`. */
+  newest: z.string().optional(),
   last_problem: z.string().optional(),
   /** Set after the receiver said that it is gone for good. */
   disabled: z.literal("1").optional(),

@@ -115,7 +115,7 @@ test("refused entries wait for their retry also if the process that pushed newer
   await reply();
   await until(async () => (await parent.newReplies()).entries.length === 1);
   const [[id = ""] = []] = await redis.xrevrange(replies, "+", "-", "COUNT", 1);
-  await redis.hset(webhook, { failures: 1, newest: id, last_problem: "The receiver answered 500." });
+  await redis.hset(webhook, { failures: 1, after: id, last_problem: "The receiver answered 500." });
   await redis.hset(keys.webhookHolders, member, "dead", `${member}/retry`, Date.now() + HOUR_MS);
   await redis.zadd(keys.webhooksDue, 1, member);
   const answers: string[] = [];

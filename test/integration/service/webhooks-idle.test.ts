@@ -163,7 +163,7 @@ test("refused entries wait for their retry also if a round of newer ones reaches
   await tell("default", "refusing");
   const [[refused = ""] = []] = await redis.xrevrange(replies, "+", "-", "COUNT", 1);
   const retryAt = Date.now() + 3_600_000;
-  await redis.hset(webhook, { failures: 1, newest: refused, last_problem: "The receiver answered 500." });
+  await redis.hset(webhook, { failures: 1, after: refused, last_problem: "The receiver answered 500." });
   await redis.hset(keys.webhookHolders, `${member}/retry`, retryAt);
   await redis.zadd(keys.webhooksDue, retryAt, member);
   // One more than are sent at a time.

@@ -8,10 +8,8 @@ if problem then
 else
   redis.call('HDEL', webhook, 'failures', 'last_problem')
 end
-if after then
-  redis.call('HSET', webhook, 'after', after, 'newest', newest)
-else
-  redis.call('HDEL', webhook, 'after', 'newest')
-end
+redis.call('HDEL', webhook, 'after', 'newest')
+if after then redis.call('HSET', webhook, 'after', after) end
+if newest then redis.call('HSET', webhook, 'newest', newest) end
 if disabled then redis.call('HSET', webhook, 'disabled', '1') end
 return answer('noted')

@@ -971,6 +971,15 @@ export default [
     title: "refuses a tenth",
   },
   {
+    id: "webhook-refusing-receiver-flooded",
+    promise: "A receiver that takes nothing is not asked for every entry.",
+    file: "src/service/webhooks/parent-push.ts",
+    find: "(isTaken && failed.length >= MOST_FAILURES)",
+    replace: "failed.length >= MOST_FAILURES",
+    tests: ["test/integration/service/webhooks-refused.test.ts"],
+    title: "takes nothing",
+  },
+  {
     id: "webhook-new-behind-refused",
     promise: "A new entry is pushed at once, however many refused ones are being retried.",
     file: "src/service/webhooks/parent-push.ts",

@@ -4466,4 +4466,12 @@ export default [
     replace: 'says: "One of these files, as it is.",\n    scope: "spawn"',
     tests: ["test/integration/service/parents.keys.test.ts"],
   },
+  {
+    id: "hosts-comment-counts",
+    promise: "A name that a hosts file has only in a comment is asked of the name server.",
+    file: "src/shared/dns.ts",
+    find: '.replace(/#.*/, "")',
+    replace: "",
+    tests: ["test/unit/shared/dns.hosts.test.ts"],
+  },
 ];

@@ -1555,4 +1555,12 @@ export default [
     replace: 'this.#stopReason = typeof reason === "string" ? wordOf(reason) : undefined;',
     tests: ["test/unit/worker/model/anthropic/answer-draft.stop-reason.test.ts"],
   },
+  {
+    id: "no-message-told-as-other",
+    promise: "An answer that is no message at all is told as that.",
+    file: "src/worker/model/anthropic/stream.ts",
+    find: '    else if (isWhole) throw new MalformedAnswerError("the server did not answer with a message");\n',
+    replace: "",
+    tests: ["test/unit/worker/model/anthropic/stream.no-message.test.ts"],
+  },
 ];

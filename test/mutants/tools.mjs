@@ -3568,4 +3568,28 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/sandbox/process.stopped.test.ts"],
   },
+  {
+    id: "runsc-without-right-to-run",
+    promise: "A file that may not be run is no gVisor.",
+    file: "src/worker/tools/sandbox/runsc.ts",
+    find: "constants.X_OK",
+    replace: "constants.F_OK",
+    tests: ["test/unit/worker/tools/sandbox/runsc.owner.test.ts"],
+  },
+  {
+    id: "runsc-workspace-of-root",
+    promise: "The user of the commands in gVisor owns the workspace.",
+    file: "src/worker/tools/sandbox/runsc.ts",
+    find: "  if (asRoot) await chownWorkspace(workspace.directory);\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/runsc.owner.test.ts"],
+  },
+  {
+    id: "listed-directory-stays-open",
+    promise: "A listing closes the directory that it opened.",
+    file: "src/worker/tools/files/list.ts",
+    find: "  } finally {\n    await handle.close();\n  }\n",
+    replace: "  } finally {\n    void handle;\n  }\n",
+    tests: ["test/unit/worker/tools/files/list.descriptors.test.ts"],
+  },
 ];

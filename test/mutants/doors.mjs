@@ -4474,4 +4474,20 @@ export default [
     replace: "",
     tests: ["test/unit/shared/dns.hosts.test.ts"],
   },
+  {
+    id: "board-error-untold",
+    promise: "An error of the board's own is logged with its reason.",
+    file: "src/service/board/app.ts",
+    find: '    if (status === 500) logger?.error({ problem: messageOf(error) }, "A request could not be answered");\n',
+    replace: "",
+    tests: ["test/unit/service/board/app.errors.test.ts"],
+  },
+  {
+    id: "board-logs-errors-of-requests",
+    promise: "A request that is asked badly writes no line into the log of the board.",
+    file: "src/service/board/app.ts",
+    find: "if (status === 500) logger",
+    replace: "if (status >= 400) logger",
+    tests: ["test/unit/service/board/app.errors.test.ts"],
+  },
 ];

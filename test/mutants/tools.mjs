@@ -3592,4 +3592,21 @@ export default [
     replace: "  } finally {\n    void handle;\n  }\n",
     tests: ["test/unit/worker/tools/files/list.descriptors.test.ts"],
   },
+  {
+    id: "workspace-file-keeps-its-owner",
+    promise:
+      "A file of the workspace is given to the owner of the workspace, whoever owned what it replaces.",
+    file: "src/worker/tools/files/open.ts",
+    find: 'area.kind === "workspace" ? undefined : replaced',
+    replace: "replaced",
+    tests: ["test/unit/worker/tools/files/file.owner.test.ts"],
+  },
+  {
+    id: "workspace-file-of-no-owner",
+    promise: "A file of the workspace that cannot be given to its owner is not written.",
+    file: "src/worker/tools/files/open.ts",
+    find: '    if (area.kind === "workspace") throw error;\n',
+    replace: "    void error;\n",
+    tests: ["test/unit/worker/tools/files/file.owner.test.ts"],
+  },
 ];

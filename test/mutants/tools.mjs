@@ -3609,4 +3609,12 @@ export default [
     replace: "    void error;\n",
     tests: ["test/unit/worker/tools/files/file.owner.test.ts"],
   },
+  {
+    id: "egress-refused-tunnel-stays",
+    promise: "A connection whose tunnel was refused does not keep its place in the proxy of a command.",
+    file: "src/worker/tools/sandbox/egress.ts",
+    find: "      socket.setTimeout(limits.silenceMs, () => socket.destroy());\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/egress.silent.test.ts"],
+  },
 ];

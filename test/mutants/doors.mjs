@@ -4490,4 +4490,12 @@ export default [
     replace: "if (status >= 400) logger",
     tests: ["test/unit/service/board/app.errors.test.ts"],
   },
+  {
+    id: "callback-limit-left",
+    promise: "The time limit of a callback ends with its answer.",
+    file: "src/service/agent-protocol/callback.ts",
+    find: "  } finally {\n    timer.cancel();\n  }",
+    replace: "  } finally {\n    void timer;\n  }",
+    tests: ["test/integration/service/callbacks-timers.test.ts"],
+  },
 ];

@@ -3277,4 +3277,12 @@ export default [
     replace: "",
     tests: ["test/unit/shared/protocol/content.stored-usage.test.ts"],
   },
+  {
+    id: "task-all-listens-on",
+    promise: "A batch that is over listens to its signal no more.",
+    file: "src/producer/task.ts",
+    find: "      forgetSignal();\n      forgetCancel();\n",
+    replace: "      forgetSignal();\n",
+    tests: ["test/integration/producer/task-all.signal.test.ts"],
+  },
 ];

@@ -3585,14 +3585,6 @@ export default [
     tests: ["test/unit/worker/tools/sandbox/runsc.owner.test.ts"],
   },
   {
-    id: "listed-directory-stays-open",
-    promise: "A listing closes the directory that it opened.",
-    file: "src/worker/tools/files/list.ts",
-    find: "  } finally {\n    await handle.close();\n  }\n",
-    replace: "  } finally {\n    void handle;\n  }\n",
-    tests: ["test/unit/worker/tools/files/list.descriptors.test.ts"],
-  },
-  {
     id: "workspace-file-keeps-its-owner",
     promise:
       "A file of the workspace is given to the owner of the workspace, whoever owned what it replaces.",

@@ -4498,4 +4498,28 @@ export default [
     replace: "  } finally {\n    void timer;\n  }",
     tests: ["test/integration/service/callbacks-timers.test.ts"],
   },
+  {
+    id: "api-listens-without-redis",
+    promise: "An API that cannot know whether it needs keys does not listen.",
+    file: "src/service/api/api.ts",
+    find: "await areKeysMade(client)",
+    replace: "await areKeysMade(client).catch(() => true)",
+    tests: ["test/integration/service/api-start-outage.test.ts"],
+  },
+  {
+    id: "mcp-answers-after-its-client",
+    promise: "A plain MCP call is answered before its client gives up.",
+    file: "src/service/mcp/server.ts",
+    find: "const ANSWER_WITHIN_MS = 45_000;",
+    replace: "const ANSWER_WITHIN_MS = 75_000;",
+    tests: ["test/integration/service/mcp-waits.test.ts"],
+  },
+  {
+    id: "api-pushes-nothing",
+    promise: "An API pushes webhooks from its start.",
+    file: "src/service/api/api.ts",
+    find: "    push.start();\n",
+    replace: "",
+    tests: ["test/integration/service/webhooks.test.ts"],
+  },
 ];

@@ -4143,4 +4143,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/observe/observer.calls.test.ts"],
   },
+  {
+    id: "fallback-before-the-model",
+    promise: "The requested model is called before those that it may fall back to.",
+    file: "src/worker/run/spec-cache.ts",
+    find: "[spec.model, ...(spec.fallback_models ?? [])]",
+    replace: "[...(spec.fallback_models ?? []), spec.model]",
+    tests: ["test/integration/worker/fallback-models.test.ts"],
+  },
 ];

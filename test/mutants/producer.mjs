@@ -3285,4 +3285,20 @@ export default [
     replace: "      forgetSignal();\n",
     tests: ["test/integration/producer/task-all.signal.test.ts"],
   },
+  {
+    id: "definition-told-at-length",
+    promise: "A model is told of a kind of agent in a few words.",
+    file: "src/producer/model-tools.ts",
+    find: 'clip(description.replace(/\\s+/g, " "), DESCRIPTION_CHARS)',
+    replace: 'description.replace(/\\s+/g, " ").slice(0, 100 * DESCRIPTION_CHARS)',
+    tests: ["test/unit/producer/model-tools.kinds.test.ts"],
+  },
+  {
+    id: "spawn-with-one-unknown-tool",
+    promise: "A spawn with one tool that a worker has is accepted.",
+    file: "src/producer/spawn.ts",
+    find: "if (!tools || unknown.length === 0 || tools.some((tool) => !unknown.includes(tool))) return;",
+    replace: "if (!tools || unknown.length === 0) return;",
+    tests: ["test/integration/producer/spawn.tools.test.ts"],
+  },
 ];

@@ -4522,4 +4522,20 @@ export default [
     replace: "",
     tests: ["test/integration/service/webhooks.test.ts"],
   },
+  {
+    id: "thread-run-without-its-trace",
+    promise: "A run of a thread belongs to the trace of the request that began it.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: 'checkSpawn("agent", { name, prompt, traceparent }, context)',
+    replace: 'checkSpawn("agent", { name, prompt, ...(traceparent && {}) }, context)',
+    tests: ["test/integration/service/threads-traced.test.ts"],
+  },
+  {
+    id: "openapi-parent-costs-whole-dollars",
+    promise: "The document of the API says that the cost of a parent is no whole number.",
+    file: "src/service/api/schema.ts",
+    find: "today: z.object({ turns: z.int(), tokens: z.int(), cost_usd: z.number() })",
+    replace: "today: z.object({ turns: z.int(), tokens: z.int(), cost_usd: z.int() })",
+    tests: ["test/unit/service/api/schema.parent.test.ts"],
+  },
 ];

@@ -4538,4 +4538,20 @@ export default [
     replace: "today: z.object({ turns: z.int(), tokens: z.int(), cost_usd: z.int() })",
     tests: ["test/unit/service/api/schema.parent.test.ts"],
   },
+  {
+    id: "webhook-stop-waits-for-a-retry",
+    promise: "A stop of the pushes waits for no time limit.",
+    file: "src/service/webhooks/push.ts",
+    find: "    await clock.sleep(RETRY_MS, signal);\n  }\n  return undefined;",
+    replace: "    await clock.sleep(RETRY_MS);\n  }\n  return undefined;",
+    tests: ["test/unit/service/webhooks/push.stop.test.ts"],
+  },
+  {
+    id: "thread-message-sent-before-its-note",
+    promise: "A message to a run of a thread is noted for its callback before it is sent.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "      await notes.begin(last.uid);\n",
+    replace: "",
+    tests: ["test/integration/service/callbacks-noted.test.ts"],
+  },
 ];

@@ -4346,4 +4346,12 @@ export default [
     replace: "",
     tests: ["test/integration/verbs/settle.unreadable-messages.test.ts"],
   },
+  {
+    id: "opening-of-another-key",
+    promise: "A call begins as the last one of its verb only if every key that it names is the same.",
+    file: "src/shared/redis/verb.ts",
+    find: "form.parameters.length < 2 && ",
+    replace: "",
+    tests: ["test/unit/shared/redis/verb.openings.test.ts"],
+  },
 ];

@@ -4554,4 +4554,12 @@ export default [
     replace: "",
     tests: ["test/integration/service/callbacks-noted.test.ts"],
   },
+  {
+    id: "span-flags-of-one-digit",
+    promise: "The header of a span has two digits of flags.",
+    file: "src/shared/protocol/ids.ts",
+    find: '.padStart(2, "0")}`',
+    replace: "}`",
+    tests: ["test/unit/shared/protocol/ids.traceparent-of.test.ts"],
+  },
 ];

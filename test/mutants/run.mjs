@@ -4151,4 +4151,12 @@ export default [
     replace: "[...(spec.fallback_models ?? []), spec.model]",
     tests: ["test/integration/worker/fallback-models.test.ts"],
   },
+  {
+    id: "alert-told-by-each-holder",
+    promise: "An alert that was told before a run was handed back is not told again.",
+    file: "src/worker/run/session.ts",
+    find: "this.#alerts = record.progress?.alerts ?? [];",
+    replace: "this.#alerts = [];",
+    tests: ["test/integration/worker/alerts.again.test.ts"],
+  },
 ];

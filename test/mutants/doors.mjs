@@ -4562,4 +4562,12 @@ export default [
     replace: "}`",
     tests: ["test/unit/shared/protocol/ids.traceparent-of.test.ts"],
   },
+  {
+    id: "intake-checks-what-is-known",
+    promise: "A request that was handed over before is not checked as a new one.",
+    file: "src/service/intake/quota.ts",
+    find: "  if (!isKnown) {\n    check();",
+    replace: "  check();\n  if (!isKnown) {",
+    tests: ["test/unit/service/intake/quota.known.test.ts"],
+  },
 ];

@@ -3301,4 +3301,20 @@ export default [
     replace: "if (!tools || unknown.length === 0) return;",
     tests: ["test/integration/producer/spawn.tools.test.ts"],
   },
+  {
+    id: "task-listener-beside-its-prompt",
+    promise: "A task hears why it waits also if its listener stands beside the prompt.",
+    file: "src/producer/spawn-input.ts",
+    find: "return { signal, onQuestion, wait_for_worker_ms, onWait, input: rest };",
+    replace: "return { signal, onQuestion, wait_for_worker_ms, ...(onWait && {}), input: rest };",
+    tests: ["test/integration/producer/task.beside.test.ts"],
+  },
+  {
+    id: "schema-reads-failed-reply",
+    promise: "A failed reply to a task with a schema stays as the run ended.",
+    file: "src/producer/spawn-input.ts",
+    find: 'if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;',
+    replace: 'if (reply.kind !== "reply") return reply;',
+    tests: ["test/integration/producer/task.beside.test.ts"],
+  },
 ];

@@ -3317,4 +3317,12 @@ export default [
     replace: 'if (reply.kind !== "reply") return reply;',
     tests: ["test/integration/producer/task.beside.test.ts"],
   },
+  {
+    id: "runner-gets-a-refusal-as-text",
+    promise: "A refusal is an error result for the tool runner.",
+    file: "src/producer/model-tools.ts",
+    find: "if (toolUse || !(told instanceof SubagentError)) throw told;",
+    replace: "if ((toolUse && false) || !(told instanceof SubagentError)) throw told;",
+    tests: ["test/integration/producer/model-tools.runner.test.ts"],
+  },
 ];

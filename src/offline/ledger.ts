@@ -31,7 +31,7 @@ export interface LedgerEntry {
   stream: boolean;
   /** `served`: the last byte of a whole answer was written to the socket; `aborted`: the client disconnected before. */
   status: "served" | "error" | "aborted";
-  /** HTTP status that was sent, or would have been. */
+  /** HTTP status that was sent, or would have been; 0: the connection was reset instead. */
   http_status: number;
   /** The API's error type, also of errors inside a stream; `null` without an error. */
   error_type: string | null;

@@ -101,6 +101,7 @@ function outcome(message: AnswerMessage, played: Played, whole: boolean): Partia
   return {
     ...bought,
     status: played.errorType === "stall" ? "aborted" : "error",
+    http_status: played.httpStatus,
     error_type: played.errorType,
   };
 }

@@ -49,8 +49,7 @@ class Shape {
     if (Array.isArray(schema.enum)) return schema.enum.includes(known) ? known : schema.enum[0];
     const parts = [schema.anyOf, schema.oneOf].find(Array.isArray);
     if (parts) return this.value(parts.find((part) => fitsType(part, known)) ?? parts[0], known, references);
-    if (Array.isArray(schema.allOf))
-      return this.value(Object.assign({}, schema, { allOf: undefined }, ...schema.allOf), known, references);
+    if (Array.isArray(schema.allOf)) return this.value(joined(schema, schema.allOf), known, references);
     return this.#ofType(schema, typeOf(schema), known, references);
   }
 
@@ -74,8 +73,9 @@ class Shape {
       case "string":
         return typeof known === "string" ? known : this.#text(schema);
       case "number":
-      case "integer":
         return typeof known === "number" ? known : leastNumber(schema);
+      case "integer":
+        return Number.isInteger(known) ? known : leastNumber(schema);
       case "boolean":
         return known === true;
       default:
@@ -104,6 +104,21 @@ class Shape {
     this.#words = "";
     return words.padEnd(Math.min(Number(minLength), MOST_MADE), ".");
   }
+}
+
+/** Returns a schema with its `allOf` as one: the fields of all parts, and of each other keyword the last. */
+function joined(schema: Schema, allOf: readonly unknown[]): Schema {
+  const parts = [schema, ...allOf].filter(isSchema);
+  const fields = parts.map((part) => part.properties).filter(isSchema);
+  const required: readonly unknown[] = parts.flatMap(({ required: names }) =>
+    Array.isArray(names) ? names : [],
+  );
+  const objects = fields.length > 0 ? { properties: merged(fields), required } : {};
+  return { ...merged(parts), allOf: undefined, ...objects };
+}
+
+function merged(parts: readonly Schema[]): Schema {
+  return Object.fromEntries(parts.flatMap((part) => Object.entries(part)));
 }
 
 function typeOf({ type, properties, items }: Schema): unknown {

@@ -4,8 +4,11 @@ import { type Exchange, errorBody, pause, sendError, sendJson, statusOf } from "
 import type { StreamFailure } from "./scenario.ts";
 import type { AnswerMessage, OtherBlock } from "./wire.ts";
 
-/** Result of sending: the server did not break the answer, or played a scripted failure of this type. */
-export type Played = { kind: "whole" } | { kind: "failure"; errorType: string };
+/**
+ * Result of sending: the server did not break the answer, or played a scripted failure of this type. `httpStatus`: as in the
+ * ledger.
+ */
+export type Played = { kind: "whole" } | { kind: "failure"; errorType: string; httpStatus: number };
 
 type Break = { at: number; kind: "error" | "stall" | "reset" | "truncate"; errorType: string };
 
@@ -42,7 +45,7 @@ async function playStream(
     return { kind: "whole" };
   }
   await breakOff(exchange, broken);
-  return { kind: "failure", errorType: broken.errorType };
+  return { kind: "failure", errorType: broken.errorType, httpStatus: 200 };
 }
 
 /** Writes events, in one write if there is no delay between them. Resolves to `false` if the client disconnected. */
@@ -80,14 +83,15 @@ async function breakOff(exchange: Exchange, broken: Break): Promise<void> {
   response.end(broken.kind === "error" ? encodeEvent({ ...data }) : undefined);
 }
 
-function playJsonFault(exchange: Exchange, broken: Break): Played {
-  if (broken.kind === "error") {
-    const message = `Scripted ${broken.errorType}.`;
-    sendError(exchange, { status: statusOf(broken.errorType), type: broken.errorType, message });
-  } else if (broken.kind !== "stall") {
-    exchange.response.socket?.resetAndDestroy();
+function playJsonFault(exchange: Exchange, { kind, errorType }: Break): Played {
+  if (kind === "error") {
+    const status = statusOf(errorType);
+    sendError(exchange, { status, type: errorType, message: `Scripted ${errorType}.` });
+    return { kind: "failure", errorType, httpStatus: status };
   }
-  return { kind: "failure", errorType: broken.errorType };
+  if (kind === "stall") return { kind: "failure", errorType, httpStatus: 200 };
+  exchange.response.socket?.resetAndDestroy();
+  return { kind: "failure", errorType, httpStatus: 0 };
 }
 
 function breakOf(failure: StreamFailure | undefined): Break | undefined {

@@ -35,7 +35,7 @@ test("each call is a purchase of its own, of at most 16 output tokens and a minu
   expect(new Set(asked.map(({ request }) => request.purchaseId)).size).toBe(47);
   for (const { request, control } of asked) {
     expect(request).toMatchObject({ model: "m", maxTokens: 16, stream: false });
-    expect(request.head).toContain('"max_tokens":16');
+    expect(request.head).toMatch(/"max_tokens":16[,}]/);
     expect(control.deadlineMs).toBe(startedMs + 60_000);
   }
 });

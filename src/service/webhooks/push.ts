@@ -14,7 +14,8 @@
  *    through all parents when it listens again. A slow walk finds parents whose ring was lost: one page at every tick of
  *    the subscriber, for any number of parents.
  * 4. At most one process pushes for a parent at a time. If a process dies, others take its slots {@link LEASE_MS} after its last
- *    renewal, without delay: each process knows when the next slot expires.
+ *    renewal, without delay: each process knows when the next slot expires. A parent that waits there for its tenant's room
+ *    comes after {@link CROWDED_MS}.
  * 5. At most {@link MOST_SLOTS} parents have a slot at a time, at most half of them of one tenant. Tenants with waiting parents
  *    take turns; the parents of one tenant begin in the order of their rings.
  */
@@ -65,6 +66,8 @@ export interface WebhookPush {
 const LEASE_MS = 5_000;
 /** Interval of the renewals while a process has slots. */
 const KEEP_MS = 1_000;
+/** Other processes leave a due parent that waits here for its tenant's room this long, so that it is not taken at each check. */
+const CROWDED_MS = 30_000;
 const MOST_SLOTS = 128;
 /** So slow receivers of one tenant never block those of other tenants. */
 const MOST_SLOTS_OF_TENANT = MOST_SLOTS / 2;
@@ -271,7 +274,11 @@ class Pusher {
       const lost = new Set(due.lost);
       for (const [member, slot] of held) slot.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
       const retries = new Map(due.resting.map((each) => [each.member, each.retry_in_ms]));
-      for (const member of due.taken) this.#takeOver(member, { heldUntilMs, retryInMs: retries.get(member) });
+      const crowded: string[] = [];
+      for (const member of due.taken)
+        if (!this.#takeOver(member, { heldUntilMs, retryInMs: retries.get(member) })) crowded.push(member);
+      if (crowded.length > 0)
+        await open.call(({ read }) => read(() => slots.due({ ...lease, ms: CROWDED_MS }, crowded, 0)));
       this.#fill();
       const longestMs = this.#slots.size > 0 ? KEEP_MS : LEASE_MS;
       return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
@@ -281,14 +288,17 @@ class Pusher {
     }
   }
 
-  /** Begins a round in a taken due slot. Without room for the tenant, the parent waits and the slot expires. */
-  #takeOver(member: string, held: Pick<Slot, "heldUntilMs" | "retryInMs">): void {
+  /** Begins a round in a taken due slot; false if the tenant has no room: the parent waits. */
+  #takeOver(member: string, held: Pick<Slot, "heldUntilMs" | "retryInMs">): boolean {
     const tenant = parentOfMember(member)?.tenant;
-    if (tenant === undefined || this.#slots.has(member)) return;
-    if (this.#hasRoomFor(tenant)) {
-      this.#rung.get(tenant)?.delete(member);
-      this.#begin(member, held);
-    } else this.#wait(member);
+    if (tenant === undefined || this.#slots.has(member)) return true;
+    if (!this.#hasRoomFor(tenant)) {
+      this.#wait(member);
+      return false;
+    }
+    this.#rung.get(tenant)?.delete(member);
+    this.#begin(member, held);
+    return true;
   }
 
   /** Walks one page at a tick, and all pages after a subscription, when rings may have been lost. */

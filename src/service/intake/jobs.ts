@@ -63,8 +63,7 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
         leaving.signal.aborted ? ({ status: "left" } as const) : afterFailure(parts, job, error, due);
       try {
         due = await dueOf(client, job);
-        if (due && !(due.isWanted && (await isFirst(client, job))))
-          return { status: "done", value: NOTHING_BEGUN };
+        if (due && !(due.isWanted && isFirst(job, due))) return { status: "done", value: NOTHING_BEGUN };
         const { receipt, awaited } = await begin(parts, job, due !== undefined, waits);
         if (!awaited) return { status: "done", value: receipt };
         const reply = waits.hold(awaited.tenant, waitForReply(awaited, leaving.signal));
@@ -160,9 +159,9 @@ async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask |
   return sender && checkDueJob(client, sender.parent, id, scheduleIdIn(data));
 }
 
-/** Returns whether no later job of its schedule has come due since it found no room. */
-async function isFirst(client: Client, { wait }: IntakeJob): Promise<boolean> {
-  return wait?.until_ms === undefined || (await redisTime(client)) < wait.until_ms;
+/** Returns whether no later job of its schedule has come due since it found no room, whatever any host's clock says. */
+function isFirst({ wait }: IntakeJob, { nextMs }: DueTask): boolean {
+  return nextMs === undefined || wait?.until_ms === undefined || nextMs <= wait.until_ms;
 }
 
 function mayTryAgain(error: unknown, waitedMs: number): boolean {

@@ -31,11 +31,11 @@ export interface PushParts {
  * The end of a round. `done`: no entry is left to push; `more`: the round reached its limit of entries or time; `failed`: the
  * receiver is called again in `waitMs`; `refused`: refused entries are retried in `waitMs`, and new entries are pushed at
  * once, as are those that no round has tried yet, if this one ended before them (`hasMore`); `stopped`: this process has lost
- * the slot or stops.
+ * the slot or stops, and refused entries still wait for `waitMs`.
  */
 export type RoundEnd =
   | { status: "done" | "more" | "stopped" }
-  | { status: "failed"; waitMs: number }
+  | { status: "failed" | "stopped"; waitMs: number }
   | { status: "refused"; waitMs: number; hasMore: boolean };
 
 const PAGE_ENTRIES = 100;
@@ -59,16 +59,21 @@ export async function pushParent(
     read(() => Promise.all([webhooks.get(parent), redisNowMs(open.redis)])),
   );
   if (!webhook || webhook.disabled) return { status: "done" };
-  const mayGoOn = () => isOurs() && !signal.aborted;
+  // A round that has left out an entry stays broken off, also if the slot is renewed meanwhile.
+  let isStopped = false;
+  const mayGoOn = () => {
+    isStopped ||= signal.aborted || !isOurs();
+    return !isStopped;
+  };
   const readAtMs = open.clock.monotonicMs();
   const nowMs = () => redisMs + open.clock.monotonicMs() - readAtMs;
   const round = await pushAll(parts, { parent, webhook, mayGoOn, nowMs, onlyNewer: retryInMs !== undefined });
-  // Requests that this process cut off are not failures of the receiver.
-  if (!mayGoOn()) return { status: "stopped" };
   const leftMs =
     retryInMs === undefined
       ? undefined
       : Math.max(0, Math.ceil(retryInMs - (open.clock.monotonicMs() - beganAtMs)));
+  // Requests that this process cut off are not failures of the receiver.
+  if (!mayGoOn()) return { status: "stopped", ...(leftMs !== undefined && { waitMs: leftMs }) };
   const outcome = outcomeOf(parts, webhook, round, leftMs);
   if (outcome.status === "ok" && leftMs !== undefined)
     return { status: "refused", waitMs: leftMs, hasMore: round.isCut };
@@ -181,7 +186,7 @@ async function* entriesBehind(
 /**
  * Returns the outcome of a round. `retryInMs`: time until earlier refused entries are retried; entries refused before then
  * wait for the same time. If the receiver does not answer before then, its failures are counted from 0 again. After a receiver's
- * first silence the next round begins with the same entries; if it is silent again, with others, because these may be the cause.
+ * silence the next round begins with the same entries; if it is silent at a retry, with others, because these may be the cause.
  */
 function outcomeOf(
   { backoffMs, random }: PushParts,
@@ -193,7 +198,8 @@ function outcomeOf(
   const worst = gone ?? failed.at(-1);
   if (!worst || worst.status === "taken") return { status: "ok", ...(isCut && tried) };
   const isRefused = failed.some(({ status }) => status === "refused");
-  const { after, newest } = isRefused || webhook.failures > 0 ? tried : webhook;
+  const isRetry = retryInMs === undefined && webhook.failures > 0;
+  const { after, newest } = isRefused || isRetry ? tried : webhook;
   const status = gone ? "gone" : isRefused ? "refused" : "failed";
   const { problem } = worst;
   if (status === "refused" && retryInMs !== undefined)

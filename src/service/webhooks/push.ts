@@ -8,8 +8,8 @@
  *    receiver gets the same `webhook-id` again.
  * 2. A round ends at its third failure; the next one begins after a back-off, possibly in another process. The back-off doubles
  *    while no entry is taken. Refused entries do not block others: while the receiver takes entries, those that no round has
- *    tried are pushed at once, and so are those that arrive meanwhile. Only a receiver that does not answer gets nothing
- *    during the back-off.
+ *    tried are pushed at once, and so are those that arrive meanwhile. Only after a round whose failures were all without an
+ *    answer, nothing is pushed during the back-off.
  * 3. The verb that writes an entry rings, which begins a round at once. If this process has not listened for a while, it walks
  *    through all parents when it listens again. A slow walk finds parents whose ring was lost: one page at every tick of
  *    the subscriber, for any number of parents.
@@ -340,6 +340,6 @@ class Pusher {
 function retryOf(round: RoundEnd): PushRetry | undefined {
   if (round.status === "done") return undefined;
   return "waitMs" in round
-    ? { inMs: round.waitMs, isRefused: round.status === "refused" }
+    ? { inMs: round.waitMs, isRefused: round.status !== "failed" }
     : { inMs: 0, isRefused: false };
 }

@@ -57,11 +57,11 @@ const CLOSE_MS = 5_000;
 const NEVER = 1_000_000;
 const IDLE_POLL_S = 1;
 
-/** A job's wait, stored as its progress. Times are Redis' clock, epoch ms. */
+/** A job's wait, stored as its progress. Times are epoch ms. */
 const JobWait = z.looseObject({
-  /** Its first failure. */
+  /** Its first failure, Redis' clock. */
   since_ms: z.number(),
-  /** Time until which a job of a schedule is retried. */
+  /** Time at which its schedule comes due next; the job is retried until the schedule has a later one. */
   until_ms: z.number().optional(),
 });
 

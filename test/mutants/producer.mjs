@@ -3325,4 +3325,28 @@ export default [
     replace: "if ((toolUse && false) || !(told instanceof SubagentError)) throw told;",
     tests: ["test/integration/producer/model-tools.runner.test.ts"],
   },
+  {
+    id: "refused-batch-waits-for-a-ring",
+    promise: "A refused batch ends at once, also if its tasks wait for room.",
+    file: "src/producer/task.ts",
+    find: "rings.close();\n      underWay.cancel(refused.reason);",
+    replace: "underWay.cancel(refused.reason);",
+    tests: ["test/integration/producer/task-all.refused.test.ts"],
+  },
+  {
+    id: "detached-task-lost-by-another-ack",
+    promise: "A detached task resolves to its reply, also if another reader acked it before the wait.",
+    file: "src/producer/detached-task.ts",
+    find: '"even_if_acked");\n    return',
+    replace: '"only_if_unacked");\n    return',
+    tests: ["test/integration/producer/detached-task.test.ts"],
+  },
+  {
+    id: "ring-served-beside-a-reader",
+    promise: "A ring that a waiter took still makes the channel's readers read.",
+    file: "src/producer/replies/parent-channel.ts",
+    find: "return state.readers.size === 0 && state.waiters.size < before;",
+    replace: "return state.waiters.size < before;",
+    tests: ["test/unit/producer/replies/parent-channel.rings.test.ts"],
+  },
 ];

@@ -3690,14 +3690,6 @@ export default [
     tests: ["test/integration/worker/hints-line.test.ts"],
   },
   {
-    id: "stopped-line-beats-on",
-    promise: "A line of hints that is stopped leaves no timer.",
-    file: "src/worker/health/worker-hints.ts",
-    find: "    heartbeat.stop();\n",
-    replace: "",
-    tests: ["test/integration/worker/hints-line.test.ts"],
-  },
-  {
     id: "hooks-of-one-name",
     promise: "Two hooks of one name are a problem.",
     file: "src/worker/hooks/hooks.ts",

@@ -93,7 +93,7 @@ test("refused entries keep the time of their retry when the process that pushes 
   await push.stop();
   expect(asked).toEqual([REFUSED + 1]);
   const kept = await stage.redis.hget(stage.keys.webhookHolders, `${parentMember(PARENT)}/retry`);
-  expect(Math.abs(Number(kept) - retryAt)).toBeLessThan(1_000);
+  expect(Math.abs(Number(kept) - retryAt)).toBeLessThan(HOUR_MS / 2);
 });
 
 test("a round that lost its slot for a moment does not count what it left as pushed", async () => {

@@ -77,7 +77,7 @@ export async function pushParent(
   const outcome = outcomeOf(parts, webhook, round, leftMs);
   if (outcome.status === "ok" && leftMs !== undefined)
     return { status: "refused", waitMs: leftMs, hasMore: round.isCut };
-  if (outcome.status !== "ok" || webhook.failures > 0 || newestOf(webhook) !== OLDEST)
+  if (outcome.status !== "ok" || webhook.failures > 0 || webhook.newest !== OLDEST)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
   const { problem, status, waitMs } = outcome;
@@ -115,12 +115,12 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
   const { parent, webhook, mayGoOn, onlyNewer } = pushing;
   const failed: PushAnswer[] = [];
   let [isTaken, sent] = [false, 0];
-  let [after, newest] = [webhook.after, newestOf(webhook)];
+  let { after, newest } = webhook;
   const { clock } = parts.open;
   const endsAtMs = clock.monotonicMs() + ROUND_MS;
   const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
   const entries = onlyNewer
-    ? entriesBehind(parts.open, parent, newestOf(webhook))
+    ? entriesBehind(parts.open, parent, webhook.newest)
     : allEntries(parts.open, parent, webhook);
   const pushNext = async () => {
     for await (const entry of entries) {
@@ -145,15 +145,11 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
 async function* allEntries(
   open: ClientResources,
   parent: ParentAddress,
-  tried: Tried,
+  { after, newest }: Tried,
 ): AsyncGenerator<StreamEntry> {
-  yield* entriesBehind(open, parent, newestOf(tried));
-  yield* entriesUpTo(newestOf(tried), open, parent, tried.after);
-  yield* entriesUpTo(tried.after, open, parent, OLDEST);
-}
-
-function newestOf({ after, newest = after }: Tried): string {
-  return newest;
+  yield* entriesBehind(open, parent, newest);
+  yield* entriesUpTo(newest, open, parent, after);
+  yield* entriesUpTo(after, open, parent, OLDEST);
 }
 
 async function* entriesUpTo(

@@ -58,7 +58,7 @@ const NEVER = 1_000_000;
 const IDLE_POLL_S = 1;
 
 /** A job's wait, stored as its progress. Times are epoch ms. */
-const JobWait = z.looseObject({
+const JobWait = z.object({
   /** Its first failure, Redis' clock. */
   since_ms: z.number(),
   /** Time at which its schedule comes due next; the job is retried until the schedule has a later one. */

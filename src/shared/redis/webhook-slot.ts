@@ -16,10 +16,10 @@ import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import { forgetWebhook, type StoredWebhook } from "./webhooks.ts";
 
-/** How far rounds have come: `newest` (default `after`) is the newest tried entry; the next round first retries those after `after`. */
+/** How far rounds have come: `newest` is the newest tried entry; retries begin with those after `after`. */
 export interface Tried {
   after: string;
-  newest?: string | undefined;
+  newest: string;
 }
 
 /**

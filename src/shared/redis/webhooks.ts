@@ -16,21 +16,23 @@ import { SENT_ONCE, type Steps } from "./steps.ts";
 
 const SECRET_BYTES = 24;
 
-const Stored = z.object({
-  v: z.literal("1"),
-  url: z.string(),
-  secret: z.string(),
-  created_at: z.string(),
-  /** Failed rounds in a row since the receiver last accepted an entry. */
-  failures: z.coerce.number().int().min(0).default(0),
-  /** Tried entry after which the next retries begin, at most `newest`. */
-  after: z.string().default(OLDEST),
-  /** Newest tried entry; absent: `after`. */
-  newest: z.string().optional(),
-  last_problem: z.string().optional(),
-  /** Set after the receiver said that it is gone for good. */
-  disabled: z.literal("1").optional(),
-});
+const Stored = z
+  .object({
+    v: z.literal("1"),
+    url: z.string(),
+    secret: z.string(),
+    created_at: z.string(),
+    /** Failed rounds in a row since the receiver last accepted an entry. */
+    failures: z.coerce.number().int().min(0).default(0),
+    /** Tried entry after which the next retries begin, at most `newest`. */
+    after: z.string().default(OLDEST),
+    /** Newest tried entry; absent in records of earlier versions: `after`. */
+    newest: z.string().optional(),
+    last_problem: z.string().optional(),
+    /** Set after the receiver said that it is gone for good. */
+    disabled: z.literal("1").optional(),
+  })
+  .transform((fields) => ({ ...fields, newest: fields.newest ?? fields.after }));
 
 /** A webhook as the pushing process sees it. */
 export type StoredWebhook = z.infer<typeof Stored>;

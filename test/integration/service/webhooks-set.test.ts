@@ -37,7 +37,14 @@ test.for([
     "gone, as its receiver says",
     async ({ redis, keys }: Remover) => {
       const webhook = await createWebhooks(redis, keys).get(PARENT);
-      const gone = { status: "gone", problem: "gone", failures: 1, waitMs: 0, after: "0" } as const;
+      const gone = {
+        status: "gone",
+        problem: "gone",
+        failures: 1,
+        waitMs: 0,
+        after: "0",
+        newest: "0",
+      } as const;
       if (webhook) await createWebhookSlots(redis, keys).note(PARENT, webhook, gone);
     },
   ],

@@ -176,6 +176,7 @@ test("a round that is taken forgets how the one before it failed", async () => {
     failures: 3,
     waitMs: 1,
     after: "7-0",
+    newest: "7-0",
   });
   expect(await stored()).toMatchObject({ failures: 3, after: "7-0", last_problem: "busy" });
   await slots.note(parent, fresh, { status: "ok" });
@@ -198,8 +199,8 @@ test("a webhook that is set anew is pushed to at once, whoever has the slot or w
 
 test.for([
   { status: "ok" },
-  { status: "failed", problem: "500", failures: 1, waitMs: 1, after: "0-0" },
-  { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" },
+  { status: "failed", problem: "500", failures: 1, waitMs: 1, after: "0-0", newest: "0-0" },
+  { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0", newest: "0-0" },
 ] as const)("a webhook that is removed while $status is noted is gone", async (outcome) => {
   const { redis, keys, slots, webhooks } = scene();
   await webhooks.set(parent, "https://example.com/");
@@ -215,13 +216,40 @@ test("what a round met stands on its webhook until one ends as it should; a rece
   const set = await webhooks.get(parent);
   if (!set) throw new Error("no webhook");
   expect(await webhooks.view(parent)).toMatchObject({ status: "active" });
-  await slots.note(parent, set, { status: "failed", problem: "500", failures: 1, waitMs: 1, after: "1-1" });
+  await slots.note(parent, set, {
+    status: "failed",
+    problem: "500",
+    failures: 1,
+    waitMs: 1,
+    after: "1-1",
+    newest: "2-2",
+  });
   expect(await webhooks.view(parent)).toMatchObject({ status: "failing", last_problem: "500" });
-  await slots.note(parent, set, { status: "failed", problem: "500", failures: 2, waitMs: 1, after: "1-1" });
-  expect(await webhooks.get(parent)).toEqual({ ...set, failures: 2, after: "1-1", last_problem: "500" });
+  await slots.note(parent, set, {
+    status: "failed",
+    problem: "500",
+    failures: 2,
+    waitMs: 1,
+    after: "1-1",
+    newest: "2-2",
+  });
+  expect(await webhooks.get(parent)).toEqual({
+    ...set,
+    failures: 2,
+    after: "1-1",
+    newest: "2-2",
+    last_problem: "500",
+  });
   await slots.note(parent, set, { status: "ok" });
   expect(await webhooks.get(parent)).toEqual(set);
-  await slots.note(parent, set, { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" });
+  await slots.note(parent, set, {
+    status: "gone",
+    problem: "410",
+    failures: 1,
+    waitMs: 1,
+    after: "0-0",
+    newest: "0-0",
+  });
   expect(await webhooks.get(parent)).toMatchObject({ disabled: "1", last_problem: "410" });
   expect(await redis.exists(keys.webhooks)).toBe(0);
 });
@@ -232,7 +260,14 @@ test("what an older round met is not noted on a webhook that was set since", asy
   const old = await webhooks.get(parent);
   if (!old) throw new Error("no webhook");
   await webhooks.set(parent, "https://example.com/new");
-  await slots.note(parent, old, { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" });
+  await slots.note(parent, old, {
+    status: "gone",
+    problem: "410",
+    failures: 1,
+    waitMs: 1,
+    after: "0-0",
+    newest: "0-0",
+  });
   expect(await webhooks.get(parent)).toMatchObject({ url: "https://example.com/new", failures: 0 });
   expect((await webhooks.get(parent))?.disabled).toBeUndefined();
   // A walk finds it.

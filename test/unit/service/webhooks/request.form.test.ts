@@ -28,6 +28,7 @@ test("a request goes to the path and query of the webhook, and says when its ent
     created_at: "2026-11-10T00:00:00.000Z",
     failures: 0,
     after: OLDEST,
+    newest: OLDEST,
   };
   const sender = createSender("any", handClock());
   closeAtEnd(() => sender.close());

@@ -43,6 +43,7 @@ async function scene(answer: (response: ServerResponse) => void, reach: "any" | 
     created_at: "2026-11-10T00:00:00.000Z",
     failures: 0,
     after: OLDEST,
+    newest: OLDEST,
   };
   const clock = handClock();
   const sender = createSender(reach, clock);

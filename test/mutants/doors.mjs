@@ -4889,4 +4889,12 @@ export default [
     replace: "      const { text } = call.body;\n      const request_key = undefined;\n",
     tests: ["test/integration/service/requests.resumed.test.ts"],
   },
+  {
+    id: "intake-wait-stored-at-each-try",
+    promise: "The wait of a job is written when it changes, not at each try.",
+    file: "src/shared/redis/intake-jobs.ts",
+    find: "if (end.wait && !isDeepStrictEqual(end.wait, job.progress))",
+    replace: "if (end.wait)",
+    tests: ["test/integration/service/intake-progress.test.ts"],
+  },
 ];

@@ -69,7 +69,7 @@ export interface TaskOutcome {
 export interface TaskHandle<R = Reply> extends Promise<R> {
   /** The receipt of the spawn with the agent's id, long before the reply. Rejects as the task does if the spawn failed. */
   readonly started: Promise<SpawnReceipt>;
-  /** The reason for which it waits now: no live worker, tools or the provider; undefined: none. */
+  /** The reason for which it waits now: no live worker, an operator's pause, tools or the provider; undefined: none. */
   readonly waits: TaskWait | undefined;
 }
 

@@ -1,5 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -11,7 +10,7 @@ import { until } from "../../../../helpers/until.ts";
 import { openScene, type Scene } from "../scene.ts";
 
 const asRoot = process.getuid?.() === 0;
-const Said = z.object({ arguments: z.string(), config: z.string(), entries: z.string() });
+const Said = z.object({ bundle: z.string(), arguments: z.string(), config: z.string(), entries: z.string() });
 
 /** A program in the place of runsc, which stands on no machine of ours. */
 async function standIn(scene: Scene, program: string): Promise<string> {
@@ -77,8 +76,7 @@ describe("the runner for runsc", () => {
   it("calls it with a bundle of its own, which is gone afterwards and held neither the command nor a secret", async () => {
     const scene = await openScene();
     writeFileSync(join(scene.readOnly, ".env"), "KEY=1");
-    const before = readdirSync(tmpdir()).filter((name) => name.startsWith("subagent-runsc-"));
-    const tell = `const fs = require("fs"); console.log(JSON.stringify({ arguments: process.argv.slice(1).join(" "),
+    const tell = `const fs = require("fs"); console.log(JSON.stringify({ bundle: process.cwd(), arguments: process.argv.slice(1).join(" "),
       config: fs.readFileSync("config.json", "utf8"), entries: fs.readdirSync(".").sort().join(" ") }));`;
     const runsc = await standIn(scene, `exec ${process.execPath} -e '${tell}' -- "$@"`);
     const outcome = await run(runsc, scene, "echo THE-COMMAND");
@@ -91,7 +89,8 @@ describe("the runner for runsc", () => {
     const covered = mounts.find(({ destination }: { destination: string }) => destination.endsWith("/.env"));
     expect(covered).toMatchObject({ type: "bind", options: ["rbind", "ro", "nosuid", "nodev"] });
     expect(covered.source).toMatch(/\/empty$/);
-    expect(readdirSync(tmpdir()).filter((name) => name.startsWith("subagent-runsc-"))).toEqual(before);
+    expect(said.bundle).toMatch(/\/subagent-runsc-\w+$/);
+    expect(existsSync(said.bundle)).toBe(false);
   });
 
   it("kills it with its processes when the time is over", async () => {

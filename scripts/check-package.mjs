@@ -1,7 +1,7 @@
 /**
  * Checks the package that users get: packs it, checks the tarball (publint, attw), and installs it into a project outside
  * of this repository. Runs a parent and a worker there, in JavaScript and in TypeScript, against its own Redis and offline
- * model. `--all-nodes` also runs them on Node 22 and 24 (binaries from the registry).
+ * model. `--all-nodes` also runs them on Node 22, 24 and 26 (binaries from the registry).
  * Needs redis-server (or REDIS_SERVER_BIN); removes its files.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -21,7 +21,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 const root = join(import.meta.dirname, "..");
-const OTHER_NODES = ["22", "24"];
+const OTHER_NODES = ["22", "24", "26"];
 const STEP_MS = 60_000;
 /** The two output lines of each sample, the same on every Node version. */
 const EXPECTED = {

@@ -297,7 +297,6 @@ async function runBatch(
   checked: readonly CheckedSpawn[],
   options: TaskOptions,
 ): Promise<Reply[]> {
-  options.signal?.throwIfAborted();
   const batch = openBatch(context, await context.open(), options);
   const replies: Reply[] = [];
   const waiting = [...checked.entries()];

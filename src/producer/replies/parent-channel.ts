@@ -357,5 +357,5 @@ export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
 
 /** Returns the cursor directly before the entries written at or after a time of Redis, epoch ms. */
 export function cursorAt(epochMs: number): string {
-  return `${Math.max(0, epochMs - 1)}-0`;
+  return `${epochMs - 1}-0`;
 }

@@ -152,7 +152,7 @@ function prepare(
     keep_alive = kind === "spawn" && profile.keep_alive,
     idle_ms = profile.idle_ms,
     answer_within_ms = profile.answer_within_ms,
-  }: Partial<z.output<typeof SpawnInput>> = "prompt" in args ? {} : args;
+  }: Partial<z.output<typeof SpawnInput>> = args;
   if (idle_ms > profile.idle_ms) throw tooWideError(kind, "idle_ms", idle_ms, profile.idle_ms);
   if (answer_within_ms > profile.answer_within_ms)
     throw tooWideError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);

@@ -59,3 +59,24 @@ test("a call in the line of a silent Redis is refused at the first look after th
   all.open();
   await Promise.all(first);
 });
+
+test("calls in the line of a Redis that was never reached are refused in the time of one call", async () => {
+  const clock = createManualClock();
+  const nobody = "redis://127.0.0.1:1";
+  const connection = openConnection(nobody, "producer", clock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  const { run } = createRedisCalls(connection);
+  let refused = 0;
+  const calls = Array.from({ length: 3 * MAX_CALLS }, () =>
+    run(({ read }) => read(() => connection.redis.ping())).catch(() => {
+      refused += 1;
+    }),
+  );
+  for (let passedMs = 0; passedMs < CALL_BUDGET_MS; passedMs += 50) {
+    clock.advance(50);
+    await turn();
+  }
+  await turn();
+  expect(refused).toBe(3 * MAX_CALLS);
+  await Promise.all(calls);
+});

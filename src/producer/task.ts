@@ -161,10 +161,8 @@ async function runTask(
 ): Promise<TaskOutcome> {
   const { signal, onQuestion } = options;
   const client = await context.open();
-  signal?.throwIfAborted();
   const { parent } = context.profile;
-  const uid = newUid();
-  const over = new StopSignal();
+  const [uid, over] = [newUid(), new StopSignal()];
   let cancelled: { reason: unknown } | undefined;
   const cancel = (reason: unknown) => {
     cancelled ??= { reason };
@@ -176,6 +174,8 @@ async function runTask(
   let spawned: Spawned | undefined;
   let [isReserved, acked]: [boolean, FinalEntry | false] = [true, false];
   try {
+    const early = cancelled;
+    if (early) throw early.reason;
     spawned = await withCall(context, (call) => spawnAgent(call, checked, uid));
     listener?.started?.(spawned.receipt);
     const { known } = spawned.receipt;
@@ -360,7 +360,9 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
   const cancels = new Set<(reason: unknown) => void>();
   // One signal for each task: Node warns about a signal with many listeners.
   const aborts = new Set<AbortController>();
+  let cancelled: { reason: unknown } | undefined;
   const onStop: ParentContext["onStop"] = (cancel) => {
+    if (cancelled) cancel(cancelled.reason); // It was about to begin when the batch was refused.
     cancels.add(cancel);
     return () => void cancels.delete(cancel);
   };
@@ -381,6 +383,7 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
       }
     },
     cancel(reason: unknown) {
+      cancelled = { reason };
       for (const cancel of [...cancels]) cancel(reason);
     },
     destroy(reason: unknown) {

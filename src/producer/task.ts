@@ -355,14 +355,14 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
   return batch;
 }
 
-/** Creates the set of a batch's running tasks: `cancel` ends only their waits, `destroy` also their agents. */
+/** Creates the set of a batch's tasks: `cancel` ends only their waits and keeps others from beginning, `destroy` also ends their agents. */
 function openUnderWay(context: ParentContext, options: TaskOptions) {
   const cancels = new Set<(reason: unknown) => void>();
   // One signal for each task: Node warns about a signal with many listeners.
   const aborts = new Set<AbortController>();
   let cancelled: { reason: unknown } | undefined;
   const onStop: ParentContext["onStop"] = (cancel) => {
-    if (cancelled) cancel(cancelled.reason); // It was about to begin when the batch was refused.
+    if (cancelled) cancel(cancelled.reason);
     cancels.add(cancel);
     return () => void cancels.delete(cancel);
   };

@@ -126,7 +126,10 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   inBackground(work: Promise<unknown>): void;
   /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
   requireDurable(call: RedisCall): Promise<void>;
-  /** Returns the workers' tools, cached for 5 s; does not read Redis if `wanted` are all base tools. */
+  /**
+   * Returns the workers' tools, cached for 5 s, but read anew if the cache lacks one of `wanted`: a worker with it may have come
+   * since. Does not read Redis if `wanted` are all base tools.
+   */
   knownTools(call: RedisCall, wanted: readonly string[]): Promise<KnownTools>;
   /** Returns the parents that were active since `sinceMs` (epoch ms), the last active first. */
   parentsSince(sinceMs: number): Promise<ActiveParent[]>;
@@ -283,7 +286,8 @@ function toolDirectory({ workers }: Installation, clock: Clock): ClientResources
   let seen: { tools: KnownTools; atMs: number } | undefined;
   return async (call, wanted) => {
     if (wanted.every((tool) => base.includes(tool))) return { names: new Set(base), hasWorkers: true };
-    if (!seen || clock.monotonicMs() - seen.atMs > DIRECTORY_FRESH_MS) {
+    const isFresh = seen !== undefined && clock.monotonicMs() - seen.atMs <= DIRECTORY_FRESH_MS;
+    if (!seen || !isFresh || !wanted.every((tool) => seen?.tools.names.has(tool))) {
       const live = await call.read(() => workers.list());
       const names = new Set([...base, ...live.flatMap((worker) => worker.tools)]);
       seen = { tools: { names, hasWorkers: live.length > 0 }, atMs: clock.monotonicMs() };

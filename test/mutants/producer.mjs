@@ -2942,10 +2942,18 @@ export default [
   },
   {
     id: "tools-of-the-first-look",
-    promise: "A tool that a worker announces later becomes known.",
+    promise: "A tool whose last worker is gone becomes unknown.",
     file: "src/producer/client-resources.ts",
-    find: "if (!seen || clock.monotonicMs() - seen.atMs > DIRECTORY_FRESH_MS) {",
-    replace: "if (!seen) {",
+    find: "clock.monotonicMs() - seen.atMs <= DIRECTORY_FRESH_MS;",
+    replace: "true;",
+    tests: ["test/integration/producer/spawn-before-workers.test.ts"],
+  },
+  {
+    id: "tools-unknown-by-the-cache",
+    promise: "A tool is unknown only by what the workers announce now.",
+    file: "src/producer/client-resources.ts",
+    find: "if (!seen || !isFresh || !wanted.every((tool) => seen?.tools.names.has(tool))) {",
+    replace: "if (!seen || !isFresh) {",
     tests: ["test/integration/producer/spawn-before-workers.test.ts"],
   },
   {

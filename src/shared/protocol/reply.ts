@@ -56,7 +56,10 @@ export function statusOf(reason: StopReason): ReplyStatus {
 /** Summary of a run that wrote no text. */
 export const NO_SUMMARY = "(no summary)";
 
-/** A crossed threshold: its kind (`turns`: paid model calls), its value, and the value that crossed it. */
+/**
+ * A crossed threshold: its kind (`turns`: paid model calls) and its value. `value`: in an event the count that crossed it, in a
+ * reply the count so far.
+ */
 export const Alert = z.object({
   kind: z.enum(["turns", "tokens", "tool_calls", "cost_usd"]),
   threshold: z.number(),

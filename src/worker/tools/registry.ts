@@ -311,15 +311,19 @@ function tookTooLong(tool: Tool): string {
 function messageOf(tool: Tool, error: unknown): string {
   const message = wordsOf(error);
   if (error instanceof ToolFailure) return message;
-  return `${tool.name} failed: ${clip(withoutSecrets(message), MESSAGE_ECHO_CHARS)} Check the input, or go on without this tool.`;
+  const words = clip(withoutSecrets(message).trim(), MESSAGE_ECHO_CHARS) || WITHOUT_MESSAGE;
+  const stop = /[.!?…]$/.test(words) ? "" : ".";
+  return `${tool.name} failed: ${words}${stop} Check the input, or go on without this tool.`;
 }
+
+const WITHOUT_MESSAGE = "something without a message was thrown.";
 
 /** Returns the message of any thrown value, even of one whose conversion to a string throws. */
 function wordsOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);
   } catch {
-    return "something without a message was thrown.";
+    return WITHOUT_MESSAGE;
   }
 }
 

@@ -1,4 +1,4 @@
-/** Guarantee: the list of tools is the same object until there are more, an allowlist may name a server, and what is repeated is short. */
+/** Guarantee: the list of tools is the same object until there are more, an allowlist may name a server, and the words of a failure are short sentences. */
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { systemClock } from "../../../../src/shared/clock.ts";
@@ -38,4 +38,19 @@ it("a name that no tool has and the words of a failure are repeated in part", as
   const failed = await runTool(fails, { ...call, name: "fails" }, context(), options);
   expect(failed.content).toMatch(/^fails failed: y{1900,}.* Check the input/);
   expect(failed.content.length).toBeLessThan(2_200);
+});
+
+it("the words of a failure end before the advice that follows them", async () => {
+  const { context } = await openScene();
+  const options = { offered: ["fails"], clock: systemClock, stop: new StopSignal() };
+  const call = { id: "toolu_1", name: "fails", input: {} };
+  const told = async (error: Error) => {
+    const run = async () => Promise.reject(error);
+    const fails = defineTool({ name: "fails", description: "Fails.", input: z.object({}), run });
+    return (await runTool(fails, call, context(), options)).content;
+  };
+  const advice = "Check the input, or go on without this tool.";
+  expect(await told(new Error("connect ECONNREFUSED"))).toBe(`fails failed: connect ECONNREFUSED. ${advice}`);
+  expect(await told(new Error("Is it there?\n"))).toBe(`fails failed: Is it there? ${advice}`);
+  expect(await told(new Error(""))).toBe(`fails failed: something without a message was thrown. ${advice}`);
 });

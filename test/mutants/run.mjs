@@ -1948,8 +1948,8 @@ export default [
     id: "error-cut-unmasked",
     promise: "A tool's error is masked before it is cut.",
     file: "src/worker/tools/registry.ts",
-    find: "clip(withoutSecrets(message), MESSAGE_ECHO_CHARS)",
-    replace: "clip(message, MESSAGE_ECHO_CHARS)",
+    find: "clip(withoutSecrets(message).trim(), MESSAGE_ECHO_CHARS)",
+    replace: "clip(message.trim(), MESSAGE_ECHO_CHARS)",
     tests: ["test/unit/worker/tools/registry.test.ts"],
   },
   {

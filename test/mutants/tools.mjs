@@ -3383,6 +3383,22 @@ export default [
     title: "repeated in part",
   },
   {
+    id: "registry-failure-without-stop",
+    promise: "The words of a failure end before the advice.",
+    file: "src/worker/tools/registry.ts",
+    find: 'const stop = /[.!?…]$/.test(words) ? "" : ".";',
+    replace: 'const stop = "";',
+    tests: ["test/unit/worker/tools/registry.lists.test.ts"],
+  },
+  {
+    id: "registry-failure-with-two-stops",
+    promise: "The words of a failure end with one mark.",
+    file: "src/worker/tools/registry.ts",
+    find: 'const stop = /[.!?…]$/.test(words) ? "" : ".";',
+    replace: 'const stop = ".";',
+    tests: ["test/unit/worker/tools/registry.lists.test.ts"],
+  },
+  {
     id: "sandbox-user-without-home",
     promise: "The user of a command has a home that it may write to.",
     file: "src/worker/tools/sandbox/mount.ts",

@@ -20,7 +20,7 @@ import { keepSecretsOf, keepSecretsOfArguments, keepUrlPassword } from "../../..
 import { whenAborted } from "../../../shared/stop-signal.ts";
 import { packageVersion } from "../../../shared/version.ts";
 import { CallResult, ListedPage, ListedTool } from "./answer.ts";
-import { openTransport } from "./transport.ts";
+import { openTransport, type ServerTransport } from "./transport.ts";
 
 const CONNECT_MS = 10_000;
 /** Time for a server that left a call unanswered to answer a ping. */
@@ -193,12 +193,9 @@ export class ServerConnection {
 
   /** Connects within its own time limit, because the SDK's limit only covers the first of the two messages. */
   async #connect(end: AbortController): Promise<Client> {
-    const { Client } = await import("@modelcontextprotocol/client");
-    const client = new Client({ name: "subagent-queue", version: packageVersion() });
     const { clock, logger } = this.#means;
-    const { transport, said } = await openTransport(this.#server, clock, (why) => {
-      end.abort(new ToolFailure(why));
-      logger.warn({ server: this.name, why }, "MCP server goes beyond its bounds: its connection ends");
+    const { client, transport, said } = await this.#open(end).catch((error: unknown) => {
+      throw this.#failed(error);
     });
     const late = new ToolFailure(`It was not connected within ${CONNECT_MS / 1_000} s.`);
     const limit = clock.timeout(CONNECT_MS, () => end.abort(late));
@@ -213,6 +210,18 @@ export class ServerConnection {
     }
     logger.debug({ server: this.name }, "MCP server connected");
     return client;
+  }
+
+  /** Loads the SDK and makes both sides. Rejects with any error, e.g. where the machine gives no file descriptor. */
+  async #open(end: AbortController): Promise<ServerTransport & { client: Client }> {
+    const { Client } = await import("@modelcontextprotocol/client");
+    const client = new Client({ name: "subagent-queue", version: packageVersion() });
+    const { clock, logger } = this.#means;
+    const opened = await openTransport(this.#server, clock, (why) => {
+      end.abort(new ToolFailure(why));
+      logger.warn({ server: this.name, why }, "MCP server goes beyond its bounds: its connection ends");
+    });
+    return { client, ...opened };
   }
 
   /** Forgets the connection; the next call opens another. */

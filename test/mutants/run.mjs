@@ -4159,4 +4159,12 @@ export default [
     replace: "this.#alerts = [];",
     tests: ["test/integration/worker/alerts.again.test.ts"],
   },
+  {
+    id: "announcer-started-twice",
+    promise: "An announcer that is started twice announces as often as one that is started once.",
+    file: "src/worker/health/announcer.ts",
+    find: "first ??= announce();",
+    replace: "first = announce();",
+    tests: ["test/unit/worker/health/announcer.again.test.ts"],
+  },
 ];

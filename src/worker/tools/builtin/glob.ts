@@ -81,7 +81,7 @@ function splitGlob(pattern: string, path: string | undefined): SplitGlob {
     throw new ToolFailure("The pattern names a directory; add /** for the files in it.");
   }
   const magicAt = segments.findIndex((segment) => MAGIC.test(segment));
-  const plain = segments.slice(0, magicAt < 0 ? segments.length - 1 : Math.min(magicAt, segments.length - 1));
+  const plain = segments.slice(0, magicAt < 0 ? segments.length - 1 : magicAt);
   const rest = segments.slice(plain.length).join("/");
   const lead = pattern.startsWith("/") ? "/" : path === undefined || path === "" ? "" : `${path}/`;
   const base = plain.length > 0 ? `${lead}${plain.join("/")}` : pattern.startsWith("/") ? "/" : path || ".";

@@ -32,7 +32,7 @@ vi.mock("node:perf_hooks", async (original) => ({
 }));
 
 /** A worker whose Redis leaves each query unanswered until `comeBack`; `sent`: the number of queries. */
-function cutOffWorker() {
+function cutOffWorker(paused?: { at: number }) {
   const clock = handClock();
   const waiting: (() => void)[] = [];
   let sent = 0;
@@ -43,7 +43,7 @@ function cutOffWorker() {
   const redis = { time: () => unanswered(["1", "0"]), zrange: () => unanswered([]) };
   const worker = {
     ...{ redis, keys: keysUnder("saq"), clock, replyTtlMs: 1_000, activeRuns: () => 0 },
-    pause: { state: () => unanswered(undefined) },
+    pause: { state: () => unanswered(paused) },
     wakes: { counts: () => unanswered({ waiting: 3 }) },
   } as unknown as ObservedWorker;
   const metrics = new Metrics(worker);
@@ -119,4 +119,16 @@ test("a figure that Redis refused is asked for again by the next scrape, one tha
   expect(await waiting()).toBe("2");
   clock.advance(1);
   expect(await waiting()).toBe("3");
+});
+
+test("a pause is told as 1, and its absence as 0", async () => {
+  for (const [paused, figure] of [
+    [{ at: 1 }, 1],
+    [undefined, 0],
+  ] as const) {
+    const { scrape, comeBack } = cutOffWorker(paused);
+    await scrape();
+    comeBack();
+    expect(await scrape()).toContain(`\nsubagent_paused ${figure}\n`);
+  }
 });

@@ -8,11 +8,12 @@ it("a malformed glob is refused also where there is nothing to search", async ()
   expect([isError, content]).toEqual([true, expect.stringContaining("malformed")]);
 });
 
-it("grep leaves no directory open, whether it is given a file, another file or a bad pattern", async () => {
+it("grep leaves nothing open, whether it is given a file, a directory or a bad pattern", async () => {
   const { base, put, call } = await openScene();
   await put("deep/a.txt", "needle\n");
   await put("deep/b.bin", "needle\0\n");
-  for (const more of [{ path: "deep/a.txt" }, { path: "deep/b.bin" }, { path: "deep", pattern: "(" }])
+  await put("deep/.gitignore", "*.log\n");
+  for (const more of [{ path: "deep/a.txt" }, { path: "deep/b.bin" }, { path: "deep" }, { pattern: "(" }])
     await call("grep", { pattern: "needle", ...more });
   const open = readdirSync("/proc/self/fd").map((descriptor) => {
     try {

@@ -691,4 +691,13 @@ export default [
     tests: ["test/unit/worker/health/watchdog.test.ts"],
     title: "several short",
   },
+  {
+    id: "pause-told-as-none",
+    promise: "A scrape tells a pause as 1.",
+    file: "src/worker/observe/metrics.ts",
+    find: "(await isPaused()) ? 1 : 0",
+    replace: "(await isPaused()) ? 0 : 1",
+    tests: ["test/unit/worker/observe/metrics.test.ts"],
+    title: "a pause is told",
+  },
 ];

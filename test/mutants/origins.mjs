@@ -866,11 +866,11 @@ export default [
   ),
   guard(
     "mcp-connects-for-ever",
-    "A server that does not end the handshake is given up.",
+    "A server that does not end the handshake is given up after ten seconds in all.",
     "worker/tools/mcp/server.ts",
     "clock.timeout(CONNECT_MS, () => end.abort(late))",
     "clock.timeout(CONNECT_MS, () => {})",
-    MCP_SERVER,
+    ["test/unit/worker/tools/mcp/server.connect-limit.test.ts"],
   ),
   guard(
     "mcp-stop-waits",

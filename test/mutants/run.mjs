@@ -4167,4 +4167,12 @@ export default [
     replace: "first = announce();",
     tests: ["test/unit/worker/health/announcer.again.test.ts"],
   },
+  {
+    id: "limiter-hint-as-agent",
+    promise: "A hint about a provider's limiter is no hint about an agent.",
+    file: "src/worker/health/worker-hints.ts",
+    find: "  if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));\n  else ",
+    replace: "  ",
+    tests: ["test/integration/worker/hints-limiter.test.ts"],
+  },
 ];

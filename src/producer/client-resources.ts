@@ -127,7 +127,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
   requireDurable(call: RedisCall): Promise<void>;
   /**
-   * Returns the workers' tools, cached for 5 s, but read anew if the cache lacks one of `wanted`: a worker with it may have come
+   * Returns the workers' tools, cached for 5 s; for 200 ms if one of `wanted` is missing, because a worker with it may have come
    * since. Does not read Redis if `wanted` are all base tools.
    */
   knownTools(call: RedisCall, wanted: readonly string[]): Promise<KnownTools>;
@@ -279,15 +279,18 @@ async function activeParents({ redis, keys }: Installation, sinceMs: number): Pr
   }));
 }
 
+/** Age, ms, from which the workers' tools are read again; the second one where those known lack a tool that is wanted. */
 const DIRECTORY_FRESH_MS = 5_000;
+const LACKING_FRESH_MS = 200;
 
 function toolDirectory({ workers }: Installation, clock: Clock): ClientResources["knownTools"] {
   const base: readonly string[] = BASE_TOOLS;
   let seen: { tools: KnownTools; atMs: number } | undefined;
   return async (call, wanted) => {
     if (wanted.every((tool) => base.includes(tool))) return { names: new Set(base), hasWorkers: true };
-    const isFresh = seen !== undefined && clock.monotonicMs() - seen.atMs <= DIRECTORY_FRESH_MS;
-    if (!seen || !isFresh || !wanted.every((tool) => seen?.tools.names.has(tool))) {
+    const hasAll = wanted.every((tool) => seen?.tools.names.has(tool));
+    const freshMs = hasAll ? DIRECTORY_FRESH_MS : LACKING_FRESH_MS;
+    if (!seen || clock.monotonicMs() - seen.atMs > freshMs) {
       const live = await call.read(() => workers.list());
       const names = new Set([...base, ...live.flatMap((worker) => worker.tools)]);
       seen = { tools: { names, hasWorkers: live.length > 0 }, atMs: clock.monotonicMs() };

@@ -2958,7 +2958,8 @@ export default [
   },
   {
     id: "missing-tool-looked-for-each-time",
-    promise: "Spawns that name a missing tool read the announcements of all workers at most five times a second.",
+    promise:
+      "Spawns that name a missing tool read the announcements of all workers at most five times a second.",
     file: "src/producer/client-resources.ts",
     find: "const freshMs = hasAll ? DIRECTORY_FRESH_MS : LACKING_FRESH_MS;",
     replace: "const freshMs = hasAll ? DIRECTORY_FRESH_MS : -1;",

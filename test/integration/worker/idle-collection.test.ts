@@ -48,7 +48,7 @@ test("a worker that collects its memory while it is idle keeps the code that was
   const namesAfter = (position: number, line: RegExp) =>
     new Set(worker.stdout.slice(position).flatMap((text) => line.exec(text)?.slice(1) ?? []));
   const optimizedOfACall = () => {
-    const optimized = namesAfter(0, /completed optimizing .*<JSFunction (\S+)/);
+    const optimized = namesAfter(0, /completed (?:optimizing|compiling) .*<JSFunction (\S+)/);
     return OF_A_CALL.filter((name) => optimized.has(name));
   };
 

@@ -308,6 +308,9 @@ function tookTooLong(tool: Tool): string {
   return `${tool.name} did not finish within ${tool.timeoutMs / 1000} s and was stopped.${effect} Try a smaller step.`;
 }
 
+/** Stands for the message of a thrown value that has none. */
+const WITHOUT_MESSAGE = "something without a message was thrown.";
+
 function messageOf(tool: Tool, error: unknown): string {
   const message = wordsOf(error);
   if (error instanceof ToolFailure) return message;
@@ -315,8 +318,6 @@ function messageOf(tool: Tool, error: unknown): string {
   const stop = /[.!?…]$/.test(words) ? "" : ".";
   return `${tool.name} failed: ${words}${stop} Check the input, or go on without this tool.`;
 }
-
-const WITHOUT_MESSAGE = "something without a message was thrown.";
 
 /** Returns the message of any thrown value, even of one whose conversion to a string throws. */
 function wordsOf(error: unknown): string {

@@ -279,8 +279,9 @@ async function activeParents({ redis, keys }: Installation, sinceMs: number): Pr
   }));
 }
 
-/** Age, ms, from which the workers' tools are read again; the second one where those known lack a tool that is wanted. */
+/** Age, ms, from which the workers' tools are read again. */
 const DIRECTORY_FRESH_MS = 5_000;
+/** The same where a wanted tool is missing. */
 const LACKING_FRESH_MS = 200;
 
 function toolDirectory({ workers }: Installation, clock: Clock): ClientResources["knownTools"] {

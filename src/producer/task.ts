@@ -174,8 +174,8 @@ async function runTask(
   let spawned: Spawned | undefined;
   let [isReserved, acked]: [boolean, FinalEntry | false] = [true, false];
   try {
-    const early = cancelled;
-    if (early) throw early.reason;
+    const cancelledBefore = cancelled;
+    if (cancelledBefore) throw cancelledBefore.reason;
     spawned = await withCall(context, (call) => spawnAgent(call, checked, uid));
     listener?.started?.(spawned.receipt);
     const { known } = spawned.receipt;

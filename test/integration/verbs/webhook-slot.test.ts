@@ -16,6 +16,9 @@ const B: PushLease = { token: "b", ms: 60_000 };
 /** A slot for everything that stands in the channel. */
 const FREE = { retryInMs: undefined };
 
+/** The round after which a receiver has said that it is gone for good. */
+const GONE = { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0", newest: "0-0" } as const;
+
 function scene() {
   const redis = openRedis(redisUrl(), "worker");
   closeAtEnd(() => closeRedis(redis));
@@ -200,7 +203,7 @@ test("a webhook that is set anew is pushed to at once, whoever has the slot or w
 test.for([
   { status: "ok" },
   { status: "failed", problem: "500", failures: 1, waitMs: 1, after: "0-0", newest: "0-0" },
-  { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0", newest: "0-0" },
+  GONE,
 ] as const)("a webhook that is removed while $status is noted is gone", async (outcome) => {
   const { redis, keys, slots, webhooks } = scene();
   await webhooks.set(parent, "https://example.com/");
@@ -242,14 +245,7 @@ test("what a round met stands on its webhook until one ends as it should; a rece
   });
   await slots.note(parent, set, { status: "ok" });
   expect(await webhooks.get(parent)).toEqual(set);
-  await slots.note(parent, set, {
-    status: "gone",
-    problem: "410",
-    failures: 1,
-    waitMs: 1,
-    after: "0-0",
-    newest: "0-0",
-  });
+  await slots.note(parent, set, GONE);
   expect(await webhooks.get(parent)).toMatchObject({ disabled: "1", last_problem: "410" });
   expect(await redis.exists(keys.webhooks)).toBe(0);
 });
@@ -260,14 +256,7 @@ test("what an older round met is not noted on a webhook that was set since", asy
   const old = await webhooks.get(parent);
   if (!old) throw new Error("no webhook");
   await webhooks.set(parent, "https://example.com/new");
-  await slots.note(parent, old, {
-    status: "gone",
-    problem: "410",
-    failures: 1,
-    waitMs: 1,
-    after: "0-0",
-    newest: "0-0",
-  });
+  await slots.note(parent, old, GONE);
   expect(await webhooks.get(parent)).toMatchObject({ url: "https://example.com/new", failures: 0 });
   expect((await webhooks.get(parent))?.disabled).toBeUndefined();
   // A walk finds it.

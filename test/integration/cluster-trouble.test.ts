@@ -2,11 +2,13 @@
  * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
+import { inspect } from "node:util";
 import type { Cluster, Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { openConnection } from "../../src/producer/redis-call.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
+import { agentOf } from "../../src/shared/protocol/keys.ts";
 import {
   canSend,
   closeRedis,
@@ -33,6 +35,9 @@ interface Pool {
   reset(nodes: { host: string; port: number }[]): void;
   getNodes(): Redis[];
 }
+
+/** A reply that takes longer (ms) never comes. */
+const HANGS_AFTER_MS = 120_000;
 
 /** The slot of the key `x`. */
 const SLOT_OF_X = 16_287;
@@ -307,7 +312,17 @@ test("a run whose claim and turns were lost is done again, and replies once", as
   await replica.start();
   await scene.cluster.takenOver(keys.parent({ tenant: "default", parentId }).live, master);
   const promotedMs = performance.now();
-  const reply = await parent.waitAny([agent_id]);
+  const reply = await parent.waitAny([agent_id], { timeout_ms: HANGS_AFTER_MS }).catch(async (failure) => {
+    const { store, redis, wakes } = installation;
+    const at = { tenant: "default", parentId };
+    const seen = {
+      record: await store.record(agentOf(at, (await store.uidOf(at, agent_id)) ?? "unknown")),
+      deadlines: await redis.zrange(keys.deadlines, 0, -1, "WITHSCORES"),
+      wakes: await wakes.counts(),
+      readiness: await worker.readiness(),
+    };
+    throw new Error(`no reply: ${inspect(seen, { depth: 4 })}`, { cause: failure });
+  });
   expect(reply).toMatchObject({ status: "succeeded", turns: 3 });
   process.stdout.write(
     `lost turns: done again ${elapsed(promotedMs)} ms after the promotion, ${offline.ledger.length} calls for 3 turns\n`,

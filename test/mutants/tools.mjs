@@ -2386,6 +2386,14 @@ export default [
     title: "256 KB",
   },
   {
+    id: "read-range-called-cut",
+    promise: "A range that ends where its room ends is not called cut.",
+    file: "src/worker/tools/builtin/read-file.ts",
+    find: "room > 0 || line > range.last || position >= file.stat.size",
+    replace: "room > 0",
+    tests: ["test/unit/worker/tools/builtin/read-file.room.test.ts"],
+  },
+  {
     id: "grep-glob-list-negated",
     promise: "A glob that begins with !( is a list of names.",
     file: "src/worker/tools/builtin/grep.ts",

@@ -106,7 +106,8 @@ async function readLines(
   const lines = line - (endsWithNewline ? 1 : 0);
   if (kept.length === 0) throw new ToolFailure(`${quotePath(path)} has only ${lines} lines.`);
   const text = Buffer.concat(kept).toString("utf8");
-  return room > 0 ? text : `${text}\n[cut here: more than ${MAX_READ_BYTES} bytes; ask for fewer lines]`;
+  const isWhole = room > 0 || line > range.last || position >= file.stat.size;
+  return isWhole ? text : `${text}\n[cut here: more than ${MAX_READ_BYTES} bytes; ask for fewer lines]`;
 }
 
 /**

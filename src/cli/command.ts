@@ -63,8 +63,8 @@ export function durationMs(text: string): number {
   throw new InvalidArgumentError("Write a time like 90s, 5m or 2h, at most 24h.");
 }
 
-/** Parses a time back from now: a duration, or days like `30d`; returns ms. */
-export function agoMs(text: string): number {
+/** Parses a duration, or days like `30d`; returns ms. */
+export function durationOrDaysMs(text: string): number {
   const [, days] = /^(\d{1,4})d$/.exec(text) ?? [];
   if (days !== undefined && Number(days) > 0) return Number(days) * DAY_MS;
   try {

@@ -1,7 +1,7 @@
 /** `ps`: shows the recently active parents with their running and waiting agents and today's usage. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
-import { agoMs, type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, durationOrDaysMs, EXIT, wholeUpTo } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
 import {
@@ -34,7 +34,7 @@ export const verb: DefineCommand = (command, open, done) => {
   command
     .addOption(
       new Option("--since <time>", "parents that were active within this time, such as 1h or 30d")
-        .argParser(agoMs)
+        .argParser(durationOrDaysMs)
         .default(DAY_MS, "24h"),
     )
     .option(

@@ -1,6 +1,6 @@
 /** The values of flags: what is taken, what is refused, and in which unit it counts. */
 import { expect, test } from "vitest";
-import { agoMs, durationMs, openCommand, usd, wholeUpTo } from "../../../src/cli/command.ts";
+import { durationMs, durationOrDaysMs, openCommand, usd, wholeUpTo } from "../../../src/cli/command.ts";
 import { createOutput } from "../../../src/cli/terminal/output.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 
@@ -13,8 +13,8 @@ test("a time has its unit, and is at most a day", () => {
 });
 
 test("a time back may also be days", () => {
-  expect([agoMs("2h"), agoMs("30d")]).toEqual([7_200_000, 2_592_000_000]);
-  for (const wrong of ["0d", "1w", ""]) expect(() => agoMs(wrong), wrong).toThrow("2h or 30d");
+  expect([durationOrDaysMs("2h"), durationOrDaysMs("30d")]).toEqual([7_200_000, 2_592_000_000]);
+  for (const wrong of ["0d", "1w", ""]) expect(() => durationOrDaysMs(wrong), wrong).toThrow("2h or 30d");
 });
 
 test("an amount of USD is above 0, to the millionth", () => {

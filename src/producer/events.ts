@@ -23,6 +23,7 @@ import {
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
+import { requireReached } from "./cursor.ts";
 import { readOptions, Signal } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
@@ -68,6 +69,7 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
 async function open(context: ParentContext, options: EventOptions) {
   const { signal, after } = readOptions(EventsInput, options, "events");
   const client = await context.open();
+  if (after !== undefined) await requireReached(client, after);
   let [unwatch, forgetStop] = [() => {}, () => {}];
   let reader: HistoryReader | undefined;
   const stream = createPushIterator<NumberedEvent>({

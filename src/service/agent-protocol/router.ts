@@ -7,7 +7,7 @@ import { z } from "zod";
 import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AnswerSignals, answerSignals, whenSent } from "../../shared/http-server.ts";
-import { AgentName } from "../../shared/protocol/ids.ts";
+import { AgentName, TenantId } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
 import type { Mount, MountParts } from "../api/app.ts";
@@ -20,6 +20,8 @@ import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadStat
 /** Path of the mount. */
 export const AGENT_PROTOCOL_PATH = "/agent-protocol";
 const DEFAULT_PARENT = "agent-protocol";
+/** A sub-agent's uid has the form of a parent, and a refusal of its own (`nested_spawn`). */
+const Headers = z.strictObject({ "X-Parent-Id": TenantId.default(DEFAULT_PARENT) });
 
 const Text = z.union([
   z.string(),
@@ -117,7 +119,11 @@ async function answer(call: Call, handle: Handler): Promise<void> {
 }
 
 function threadOf({ parts, request }: Call, threadId: string = param(request, "thread")): Thread {
-  const parentId = request.get("X-Parent-Id") ?? DEFAULT_PARENT;
+  const { "X-Parent-Id": parentId } = readInput(
+    Headers,
+    { "X-Parent-Id": request.get("X-Parent-Id") },
+    "header",
+  );
   return openThread(parts.client, principalOf(request).tenant, parentId, threadId);
 }
 

@@ -11,7 +11,7 @@ import { createParent, type Parent, type ParentOptions } from "../../producer/pa
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
-import { RequestKey } from "../../shared/protocol/ids.ts";
+import { RequestKey, TenantId } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
@@ -91,6 +91,8 @@ interface TypedRoute<Q extends z.ZodObject, B extends z.ZodType>
 }
 
 const NOTHING = z.strictObject({});
+/** The parent in a path. A sub-agent's uid has the form of one, and a refusal of its own (`nested_spawn`). */
+const OwnerInPath = z.strictObject({ parent: TenantId });
 
 /** Returns a row whose handler gets checked input, typed by its schemas. */
 export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodType = typeof NOTHING>(
@@ -103,7 +105,7 @@ export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodTyp
       handle({
         ...call,
         query: readInput(query ?? NOTHING, call.query, "query") as z.output<Q>,
-        body: readInput(nullsLeftOut(body ?? NOTHING), call.body, row.id) as z.output<B>,
+        body: readInput(nullsLeftOut(body ?? NOTHING), call.body, "body") as z.output<B>,
       }),
   };
 }
@@ -158,7 +160,10 @@ function callOf(
     return Array.isArray(value) ? value.join("/") : (value ?? "");
   };
   const parent: RouteCall["parent"] = (profile = {}) =>
-    createParent({ ...profile, client, tenant: principal.tenant, parentId: param("parent") });
+    createParent({
+      ...{ ...profile, client, tenant: principal.tenant },
+      parentId: readInput(OwnerInPath, { parent: param("parent") }, "path").parent,
+    });
   return {
     ...parts,
     client,

@@ -1,6 +1,7 @@
 /** Progress over HTTP: events of a parent's agents, live or after a number, with AG-UI's event names. */
 
 import { z } from "zod";
+import { requireReached } from "../../../producer/cursor.ts";
 import { EventNumber, type NumberedEvent } from "../../../producer/events.ts";
 import type { Parent } from "../../../producer/parent.ts";
 import { SubagentError } from "../../../shared/errors.ts";
@@ -29,6 +30,7 @@ export const eventRoutes: readonly Route[] = [
     answers: { 200: { says: "The events.", media: "text/event-stream" } },
     async handle(call) {
       const after = lastEventIdOf(call.request) ?? call.query.after;
+      if (after !== undefined) await requireReached(await call.open(), after);
       const { waiting: signal } = call;
       const parent = call.parent();
       const events = parent.events({ signal, ...(after !== undefined && { after }) });

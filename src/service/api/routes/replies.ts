@@ -1,6 +1,7 @@
 /** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. All interfaces share the channel. */
 
 import { z } from "zod";
+import { requireReached } from "../../../producer/cursor.ts";
 import { OLDEST, STREAM_ID } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
 import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
@@ -51,15 +52,23 @@ type ReplyCall = RouteCall<z.output<typeof ReplyQuery>>;
 async function readOnce(call: ReplyCall) {
   const { wait, limit: count, after } = call.query;
   const waiting = { count, waitMs: wait * 1_000, signal: call.waiting };
-  const { entries, cursor } = await waitForPage(await call.open(), call.address(), after, waiting);
+  const client = await openAfter(call, after);
+  const { entries, cursor } = await waitForPage(client, call.address(), after, waiting);
   return { status: 200, body: { replies: entries.map(({ entry }) => entry), cursor } };
 }
 
 async function follow(call: ReplyCall) {
   const after = lastEventIdOf(call.request) ?? call.query.after;
-  const entries = followReplies(await call.open(), call.address(), after, call.waiting);
+  const entries = followReplies(await openAfter(call, after), call.address(), after, call.waiting);
   await streamEvents(call, eventsOf(entries));
   return "streamed" as const;
+}
+
+/** Opens the client; refuses a cursor in the future. */
+async function openAfter(call: ReplyCall, after: string) {
+  const client = await call.open();
+  await requireReached(client, after);
+  return client;
 }
 
 async function* eventsOf(entries: ReturnType<typeof followReplies>): AsyncGenerator<ServerSentEvent> {

@@ -101,8 +101,8 @@ function ackOrKeep(
 }
 
 /** Returns the context of the producer's calls for the parent that the path names. */
-function contextOf({ client, principal, param }: TaskCall): ParentContext {
+function contextOf({ client, address }: TaskCall): ParentContext {
   const { operator, open } = internalsOf(client);
-  const profile = profileOf({ tenant: principal.tenant, parentId: param("parent") }, operator);
+  const profile = profileOf(address(), operator);
   return { profile, operator, open, onStop: () => () => {} };
 }

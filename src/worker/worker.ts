@@ -202,7 +202,8 @@ function open(options: OpenOptions): Opened {
     diskProbe(options.workspaceRoot),
   ];
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
-  const sweeper = createSweeper(context);
+  // A sweeper does not wait while Redis refuses an end: on a cluster the other nodes may take writes, and their agents are due.
+  const sweeper = createSweeper({ ...context, store: shared.store });
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
   const { wakes, workers, observer } = context;
   const admitBesideOthers = async () => options.admit?.(await workers.list());
@@ -291,7 +292,7 @@ function openContext(options: OpenOptions) {
     toolTimers: new CoarseTimers(clock),
     texts: new TextFeeds(clock),
   };
-  return { context, redis, keys, limiter, pause, metrics, draining, abandoned };
+  return { context, store: installation.store, redis, keys, limiter, pause, metrics, draining, abandoned };
 }
 
 /** Watchdog options: an event loop that is blocked for the length of a lease has lost all its leases. */

@@ -441,4 +441,12 @@ export default [
     replace: "      aheadMs ??= nowAheadMs;\n",
     tests: ["test/unit/worker/worker-list.test.ts"],
   },
+  {
+    id: "worker-sweeper-waits-for-refusals",
+    promise: "An end that one node of a cluster refuses keeps a sweeper from no other agent.",
+    file: "src/worker/worker.ts",
+    find: "createSweeper({ ...context, store: shared.store })",
+    replace: "createSweeper(context)",
+    tests: ["test/integration/worker/sweeping.refused.test.ts"],
+  },
 ];

@@ -3946,8 +3946,8 @@ export default [
     id: "call-behind-another-answer-lost",
     promise: "A run that finds another answer in its log goes on with the worker that holds it.",
     file: "src/worker/run/call-model.ts",
-    find: '!== "committed")\n    return session.lease.isLive() ? undefined : "lease_over";',
-    replace: '!== "committed")\n    return "lease_over";',
+    find: '!== "committed") return undefined;',
+    replace: '!== "committed") return "lease_over";',
     tests: ["test/integration/worker/tool-results.adopted-answer.test.ts"],
   },
   {

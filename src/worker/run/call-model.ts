@@ -39,13 +39,11 @@ export async function callModel(
   // Commit first, so that no paid call and no tool is repeated, and a watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
   const begun = session.purchase.idOf(step);
-  if (isDue && (await session.commit({ begun })) !== "committed")
-    return session.lease.isLive() ? undefined : "lease_over";
+  if (isDue && (await session.commit({ begun })) !== "committed") return undefined;
   const permit = await acquirePermit(context, session, step);
   if (permit.status !== "open")
     return session.lease.isLive() ? afterWait(context, session, permit) : "lease_over";
-  const mayCall = await reserveOrLeave(context, session, step, permit);
-  if (!mayCall) return session.lease.isLive() ? undefined : "lease_over";
+  if (!(await reserveOrLeave(context, session, step, permit))) return undefined;
   const { clock } = context;
   const { observer } = session.equipment;
   observer.callBegins(step.turn, session.model);

@@ -41,8 +41,7 @@ export async function settleRun(
   if (!lease.isLive()) return "lease_over";
   const status = statusOf(step.reason);
   const { hooks, workspace, observer } = session.equipment;
-  if (hooks && !(await passesStopHooks(session, hooks, { ...step, status })))
-    return lease.isLive() ? undefined : "lease_over";
+  if (hooks && !(await passesStopHooks(session, hooks, { ...step, status }))) return undefined;
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
   if (workspace.opened) session.leftFiles = await listLeftFiles(context, session);

@@ -3920,4 +3920,28 @@ export default [
     tests: ["test/unit/worker/tools/mcp/server.failures.test.ts"],
     title: "between two calls",
   },
+  {
+    id: "runsc-shares-ipc",
+    promise: "A command in gVisor shares no namespace with the worker.",
+    file: "src/worker/tools/sandbox/runsc.ts",
+    find: '"network", "ipc", "uts"',
+    replace: '"network", "uts"',
+    tests: ["test/unit/worker/tools/sandbox/runsc.config.test.ts"],
+  },
+  {
+    id: "runsc-devices-with-rights",
+    promise: "No program in a file system of a command in gVisor has another's rights.",
+    file: "src/worker/tools/sandbox/runsc.ts",
+    find: '{ destination: "/dev", type: "tmpfs", source: "tmpfs", options: ["nosuid"] }',
+    replace: '{ destination: "/dev", type: "tmpfs", source: "tmpfs", options: [] }',
+    tests: ["test/unit/worker/tools/sandbox/runsc.config.test.ts"],
+  },
+  {
+    id: "runsc-proc-with-rights",
+    promise: "Nothing in /proc of a command in gVisor is a program.",
+    file: "src/worker/tools/sandbox/runsc.ts",
+    find: 'options: ["nosuid", "noexec", "nodev"]',
+    replace: 'options: ["nosuid"]',
+    tests: ["test/unit/worker/tools/sandbox/runsc.config.test.ts"],
+  },
 ];

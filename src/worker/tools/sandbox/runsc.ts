@@ -182,7 +182,7 @@ async function writeBundle(bundle: string, config: object, uid: number): Promise
   }
   await writeFile(join(rootfs, "etc/passwd"), passwd(uid));
   await writeFile(join(bundle, "empty"), "");
-  await writeFile(join(bundle, "config.json"), JSON.stringify(config), { mode: 0o600 });
+  await writeFile(join(bundle, "config.json"), JSON.stringify(config));
   // Whatever the umask: the modes of new files are subject to it.
   for (const path of [".", "etc", WORKSPACE_INSIDE]) await chmod(join(rootfs, path), 0o755);
   await chmod(join(rootfs, "etc/passwd"), 0o644);

@@ -3944,4 +3944,28 @@ export default [
     replace: 'options: ["nosuid"]',
     tests: ["test/unit/worker/tools/sandbox/runsc.config.test.ts"],
   },
+  {
+    id: "mount-hides-beside",
+    promise: "A secret is hidden where its directory is shown, and nowhere else.",
+    file: "src/worker/tools/sandbox/mount.ts",
+    find: "path.startsWith(`${area.path}/`)",
+    replace: "path.startsWith(area.path)",
+    tests: ["test/unit/worker/tools/sandbox/mount.inside.test.ts"],
+  },
+  {
+    id: "mount-begins-beside",
+    promise: "A command begins in no directory beside those that it sees.",
+    file: "src/worker/tools/sandbox/mount.ts",
+    find: "path === mount || path.startsWith(`${mount}/`)",
+    replace: "path.startsWith(mount)",
+    tests: ["test/unit/worker/tools/sandbox/mount.inside.test.ts"],
+  },
+  {
+    id: "mount-begins-in-control-characters",
+    promise: "A command begins in no path with a control character.",
+    file: "src/worker/tools/sandbox/mount.ts",
+    find: "!/\\p{Cc}/u.test(path) && ",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/mount.inside.test.ts"],
+  },
 ];

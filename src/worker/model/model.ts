@@ -24,9 +24,12 @@ export interface ModelRequest {
   cachedLength: number;
   /** Members of this call only (`tool_choice`, `output_config`): JSON without braces, or "". */
   extra: string;
-  /** Id of this purchase: books it, and is sent as `Idempotency-Key` unless there is an `idempotencyKey`. */
+  /** Id of this purchase: books it. */
   purchaseId: string;
-  /** Sent as `Idempotency-Key` if an earlier request of this purchase had another body and brought no answer. */
+  /**
+   * Sent as `Idempotency-Key`; default `purchaseId`. Another one if an earlier request of this purchase had another body and
+   * brought no answer.
+   */
   idempotencyKey?: string;
   /** Value of the header `anthropic-beta`: beta features that this request uses. */
   beta?: string;

@@ -154,8 +154,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep, p
   });
   const request = requestOf(session, step, text !== undefined || equipment.isStreamed);
   if (context.sendsTraceparent) request.traceparent = equipment.observer.traceparent;
-  const key = session.purchase.requestKeys.keyOf(request.purchaseId, request);
-  if (key !== request.purchaseId) request.idempotencyKey = key;
+  request.idempotencyKey = session.purchase.requestKeys.keyOf(request.purchaseId, request);
   const startedMs = clock.monotonicMs();
   const ended = await model.call(request, control);
   if (maySilenceBeTheCause(ended, clock.monotonicMs() - startedMs)) equipment.isStreamed = true;

@@ -7,14 +7,14 @@ import type { ClientResources } from "./client-resources.ts";
 const MOST_AHEAD_MS = 24 * 3_600_000;
 
 /**
- * Throws `invalid_input` for a cursor that lies in the future: its reader would wait until that time, without a word. Accepts
- * every cursor while Redis does not tell its time.
+ * Throws `invalid_input` for a cursor that lies in the future: its reader would wait until that time, without a word. Throws
+ * as any call while Redis does not answer.
  */
 export async function requireReached({ call, redis }: ClientResources, cursor: string): Promise<void> {
   const cursorMs = Number.parseInt(cursor, 10);
   if (cursorMs === 0) return;
-  const nowMs = await call(({ read }) => read(() => redisNowMs(redis))).catch(() => undefined);
-  if (nowMs === undefined || cursorMs <= nowMs + MOST_AHEAD_MS) return;
+  const nowMs = await call(({ read }) => read(() => redisNowMs(redis)));
+  if (cursorMs <= nowMs + MOST_AHEAD_MS) return;
   throw new SubagentError(
     "invalid_input",
     `${cursor} lies in the future, and a reader would wait until then: read on after a number that an earlier answer gave.`,

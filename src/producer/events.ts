@@ -9,6 +9,7 @@
  *    has taken them. So the buffer is limited to them and one page, for any length of history and any slow reader.
  */
 import { z } from "zod";
+import { SubagentError } from "../shared/errors.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
 import { isBehind, type ProgressEvent, STREAM_ID } from "../shared/protocol/reply.ts";
 import {
@@ -69,7 +70,7 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
 async function open(context: ParentContext, options: EventOptions) {
   const { signal, after } = readOptions(EventsInput, options, "events");
   const client = await context.open();
-  if (after !== undefined) await requireReached(client, after);
+  if (after !== undefined) await requireReached(client, after).catch(unlessRefused);
   let [unwatch, forgetStop] = [() => {}, () => {}];
   let reader: HistoryReader | undefined;
   const stream = createPushIterator<NumberedEvent>({
@@ -89,6 +90,11 @@ async function open(context: ParentContext, options: EventOptions) {
   reader = new HistoryReader(client, context, stream, from);
   unwatch = client.subscriber.watch(client.keys.parent(context.profile.parent).events, reader.watcher);
   return stream;
+}
+
+/** Throws a refusal only: while Redis does not answer, a reader waits for it. */
+function unlessRefused(failure: unknown): void {
+  if (failure instanceof SubagentError && failure.code === "invalid_input") throw failure;
 }
 
 /** Announces that the parent's events are watched, and returns the number to read after: `after`, or the newest. */

@@ -16,6 +16,7 @@ import {
 } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
+import { NOTHING_DONE } from "../shared/protocol/reply.ts";
 import type { AgentStore, WaitingJob } from "../shared/redis/agent-store.ts";
 import {
   type DeadlineSet,
@@ -109,15 +110,24 @@ export function createSweeper(context: SweeperContext): Sweeper {
   };
 }
 
-const MAX_AGE_END: VerbInput<"settle"> = {
-  authority: "sweeper",
-  target: "ended",
-  ended_reason: "failed",
-  status: "failed",
-  stop_reason: "max_age",
-};
+/** Ends an agent whose run came to nothing, with a sentence that says why. */
+function failedEnd(stop_reason: "max_age" | "tools_missing", why: string): VerbInput<"settle"> {
+  return {
+    ...{ authority: "sweeper", target: "ended", ended_reason: "failed", status: "failed", stop_reason },
+    ...{ progress: NOTHING_DONE, failure: JSON.stringify(why) },
+  };
+}
 
-const TOOLS_MISSING_END: VerbInput<"settle"> = { ...MAX_AGE_END, stop_reason: "tools_missing" };
+const MAX_AGE_END = failedEnd(
+  "max_age",
+  "A message of its parent waited for an answer as long as it may. Does a worker run, and does the provider answer?",
+);
+
+const toolsMissingEnd = (needs: readonly string[] = []) =>
+  failedEnd(
+    "tools_missing",
+    `No live worker has all that the run names: ${needs.join(", ")}. Start a worker that has them.`,
+  );
 
 const PARENT_GONE_END: VerbInput<"settle"> = {
   authority: "sweeper",
@@ -175,7 +185,7 @@ async function check(context: PageContext, due: Due): Promise<NextCheck | undefi
       return settle(context, due, address, MAX_AGE_END);
     case "tools_missing":
       if (await isOffered(context, found.needs_tools)) return checkJob(context, due, address, found);
-      return settle(context, due, address, TOOLS_MISSING_END);
+      return settle(context, due, address, toolsMissingEnd(found.needs_tools));
     case "parent_gone":
       return settle(context, due, address, PARENT_GONE_END);
     case "must_finish":

@@ -4877,8 +4877,8 @@ export default [
     id: "thread-of-an-empty-parent",
     promise: "An empty X-Parent-Id is refused.",
     file: "src/service/agent-protocol/router.ts",
-    find: 'request.get("X-Parent-Id") ?? DEFAULT_PARENT',
-    replace: 'request.get("X-Parent-Id") || DEFAULT_PARENT',
+    find: '{ "X-Parent-Id": request.get("X-Parent-Id") }',
+    replace: '{ "X-Parent-Id": request.get("X-Parent-Id") || undefined }',
     tests: ["test/integration/service/threads-begun.test.ts"],
   },
   {

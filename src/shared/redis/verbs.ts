@@ -359,6 +359,8 @@ export const AGENT_VERBS = {
       natural: optional(flag),
       /** Idle time of an agent that stays; absent: ten minutes. */
       idle_ms: optional(int),
+      /** From a sweeper: `error` of the reply, as JSON; then `progress` is that of a run without one. */
+      failure: optional(text),
     },
     lists: { entries: ENTRIES },
     answers: {

@@ -67,7 +67,11 @@ if is_workers then
   end
   summary = summary or agent.summary
 else
-  kind, progress, summary, epoch = 'ended', agent.progress, agent.summary, num(agent.epoch) + 1
+  kind, progress, summary, epoch = 'ended', agent.progress or progress, agent.summary, num(agent.epoch) + 1
+  if failure then
+    progress = with_failure(progress, failure)
+    write(record, { progress = progress })
+  end
   if not has_run then reply_id, progress, summary, agent.message_ids = uid .. '.end', nil, nil, nil end
 end
 local said = has_run and not summary and text_said(agent.progress) or nil

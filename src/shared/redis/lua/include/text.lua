@@ -15,3 +15,9 @@ local function text_said(progress)
   local found, text = pcall(text_in, stored)
   return found and text or nil
 end
+
+-- Returns a progress, JSON, with `failure`, a sentence as JSON, as its `error`: one of the members by name, which stand last.
+local function with_failure(progress, failure)
+  local has_names = string.sub(progress, -2) == '}]'
+  return string.sub(progress, 1, has_names and -3 or -2) .. (has_names and ',' or ',{') .. '"error":' .. failure .. '}]'
+end

@@ -1810,8 +1810,8 @@ export default [
     id: "settle-no-fence",
     promise: "An end by authority moves the epoch on, so that the holder can write nothing more.",
     file: "src/shared/redis/lua/settle.lua",
-    find: "num(agent.epoch) + 1\n  if not has_run",
-    replace: "num(agent.epoch)\n  if not has_run",
+    find: "num(agent.epoch) + 1\n  if failure",
+    replace: "num(agent.epoch)\n  if failure",
     tests: ["test/integration/verbs/settle.test.ts", "test/integration/verbs/run.test.ts"],
   },
   {

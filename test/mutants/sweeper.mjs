@@ -292,7 +292,7 @@ export default [
     id: "sweep-tools-missing-as-age",
     promise: "A run that no worker has the tools for ends as tools_missing.",
     file: "src/worker/sweeper.ts",
-    find: "return settle(context, due, address, TOOLS_MISSING_END);",
+    find: "return settle(context, due, address, toolsMissingEnd(found.needs_tools));",
     replace: "return settle(context, due, address, MAX_AGE_END);",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },

@@ -89,7 +89,7 @@ const CHECKS = {
   clock_skew: warn("workers")`#clock (is|are) off by more than 5 s against Redis'
     synchronise the clocks (NTP): schedules, webhook signatures and logs go by them`(wrongClocks),
   refused_entries: warn("workers")`#(intake entry|intake entries) failed, and no parent could be told
-    the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); DEL that key once they are dealt with`(
+    the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); DEL that key once they are dealt with, and XDEL '{saq}:intake-stream' what still stands there`(
     ({ refusedEntries: { count, newest } }) => [{ count, names: newest }],
   ),
   paused: warn("workers")`an operator paused the installation: no model call begins
@@ -168,7 +168,7 @@ const CHECKS = {
     (facts) => oldReplies(facts, false),
   ),
   webhooks: warn("replies")`replies are not pushed: #webhook (fails|fail), or no process pushes for (it|them)
-    repair the receiver, and run subagent-queue api; webhook show --parent <id> says when it is tried again`(
+    repair the receiver (after a 410 set the webhook again), and run subagent-queue api; webhook show --parent <id> says when it is tried again`(
     ({ unpushed }) => unpushed.map((each) => repliesOf(each, `: ${each.problem ?? "no API process pushes"}`)),
   ),
   full_workspaces: error("workspaces")`the disk of the workspaces is full

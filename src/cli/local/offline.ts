@@ -5,6 +5,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
+import { countWaiting } from "../../shared/redis/intake-stream.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { readParents } from "../../shared/redis/survey.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
@@ -87,7 +88,7 @@ function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
       const [parents, jobs, entries] = await Promise.all([
         readParents(redis, keys, (await redisNowMs(redis)) - KEPT_MS.records),
         intakeQueue.due(),
-        redis.xlen(keys.intake),
+        countWaiting(redis, keys),
       ]);
       let runs = 0;
       for (const { parent } of parents.slice(0, MOST_PARENTS))

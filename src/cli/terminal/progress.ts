@@ -10,7 +10,7 @@
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { ProgressEvent, Reply } from "../../shared/protocol/reply.ts";
-import { formatAge, formatCount, formatReached, formatUsd } from "./numbers.ts";
+import { formatAge, formatCount, formatPlural, formatReached, formatUsd } from "./numbers.ts";
 import type { Output } from "./output.ts";
 import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-rows.ts";
 import { plainLine, wrap } from "./text.ts";
@@ -188,7 +188,7 @@ function releasedBecause(reason: string): string {
 export function lineAbout(event: ProgressEvent): string | undefined {
   switch (event.type) {
     case "run_started":
-      return `started, at most ${event.max_turns} turns`;
+      return `started, at most ${formatPlural(event.max_turns, "turn")}`;
     case "run_continued":
       return `goes on, with worker ${plainLine(event.worker)}`;
     case "worker_lost":

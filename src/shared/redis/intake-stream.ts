@@ -104,6 +104,20 @@ export function createIntakeStream(
   };
 }
 
+/** Maximum number of new entries that {@link countWaiting} counts. */
+const MOST_COUNTED = 1_000;
+
+/** Counts the entries that a reader would get: new ones, 1,000 at most, and those under way; not those set aside for good. */
+export async function countWaiting(redis: RedisClient, { intake }: Pick<Keys, "intake">): Promise<number> {
+  // Redis refuses to tell the groups of a stream that does not exist.
+  const found = (await redis.exists(intake)) === 0 ? [] : await redis.xinfo("GROUPS", intake);
+  const groups = Array.isArray(found) ? found.map(wordsOf) : [];
+  const group = groups.find((wordAfter) => wordAfter("name") === GROUP);
+  const after = group ? `(${group("last-delivered-id")}` : "-";
+  const newer = await redis.xrange(intake, after, "+", "COUNT", MOST_COUNTED);
+  return newer.length + Number(group?.("pending") ?? 0);
+}
+
 function readNew(blocking: RedisClient, intake: string, consumer: string): Promise<unknown> {
   const as = ["GROUP", GROUP, consumer, "COUNT", BATCH, "BLOCK", BLOCK_MS] as const;
   return blocking.xreadgroup(...as, "STREAMS", intake, ">");
@@ -134,14 +148,19 @@ async function consumersOf(redis: RedisClient, intake: string) {
   const found = await redis.xinfo("CONSUMERS", intake, GROUP);
   if (!Array.isArray(found)) return [];
   return found.map((flat: unknown) => {
-    const words = Array.isArray(flat) ? flat.map(String) : [];
-    const wordAfter = (name: string) => words[words.indexOf(name) + 1] ?? "";
+    const wordAfter = wordsOf(flat);
     return {
       name: wordAfter("name"),
       pending: Number(wordAfter("pending")),
       idleMs: Number(wordAfter("idle")),
     };
   });
+}
+
+/** Returns a reader of what Redis tells of a thing, names and values in turn. */
+function wordsOf(flat: unknown): (name: string) => string {
+  const words = Array.isArray(flat) ? flat.map(String) : [];
+  return (name) => words[words.indexOf(name) + 1] ?? "";
 }
 
 interface Pending {

@@ -4924,4 +4924,20 @@ export default [
     tests: ["test/integration/service/refusals.test.ts"],
     title: "names the part",
   },
+  {
+    id: "intake-set-aside-waits",
+    promise: "An entry of the intake that is delivered no more does not count as waiting work.",
+    file: "src/shared/redis/intake-stream.ts",
+    find: "return newer.length + Number(group?.(\"pending\") ?? 0);",
+    replace: "return redis.xlen(intake);",
+    tests: ["test/unit/shared/redis/intake-stream.waiting.test.ts"],
+  },
+  {
+    id: "intake-under-way-forgotten",
+    promise: "An entry of the intake in the hands of a reader that died counts as waiting work.",
+    file: "src/shared/redis/intake-stream.ts",
+    find: "return newer.length + Number(group?.(\"pending\") ?? 0);",
+    replace: "return newer.length;",
+    tests: ["test/unit/shared/redis/intake-stream.waiting.test.ts"],
+  },
 ];

@@ -88,7 +88,7 @@ export function createRedisCalls(connection: Connection): { run: RunCall } {
   let underWay = 0;
   let isWatched = false;
 
-  const isAnsweringSince = (sinceMs: number) => connection.heardAtMs > sinceMs;
+  const isAnsweringSince = (sinceMs: number) => connection.answeredAtMs() > sinceMs;
   const refuseOverdue = () => {
     const silentSinceMs = time.nowMs - CALL_BUDGET_MS;
     while (line[0] && line[0].sinceMs <= silentSinceMs && !isAnsweringSince(silentSinceMs))
@@ -135,7 +135,6 @@ type Unanswered = { status: "unsent" } | { status: "lost" | "refused"; problem: 
 /** A command is sent at most MAX_SENT times. Further tries, up to MAX_TRIES, found no connection to send it on. */
 const MAX_SENT = 2;
 const MAX_TRIES = 5;
-const SHOWN_CHARS = 200;
 /** Refusal of a server that may be a Sentinel: a client that was not started finds that out with its first call. */
 const UNKNOWN_COMMAND = /^ERR unknown command/;
 /** Errors that a cluster's client may throw after it has sent the command once. */
@@ -244,7 +243,7 @@ function classify(error: unknown): Unanswered {
   if (CONNECTION_LOST.test(message)) return { status: "lost", problem: error };
   throw new SubagentError(
     "protocol_violation",
-    `Data in Redis cannot be read (${clip(messageOf(error), SHOWN_CHARS)}): run one version of this package on it.`,
+    `Data in Redis cannot be read (${clip(messageOf(error), 200)}): run one version of this package on it.`,
     {},
     error,
   );
@@ -300,6 +299,8 @@ export interface Connection {
   onReady(listener: () => void): void;
   /** The time of the last bytes from Redis, on a cluster from the node silent for longest; ms of {@link Connection.time}. */
   readonly heardAtMs: number;
+  /** Returns the same of the node that was heard last: idle nodes of a cluster, and its replicas, are always silent. */
+  answeredAtMs(): number;
   /** The last problem, for messages; empty while the connection is ready, and while the server has refused nothing. */
   readonly problem: string;
   /** Drops the sockets that were silent for `silentMs` (default 0: all) and opens new ones at once. */
@@ -344,6 +345,7 @@ export function openConnection(url: string, role: RedisRole, clock: Clock, logge
     },
     onReady: (listener) => void listeners.push(listener),
     drop: sockets.drop,
+    answeredAtMs: sockets.answeredAtMs,
     get heardAtMs() {
       return sockets.heardAtMs;
     },
@@ -370,6 +372,7 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
     get heardAtMs() {
       return Math.min(...heardAt.values());
     },
+    answeredAtMs: () => Math.max(...heardAt.values()),
     drop(silentMs = 0) {
       for (const [connection, atMs] of heardAt) if (time.nowMs - atMs >= silentMs) dropRedis(connection);
     },

@@ -3748,4 +3748,13 @@ export default [
     replace: '["waiting"].includes',
     tests: ["test/integration/service/schedules-begun.test.ts"],
   },
+  {
+    id: "line-silent-with-one-node",
+    promise:
+      "Calls wait for a slot as long as any node of a cluster answers: idle nodes and replicas are always silent.",
+    file: "src/producer/redis-call.ts",
+    find: "connection.answeredAtMs() > sinceMs",
+    replace: "connection.heardAtMs > sinceMs",
+    tests: ["test/integration/cluster-line.test.ts"],
+  },
 ];

@@ -476,8 +476,8 @@ export default [
     id: "refused-renewal-counted-early",
     promise: "A lease counts from the sending that Redis answered.",
     file: "src/worker/run/lease.ts",
-    find: "    const answer = await retry(() => {\n      sentAtMs = clock.monotonicMs();\n",
-    replace: "    const answer = await retry(() => {\n",
+    find: "      sentAtMs = clock.monotonicMs();\n      return store.renew",
+    replace: "      return store.renew",
     tests: ["test/unit/worker/run/lease.test.ts"],
   },
   {
@@ -699,5 +699,13 @@ export default [
     replace: "(await isPaused()) ? 0 : 1",
     tests: ["test/unit/worker/observe/metrics.test.ts"],
     title: "a pause is told",
+  },
+  {
+    id: "lease-ended-asks-on",
+    promise: "A renewal that Redis refuses is not sent again once its lease has ended.",
+    file: "src/worker/run/lease.ts",
+    find: "      if (this.#end) return undefined;\n",
+    replace: "",
+    tests: ["test/unit/worker/run/lease.ended.test.ts"],
   },
 ];

@@ -216,8 +216,8 @@ export default [
     id: "promise-drained",
     promise: "A stopping process hands a run back after the step at hand.",
     file: "src/worker/run/run.ts",
-    find: "context.draining.aborted || (session",
-    replace: "(session",
+    find: "context.draining.aborted || session",
+    replace: "session",
     tests: ["test/integration/worker/draining.test.ts"],
   },
   {

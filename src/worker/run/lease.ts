@@ -111,7 +111,9 @@ export class Lease {
     const { clock, store, retry = once } = this.#context;
     let sentAtMs = clock.monotonicMs();
     this.#renewedAtMs = sentAtMs;
-    const answer = await retry(() => {
+    const answer = await retry(async () => {
+      // Redis may refuse writes for hours, and each lease that ended meanwhile would go on asking.
+      if (this.#end) return undefined;
       sentAtMs = clock.monotonicMs();
       return store.renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() });
     }).catch(() => undefined);

@@ -60,8 +60,9 @@ async function runSteps(context: RunContext, session: Session): Promise<RunOutco
     if (!lease.isLive()) return undefined;
     if (session.isInboxStale) await session.refreshInbox();
     const step = session.next();
-    const isLeaving =
-      context.draining.aborted || (session.equipment.slot.mustHandBack && step.do !== "settle");
+    const mustLeave = context.draining.aborted || session.equipment.slot.mustHandBack;
+    // A run that has ended is settled here, even while the process stops: handed back, its reply would wait for another worker.
+    const isLeaving = context.abandoned.aborted || (mustLeave && step.do !== "settle");
     const end = isLeaving
       ? await releaseBetweenSteps(context, session)
       : await perform(context, session, step);

@@ -46,6 +46,8 @@ export async function settleRun(
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
   if (workspace.opened) session.leftFiles = await listLeftFiles(context, session);
   const prepared = session.prepareCommit(true);
+  // If the run goes on, the commits of its next turns do not repeat the list.
+  session.leftFiles = {};
   const settle = () =>
     store.settle(address, {
       authority: "worker",

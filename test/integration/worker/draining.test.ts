@@ -240,7 +240,7 @@ test("a stopping worker whose Redis is away for a moment waits for it: the answe
   installation.proxy.heal();
   answers.open();
   await stopped;
-  expect(await installation.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
+  expect(await installation.record(agent)).toMatchObject({ status: "ended", progress: { turns: 1 } });
   expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
 });
 

@@ -288,7 +288,8 @@ test("a run whose provider wants a long wait asks the limiter before that: it kn
 });
 
 test("a claim and a hand-back make the hint themselves: nobody else's may be left", async () => {
-  const { installation, agent, perform } = await scene();
+  const call = { type: "tool_use" as const, name: "glob", input: { pattern: "*" } };
+  const { installation, agent, perform } = await scene({ turns: [{ content: [call] }, done] });
   const { redis, keys } = installation;
   const member = deadlineMember(agent);
   const forget = () => redis.zrem(keys.deadlines, member);
@@ -301,7 +302,7 @@ test("a claim and a hand-back make the hint themselves: nobody else's may be lef
     await forget();
     drains.abort();
   });
-  // The model's answer is kept, and the run handed back before it settles.
+  // The model's answer is kept, and the run handed back before its tool begins.
   expect(await perform({ model, draining: drains.signal })).toMatchObject({ reason: "drain" });
   expect(claimed).not.toBeNull();
   expect(await hint()).not.toBeNull();

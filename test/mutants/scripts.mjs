@@ -4354,4 +4354,20 @@ export default [
     replace: "",
     tests: ["test/unit/shared/redis/verb.openings.test.ts"],
   },
+  {
+    id: "limiter-list-fails-at-foreign-key",
+    promise: "A limiter of the wrong type hides no other one.",
+    file: "src/shared/redis/provider-limiter.ts",
+    find: "unlessMistyped(stateOf(redis, keys, name), undefined)",
+    replace: "stateOf(redis, keys, name)",
+    tests: ["test/integration/verbs/foreign-keys.beside.test.ts"],
+  },
+  {
+    id: "webhook-page-fails-at-foreign-key",
+    promise: "A channel of the wrong type hides no other parent with entries to push.",
+    file: "src/shared/redis/webhook-slot.ts",
+    find: "unlessMistyped(redis.xlen(keys.parent(parent).replies), 0)",
+    replace: "redis.xlen(keys.parent(parent).replies)",
+    tests: ["test/integration/verbs/foreign-keys.beside.test.ts"],
+  },
 ];

@@ -17,6 +17,7 @@ import type { Keys } from "../protocol/keys.ts";
 import { LIMITER_LATE_MS, TIMING, type Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -82,7 +83,10 @@ export interface ProviderLimiter {
   next(name: string): Promise<readonly string[]>;
   /** Reads the runs that are next after those, at most {@link MOST_CALLED} of each line; changes nothing. */
   line(name: string): Promise<readonly string[]>;
-  /** Lists every limiter that is not healthy and whose name begins with `beginning` (default: all), by name. */
+  /**
+   * Lists every limiter that is not healthy and whose name begins with `beginning` (default: all), by name. Skips keys of another
+   * type.
+   */
   list(beginning?: string): Promise<LimiterState[]>;
 }
 
@@ -146,9 +150,11 @@ export function createProviderLimiter(
     },
     line: (name) => readLine(redis, keys, name),
     async list(beginning = "") {
-      const names = (await redis.smembers(keys.limiters)).filter((name) => name.startsWith(beginning));
-      const found = await Promise.all(names.sort().map((name) => stateOf(redis, keys, name)));
-      return found.flatMap((state) => state ?? []);
+      const all = await unlessMistyped(redis.smembers(keys.limiters), []);
+      const names = all.filter((name) => name.startsWith(beginning)).sort();
+      // One key of the wrong type must not hide the other limiters: every worker reads this list once a second.
+      const states = names.map((name) => unlessMistyped(stateOf(redis, keys, name), undefined));
+      return (await Promise.all(states)).flatMap((state) => state ?? []);
     },
   };
 }

@@ -13,6 +13,7 @@ import {
 } from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import { forgetWebhook, type StoredWebhook } from "./webhooks.ts";
 
@@ -68,7 +69,9 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
     async page(cursor, count) {
       const [next, members] = await redis.sscan(keys.webhooks, cursor, "COUNT", count);
       const parents = members.flatMap((member) => parentOfMember(member) ?? []);
-      const waiting = await Promise.all(parents.map((parent) => redis.xlen(keys.parent(parent).replies)));
+      // One channel of the wrong type must not hide the others: the walk through all parents would end there each time.
+      const lengthOf = (parent: ParentAddress) => unlessMistyped(redis.xlen(keys.parent(parent).replies), 0);
+      const waiting = await Promise.all(parents.map(lengthOf));
       return { cursor: next, parents: parents.filter((_, i) => (waiting[i] ?? 0) > 0) };
     },
     async note(parent, { secret }, outcome) {

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
 import { BoundedNames, Metrics, type ObservedWorker } from "../../../../src/worker/observe/metrics.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
@@ -12,7 +13,7 @@ test("names that models choose are fifty labels at most, however many there are;
 });
 
 /** The event loop's lag since the last reset, ns: by the test, because the real monitor counts as a leak until it is collected. */
-const lag = vi.hoisted(() => ({ nanoseconds: 0 }));
+const lag = vi.hoisted(() => ({ nanoseconds: 0, isMeasured: false }));
 vi.mock("node:perf_hooks", async (original) => ({
   ...(await original<object>()),
   monitorEventLoopDelay: () => ({
@@ -26,8 +27,12 @@ vi.mock("node:perf_hooks", async (original) => ({
     reset() {
       lag.nanoseconds = 0;
     },
-    enable() {},
-    disable() {},
+    enable() {
+      lag.isMeasured = true;
+    },
+    disable() {
+      lag.isMeasured = false;
+    },
   }),
 }));
 
@@ -131,4 +136,71 @@ test("a pause is told as 1, and its absence as 0", async () => {
     comeBack();
     expect(await scrape()).toContain(`\nsubagent_paused ${figure}\n`);
   }
+});
+
+test("the lag of the event loop is measured from the start to the stop", () => {
+  const metrics = new Metrics({ clock: handClock() } as ObservedWorker);
+  metrics.start();
+  expect(lag.isMeasured).toBe(true);
+  metrics.stop();
+  expect(lag.isMeasured).toBe(false);
+});
+
+/** A worker whose Redis answers each query at once, until it is `away`. */
+function answeredWorker() {
+  const clock = handClock();
+  const there = { isAway: false };
+  const answered = async <T>(answer: T) => {
+    if (there.isAway) throw new Error("Connection is closed.");
+    return answer;
+  };
+  const worker = {
+    ...{ keys: keysUnder("saq"), clock, replyTtlMs: 1_000, activeRuns: () => 0 },
+    redis: {
+      time: () => answered(["100", "0"]),
+      zrange: () => answered(["member", "40000"]),
+      zrevrange: () => answered([]),
+    },
+    pause: { state: () => answered(undefined) },
+    wakes: { counts: () => answered({ waiting: 3 }) },
+  } as unknown as ObservedWorker;
+  return { metrics: new Metrics(worker), clock, there };
+}
+
+test("names that models choose are fifty labels of each figure at most", async () => {
+  const { metrics } = answeredWorker();
+  for (let n = 0; n < 60; n++) {
+    metrics.answered(`m${n}`, 1);
+    metrics.bought(`m${n}`, ZERO_USAGE, 1);
+    metrics.refused(`k${n}`);
+    metrics.toolCalled(`t${n}`, false, 1);
+  }
+  const { text } = await metrics.scrape();
+  for (const [figure, label] of [
+    ["turn_duration_seconds_count", "model"],
+    ["tokens_total", "model"],
+    ["cost_usd_total", "model"],
+    ["model_refusals_total", "kind"],
+    ["tool_duration_seconds_count", "tool"],
+  ]) {
+    const lines = text.matchAll(new RegExp(`^subagent_${figure}\\{.*?${label}="(\\w+)"`, "gm"));
+    const names = new Set([...lines].map(([, name]) => name));
+    expect([figure, names.size, names.has("other")]).toEqual([figure, 51, true]);
+  }
+});
+
+test("what the installation came to is told in seconds, leaves no timer, and is untold when Redis is gone", async () => {
+  const { metrics, clock, there } = answeredWorker();
+  const FIGURES = /^subagent_(?:wakes|oldest_unacked_reply_seconds|sweeper_lag_seconds|paused)\b.* \d+$/gm;
+  const figures = async () => (await metrics.scrape()).text.match(FIGURES);
+  expect(await figures()).toEqual([
+    'subagent_wakes{state="waiting"} 3',
+    "subagent_oldest_unacked_reply_seconds 0",
+    "subagent_sweeper_lag_seconds 60",
+    "subagent_paused 0",
+  ]);
+  expect(clock.pending).toBe(0);
+  there.isAway = true;
+  clock.advance(5_000);
+  expect(await figures()).toBeNull();
 });

@@ -1756,4 +1756,20 @@ export default [
     replace: "(call as SentCall).hasBegun",
     tests: ["test/unit/worker/loop/conversation.summary.test.ts"],
   },
+  {
+    id: "report-is-the-last-but-one",
+    promise: "The longest of the earlier messages is the report.",
+    file: "src/worker/loop/tally.ts",
+    find: "if (this.text.length > this.#earlier.length) this.#earlier",
+    replace: "this.#earlier",
+    tests: ["test/unit/worker/loop/tally.report.test.ts"],
+  },
+  {
+    id: "call-is-a-last-word",
+    promise: "A message with a tool call is no last word.",
+    file: "src/worker/loop/tally.ts",
+    find: "!content.some(isToolUse)",
+    replace: "true",
+    tests: ["test/unit/worker/loop/tally.report.test.ts"],
+  },
 ];

@@ -4221,4 +4221,12 @@ export default [
     replace: "maxTokens: rules.limits.max_turns",
     tests: ["test/integration/worker/one-run.long-answer.test.ts"],
   },
+  {
+    id: "lost-summary-is-no-summary",
+    promise: "A lost call is charged as the call that was made.",
+    file: "src/worker/run/purchase.ts",
+    find: ".exec(name)?.[1];",
+    replace: ".exec(name)?.[0];",
+    tests: ["test/unit/worker/run/purchase.summed-up.test.ts"],
+  },
 ];

@@ -111,7 +111,7 @@ export const text: Codec<string> = { local: itself, encode: (value) => value, de
 /** A whole number, rounded when it is sent; a number in Lua. */
 export const int: Codec<number> = {
   local: (slot) => `tonumber(${slot})`,
-  encode: (value) => Math.round(value).toFixed(0),
+  encode: (value) => `${Math.round(value)}`,
   decode(answer) {
     const value = Number(textIn(answer));
     if (!Number.isSafeInteger(value)) throw violation(`${JSON.stringify(answer)} for a whole number`);

@@ -147,13 +147,8 @@ const CHARS_PER_TOKEN = 3;
 const MOST_COMPACTIONS = 5;
 
 /** Returns true if the previous call came near the end of the context window. */
-export function isFilling(
-  { last, clearedAtMessage, userMessageNumber }: RunState,
-  { clearAtTokens = CLEAR_AT_TOKENS }: RunRules,
-): boolean {
-  return (
-    last !== undefined && clearedAtMessage !== userMessageNumber && totalTokens(last.usage) >= clearAtTokens
-  );
+export function isFilling({ last }: RunState, { clearAtTokens = CLEAR_AT_TOKENS }: RunRules): boolean {
+  return last !== undefined && totalTokens(last.usage) >= clearAtTokens;
 }
 
 /**

@@ -139,7 +139,7 @@ test("a pause is told as 1, and its absence as 0", async () => {
 });
 
 test("the lag of the event loop is measured from the start to the stop", () => {
-  const metrics = new Metrics({ clock: handClock() } as ObservedWorker);
+  const { metrics } = answeredWorker();
   metrics.start();
   expect(lag.isMeasured).toBe(true);
   metrics.stop();

@@ -1772,4 +1772,12 @@ export default [
     replace: "true",
     tests: ["test/unit/worker/loop/tally.report.test.ts"],
   },
+  {
+    id: "report-beside-a-long-word",
+    promise: "A last word is short only beside a report of four times its length.",
+    file: "src/worker/loop/tally.ts",
+    find: "Math.max(REPORT_MIN_CHARS, last.length * REPORT_RATIO)",
+    replace: "REPORT_MIN_CHARS",
+    tests: ["test/unit/worker/loop/tally.report.test.ts"],
+  },
 ];

@@ -24,3 +24,9 @@ test("the longest of the earlier messages is the report, whatever was said betwe
 test("a message with a tool call is no last word: it stands alone", () => {
   expect(reportOf([text(REPORT)], [text("I look."), call("c1")])).toBe("I look.");
 });
+
+test("a last word is short beside a report of four times its length, and not beside less", () => {
+  const last = "x".repeat(150);
+  expect(reportOf([text("w".repeat(599))], [text(last)])).toBe(last);
+  expect(reportOf([text("w".repeat(600))], [text(last)])).toMatch(/w{600}$/);
+});

@@ -4229,4 +4229,13 @@ export default [
     replace: ".exec(name)?.[0];",
     tests: ["test/unit/worker/run/purchase.summed-up.test.ts"],
   },
+  {
+    id: "released-without-its-time",
+    promise: "What a run's calls took counts also where it is handed back.",
+    file: "src/worker/run/failure.ts",
+    find: "runningMs = lease.runningMs(), providerWait",
+    replace: "runningMs = lease.earlierMs, providerWait",
+    tests: ["test/integration/worker/handing-back.running-time.test.ts"],
+    title: "asks for patience",
+  },
 ];

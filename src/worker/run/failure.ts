@@ -232,9 +232,8 @@ async function commitAndRelease(
   session: Session,
   how: ReleaseInput,
 ): Promise<RunOutcome | "lease_over"> {
-  const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lease_over") return "lease_over";
-  return releaseRun(context, session, { runningMs, ...how });
+  return releaseRun(context, session, how);
 }
 
 /** A run that this process holds. */
@@ -250,7 +249,10 @@ export interface HeldRun {
   events?: readonly RunEvent[];
 }
 
-/** Reason and delay of a release. `providerWait`: the run waits for its provider. `lostCall`: the next holder must charge it. */
+/**
+ * Reason and delay of a release. `runningMs`: running time of the run, default that of now. `providerWait`: the run waits for
+ * its provider. `lostCall`: the next holder must charge it.
+ */
 export interface ReleaseInput {
   reason: string;
   delayMs: number;

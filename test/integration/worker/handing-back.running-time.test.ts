@@ -24,3 +24,19 @@ test("a call that failed has taken its time from the run, though a limit then ke
   expect(stage.offline.ledger).toHaveLength(1);
   expect((await stage.record(agent)).running_ms).toBeGreaterThanOrEqual(CALL_MS);
 });
+
+test("a call that failed has taken its time from the run, though its provider then asks for patience", async () => {
+  const failures = [{ status: 500, headers: { "retry-after": "30" } }];
+  const done = { content: [{ type: "text" as const, text: "done" }], failures };
+  const stage = await openStage({ scenario: { turns: [done] }, timing: LONG_TIMING });
+  const agent = await stage.task("work");
+  const clock = skippingClock();
+  const model = heldModel(stage, async () => clock.skip(CALL_MS));
+  const outcome = await run(runContextOf(stage, { clock, model }), {
+    address: agent,
+    wake: 1,
+    timesTaken: 1,
+  });
+  expect(outcome).toEqual({ status: "released", reason: "server_error" });
+  expect((await stage.record(agent)).running_ms).toBeGreaterThanOrEqual(CALL_MS);
+});

@@ -1403,4 +1403,20 @@ export default [
     replace: 'status !== "destroyed" ?',
     tests: ["test/integration/cli-missing-workers.test.ts"],
   },
+  {
+    id: "schedule-not-there-untold",
+    promise: "A schedule that is not there is refused.",
+    file: "src/cli/verbs/schedule.ts",
+    find: "      if (found.length === 0) throw unknownSchedule(id);\n",
+    replace: "",
+    tests: ["test/integration/cli-schedules.test.ts"],
+  },
+  {
+    id: "schedule-with-control-characters",
+    promise: "What a schedule says reaches a terminal without control characters.",
+    file: "src/cli/verbs/schedule.ts",
+    find: "[schedule_id, rhythm, next, prompt].map(plainLine)",
+    replace: "[schedule_id, rhythm, next, prompt]",
+    tests: ["test/integration/cli-schedules.test.ts"],
+  },
 ];

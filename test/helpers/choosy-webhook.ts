@@ -51,7 +51,9 @@ export async function openChoosyWebhook(answer: (n: number, response: ServerResp
       return retryAtMs;
     },
     start(backoffMs: number) {
-      const push = createWebhookPush({ client: stage.client(), reach: "any", backoffMs });
+      // With the smallest room, a page is read when the one before was released.
+      const options = { reach: "any", backoffMs, mostHeldChars: 1 } as const;
+      const push = createWebhookPush({ client: stage.client(), ...options });
       closeAtEnd(() => push.stop());
       push.start();
       return push;

@@ -7,9 +7,10 @@ import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
-import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
+import type { StreamEntry } from "../../shared/redis/replies.ts";
 import type { RoundOutcome, Tried, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
+import type { PageBounds } from "./page-bounds.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
 /** Dependencies of a round. */
@@ -18,6 +19,7 @@ export interface PushParts {
   readonly open: ClientResources;
   readonly webhooks: Webhooks;
   readonly slots: WebhookSlots;
+  readonly bounds: PageBounds;
   readonly signal: AbortSignal;
   /** Back-off after the first failed round, ms. */
   readonly backoffMs: number;
@@ -120,17 +122,21 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
   const endsAtMs = clock.monotonicMs() + ROUND_MS;
   const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
   const entries = onlyNewer
-    ? entriesBehind(parts.open, parent, webhook.newest)
-    : allEntries(parts.open, parent, webhook);
+    ? entriesBehind(parts, parent, webhook.newest)
+    : allEntries(parts, parent, webhook);
   const pushNext = async () => {
-    for await (const entry of entries) {
-      if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;
-      sent += 1;
-      if (isBehind(newest, entry.id)) newest = entry.id;
-      else after = entry.id;
-      const answer = await pushOne(parts, pushing, entry);
-      if (answer.status === "taken") isTaken = true;
-      else failed.push(answer);
+    for await (const { entry, release } of entries) {
+      try {
+        if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;
+        sent += 1;
+        if (isBehind(newest, entry.id)) newest = entry.id;
+        else after = entry.id;
+        const answer = await pushOne(parts, pushing, entry);
+        if (answer.status === "taken") isTaken = true;
+        else failed.push(answer);
+      } finally {
+        release();
+      }
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, pushNext));
@@ -138,44 +144,50 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
   return { failed, isTaken, isCut, after, newest };
 }
 
+/** An entry that is held until `release` is called. */
+interface HeldEntry {
+  readonly entry: StreamEntry;
+  release(): void;
+}
+
 /**
  * Yields the untried entries of a channel in order, then the tried ones after `after`, then those up to it. Several consumers may
  * share the iterator.
  */
 async function* allEntries(
-  open: ClientResources,
+  parts: PushParts,
   parent: ParentAddress,
   { after, newest }: Tried,
-): AsyncGenerator<StreamEntry> {
-  yield* entriesBehind(open, parent, newest);
-  yield* entriesUpTo(newest, open, parent, after);
-  yield* entriesUpTo(after, open, parent, OLDEST);
+): AsyncGenerator<HeldEntry> {
+  yield* entriesBehind(parts, parent, newest);
+  yield* entriesBehind(parts, parent, after, newest);
+  yield* entriesBehind(parts, parent, OLDEST, after);
 }
 
-async function* entriesUpTo(
-  end: string,
-  open: ClientResources,
-  parent: ParentAddress,
-  begin: string,
-): AsyncGenerator<StreamEntry> {
-  if (begin === end) return;
-  for await (const entry of entriesBehind(open, parent, begin)) {
-    if (isBehind(end, entry.id)) return;
-    yield entry;
-  }
-}
-
+/** Yields the entries after `begin`, in order: up to `end`, by default all. */
 async function* entriesBehind(
-  { call, replies }: ClientResources,
+  { open: { call, replies }, bounds, signal }: PushParts,
   parent: ParentAddress,
   begin: string,
-): AsyncGenerator<StreamEntry> {
-  for (let after: string | undefined = begin; after !== undefined; ) {
+  end?: string,
+): AsyncGenerator<HeldEntry> {
+  for (let after: string | undefined = begin; after !== undefined && after !== end && !signal.aborted; ) {
     const from: string = after;
-    const { items, isLast } = await call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES)));
-    yield* items.filter(isReadable);
+    const { entries, lastId, release } = await bounds.read(parent.tenant, () =>
+      call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES))),
+    );
+    let given = 0;
+    try {
+      for (const entry of entries) {
+        if (end !== undefined && isBehind(end, entry.id)) return;
+        given += 1;
+        yield { entry, release };
+      }
+    } finally {
+      for (; given < entries.length; given += 1) release();
+    }
     // An entry written after the last page rings the doorbell.
-    after = isLast ? undefined : items.at(-1)?.id;
+    after = lastId;
   }
 }
 

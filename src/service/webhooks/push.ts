@@ -34,6 +34,7 @@ import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import type { Reach } from "./address.ts";
+import { PageBounds } from "./page-bounds.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
 import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 
@@ -48,6 +49,8 @@ export interface WebhookPushOptions {
   logger?: Logger;
   /** Called with the meaning of each answer. */
   onAnswer?: (status: PushAnswer["status"]) => void;
+  /** Characters of entries that this process holds for one tenant, at most two pages more, default 64 Mi; for tests. */
+  mostHeldChars?: number;
   /** Returns a random number from 0 to 1; for tests. */
   random?: () => number;
   /** Resolves host names, default with the sources of the system; for tests. */
@@ -87,7 +90,8 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
     if (!open) return;
     const webhooks = createWebhooks(open.redis, open.keys);
     const slots = createWebhookSlots(open.redis, open.keys);
-    const parts = { sender, open, webhooks, slots, signal, backoffMs, random, onAnswer, logger };
+    const bounds = new PageBounds(options.mostHeldChars);
+    const parts = { sender, open, webhooks, slots, bounds, signal, backoffMs, random, onAnswer, logger };
     await new Pusher(parts, clock).run();
   };
   return createStartable(() => {

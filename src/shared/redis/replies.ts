@@ -51,6 +51,11 @@ export interface StreamPage {
   isLast: boolean;
 }
 
+/** A part of a stream with the length of all its fields, UTF-16 code units. */
+export interface MeasuredPage extends StreamPage {
+  chars: number;
+}
+
 /** See the module's header. */
 export interface ReplyStream {
   /**
@@ -58,7 +63,7 @@ export interface ReplyStream {
    * they have {@link PAGE_CHARS}: an entry may have a megabyte, and a hundred of those would keep Redis and this process from
    * others. With `uid`, entries of other agents are not parsed, and come as unreadable ones: parsing is most of what one costs.
    */
-  page(parent: ParentAddress, after: string, count: number, uid?: string): Promise<StreamPage>;
+  page(parent: ParentAddress, after: string, count: number, uid?: string): Promise<MeasuredPage>;
   /** Returns up to `count` unacked items after `after` with one command, however large they are. */
   read(parent: ParentAddress, after: string, count: number): Promise<StreamItem[]>;
   /** Removes an entry; true for the first ack. `token` identifies this ack, so that a repeated one gets the same answer. */
@@ -102,8 +107,8 @@ export function createReplyStream(
   return {
     async page(parent, after, count, wanted) {
       const { replies } = keys.parent(parent);
-      const { entries, isLast } = await rawPage(redis, replies, after, count);
-      return { items: decoded(replies, entries, wanted), isLast };
+      const { entries, ...page } = await rawPage(redis, replies, after, count);
+      return { items: decoded(replies, entries, wanted), ...page };
     },
     async read(parent, after, count) {
       const { replies } = keys.parent(parent);
@@ -130,18 +135,18 @@ async function rawPage(
   channel: string,
   after: string,
   count: number,
-): Promise<{ entries: RawEntry[]; isLast: boolean }> {
+): Promise<Omit<MeasuredPage, "items"> & { entries: RawEntry[] }> {
   const entries: RawEntry[] = [];
   let [chars, step] = [0, FIRST_ITEMS];
   while (entries.length < count && chars < PAGE_CHARS) {
     const most = Math.min(step, count - entries.length);
     const read = await redis.xrange(channel, `(${entries.at(-1)?.[0] ?? after}`, "+", "COUNT", most);
     entries.push(...read);
-    if (read.length < most) return { entries, isLast: true };
     for (const [, flat] of read) for (const text of flat) chars += text.length;
+    if (read.length < most) return { entries, chars, isLast: true };
     step = Math.min(step * 2, MOST_ITEMS);
   }
-  return { entries, isLast: false };
+  return { entries, chars, isLast: false };
 }
 
 function decode(id: string, flat: string[], wanted?: string): StreamItem {

@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
+import { PageBounds } from "../../../src/service/webhooks/page-bounds.ts";
 import { pushParent } from "../../../src/service/webhooks/parent-push.ts";
 import { createSender } from "../../../src/service/webhooks/request.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
@@ -59,7 +60,8 @@ test("a round that lost its slot for a moment does not count what it left as pus
   closeAtEnd(() => sender.close());
   const parts = {
     ...{ sender, open, webhooks: createWebhooks(open.redis, open.keys) },
-    ...{ slots: createWebhookSlots(open.redis, open.keys), signal: new AbortController().signal },
+    ...{ slots: createWebhookSlots(open.redis, open.keys), bounds: new PageBounds() },
+    signal: new AbortController().signal,
     ...{ backoffMs: BACKOFF_MS, random: Math.random, onAnswer: () => {}, logger: undefined },
   };
   let checks = 0;

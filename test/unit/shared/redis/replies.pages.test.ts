@@ -50,7 +50,7 @@ test("a page has as many small entries as it may have, from few commands, and sa
   const second = await stream.page(parent, "100-0", 100);
   expect(second.items).toHaveLength(50);
   expect(second.isLast).toBe(true);
-  expect(await stream.page(parent, "150-0", 100)).toEqual({ items: [], isLast: true });
+  expect(await stream.page(parent, "150-0", 100)).toEqual({ items: [], chars: 0, isLast: true });
 });
 
 test("a short channel is read with one command", async () => {

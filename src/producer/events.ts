@@ -24,10 +24,10 @@ import {
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
-import { requireReached } from "./cursor.ts";
 import { readOptions, Signal } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
+import { requireReached } from "./stream-id.ts";
 import type { Watcher } from "./subscriber.ts";
 
 /** Number of waiting events from which no further event is added for their reader. */

@@ -1,9 +1,9 @@
 /** Progress over HTTP: events of a parent's agents, live or after a number, with AG-UI's event names. */
 
 import { z } from "zod";
-import { requireReached } from "../../../producer/cursor.ts";
 import { EventNumber, type NumberedEvent } from "../../../producer/events.ts";
 import type { Parent } from "../../../producer/parent.ts";
+import { requireReached } from "../../../producer/stream-id.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { isBehind } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents } from "../event-stream.ts";

@@ -89,7 +89,7 @@ export function createIntake(options: IntakeOptions): Intake {
   return {
     start() {
       opened ??= open(options);
-      starting ??= begin(opened);
+      starting ??= begin(opened, options.client);
       return starting;
     },
     stop() {
@@ -119,7 +119,9 @@ function open({ redisUrl, prefix, client, clock = systemClock, ...more }: Intake
   };
 }
 
-async function begin({ reader, jobs }: Opened): Promise<void> {
+async function begin({ reader, jobs }: Opened, client: Client): Promise<void> {
+  // It loads code. Loaded at the first request, it would be missing where the package's files have been replaced meanwhile.
+  await internalsOf(client).open();
   reader.start();
   await jobs.start();
 }

@@ -3968,4 +3968,20 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/sandbox/mount.inside.test.ts"],
   },
+  {
+    id: "mcp-lasting-stream-forgotten",
+    promise: "A stream that lasted lets the pauses begin again.",
+    file: "src/worker/tools/mcp/transport.ts",
+    find: "      if (clock.monotonicMs() - askedAtMs >= LASTING_MS) backoffMs = FIRST_BACKOFF_MS;\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/mcp/server.lasting-stream.test.ts"],
+  },
+  {
+    id: "mcp-answer-relaxes-nothing",
+    promise: "An answer lets the pauses begin again.",
+    file: "src/worker/tools/mcp/transport.ts",
+    find: "      relax();\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/mcp/server.lasting-stream.test.ts"],
+  },
 ];

@@ -4238,4 +4238,12 @@ export default [
     tests: ["test/integration/worker/handing-back.running-time.test.ts"],
     title: "asks for patience",
   },
+  {
+    id: "call-in-vain-not-in-progress",
+    promise: "What a call in vain cost is in the record of its agent once it is committed.",
+    file: "src/worker/run/session.ts",
+    find: 'entry.kind !== "result") ? this.body()',
+    replace: 'entry.kind === "answer") ? this.body()',
+    tests: ["test/integration/worker/paid-in-vain.progress.test.ts"],
+  },
 ];

@@ -4964,4 +4964,12 @@ export default [
     tests: ["test/integration/service/webhooks-refused.test.ts"],
     title: "falls silent",
   },
+  {
+    id: "board-waits-for-redis",
+    promise: "The board on the API's port does not wait when Redis falls silent under a request.",
+    file: "src/service/api/board.ts",
+    find: "while (!signal.aborted && !response.headersSent) {",
+    replace: "while (false) {",
+    tests: ["test/integration/service/board-away.test.ts"],
+  },
 ];

@@ -110,7 +110,7 @@ export function createApi(options: ApiOptions): Api {
   refuseProblems("The API", optionProblems(options, FORMS, { maker: "an API" }));
   const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock } = options;
   const logger = options.logger && guardedLogger(options.logger);
-  const board = openBoard(client);
+  const board = openBoard(client, clock);
   const metrics = createApiMetrics(client, clock);
   const server = createHttpServer({
     who: "The API",

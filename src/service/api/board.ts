@@ -1,7 +1,9 @@
 /** Bull Board on the API's port: the wake queue for the operator. It only reads, over the client's connection. */
 import type { Express, RequestHandler } from "express";
 import { type Client, internalsOf } from "../../producer/client.ts";
+import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { answerSignals } from "../../shared/http-server.ts";
 import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue.ts";
 import { BOARD_PATH } from "../board/app.ts";
 import { createBullBoardRouter } from "../board/bull-board.ts";
@@ -9,9 +11,11 @@ import type { Mount } from "./app.ts";
 import { sendProblem } from "./problem.ts";
 
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+/** Interval at which a request asks whether Redis still answers. */
+const ASK_EVERY_MS = 250;
 
 /** Returns the board as a mount, and its `close`. */
-export function openBoard(client: Client): { mount: Mount; close(): Promise<void> } {
+export function openBoard(client: Client, clock: Clock): { mount: Mount; close(): Promise<void> } {
   let opened: Promise<{ router: Express; queue: ReadableWakeQueue }> | undefined;
   const open = async () => {
     const { redis, keys } = await internalsOf(client).open();
@@ -24,14 +28,24 @@ export function openBoard(client: Client): { mount: Mount; close(): Promise<void
       const sentence = "This board is read-only: it shows the queue and changes nothing.";
       return sendProblem(response, new SubagentError("method_not_allowed", sentence));
     }
-    opened ??= open();
-    opened.then(
-      ({ router }) => router(request, response, next),
-      (error: unknown) => {
+    const answer = async () => {
+      const { signal } = answerSignals(request, response);
+      await requireRedis(client);
+      opened ??= open();
+      const { router } = await opened.catch((error: unknown) => {
         opened = undefined;
-        sendProblem(response, error);
-      },
-    );
+        throw error;
+      });
+      router(request, response, next);
+      // The board would wait until Redis is back.
+      while (!signal.aborted && !response.headersSent) {
+        await clock.sleep(ASK_EVERY_MS, signal);
+        await requireRedis(client);
+      }
+    };
+    answer().catch((error: unknown) => {
+      if (!response.headersSent) sendProblem(response, error);
+    });
   };
   return {
     mount: { path: BOARD_PATH, scope: "admin", isForBrowsers: true, handler: () => handler },
@@ -40,4 +54,10 @@ export function openBoard(client: Client): { mount: Mount; close(): Promise<void
       await ending?.queue.close().catch(() => {});
     },
   };
+}
+
+/** Rejects if Redis does not answer, as a call does. */
+async function requireRedis(client: Client): Promise<void> {
+  const { call, redis } = await internalsOf(client).open();
+  await call(({ read }) => read(() => redis.time()));
 }

@@ -4939,6 +4939,8 @@ export default [
     find: 'return newer.length + Number(group?.("pending") ?? 0);',
     replace: "return newer.length;",
     tests: ["test/unit/shared/redis/intake-stream.waiting.test.ts"],
+  },
+  {
     id: "webhook-pages-read-without-bound",
     promise: "The pages of one tenant's webhooks are read a few at a time, in turn.",
     file: "src/service/webhooks/page-bounds.ts",

@@ -707,6 +707,8 @@ export default [
     find: "      if (this.#end) return undefined;\n",
     replace: "",
     tests: ["test/unit/worker/run/lease.ended.test.ts"],
+  },
+  {
     id: "metrics-models-unbounded",
     promise: "The models of a worker's turns are fifty labels at most.",
     file: "src/worker/observe/metrics.ts",

@@ -4190,6 +4190,8 @@ export default [
     find: "  session.leftFiles = {};\n",
     replace: "",
     tests: ["test/integration/worker/settling.files.test.ts"],
+  },
+  {
     id: "charge-try-under-its-call",
     promise: "Several tries of one call are each charged.",
     file: "src/worker/run/cost.ts",

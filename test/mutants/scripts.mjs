@@ -4369,6 +4369,8 @@ export default [
     find: "unlessMistyped(redis.xlen(keys.parent(parent).replies), 0)",
     replace: "redis.xlen(keys.parent(parent).replies)",
     tests: ["test/integration/verbs/foreign-keys.beside.test.ts"],
+  },
+  {
     id: "due-at-a-hidden-time",
     promise: "What is due comes with Redis' time.",
     file: "src/shared/redis/deadlines.ts",

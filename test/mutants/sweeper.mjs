@@ -448,6 +448,8 @@ export default [
     find: "createSweeper({ ...context, store: shared.store })",
     replace: "createSweeper(context)",
     tests: ["test/integration/worker/sweeping.refused.test.ts"],
+  },
+  {
     id: "failed-end-without-why",
     promise: "The reply of a run that a sweeper ends as failed says why.",
     file: "src/worker/sweeper.ts",

@@ -207,7 +207,7 @@ async function answerTo<T>(
   let timer: { cancel(): void } | undefined;
   const silence = new Promise<Outcome<T>>((resolve) => {
     const checkSilence = () => {
-      const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs);
+      const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs());
       const isSilent = silentMs >= maxSilenceMs;
       if (isSilent) connection.drop(maxSilenceMs);
       if (isSilent || leftMs() === 0) {
@@ -297,8 +297,8 @@ export interface Connection {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
-  /** The time of the last bytes from Redis, on a cluster from the node silent for longest; ms of {@link Connection.time}. */
-  readonly heardAtMs: number;
+  /** Returns when Redis last sent bytes, on a cluster the node silent for longest; ms of {@link Connection.time}. */
+  heardAtMs(): number;
   /** Returns the same of the node that was heard last: idle nodes of a cluster, and its replicas, are always silent. */
   answeredAtMs(): number;
   /** The last problem, for messages; empty while the connection is ready, and while the server has refused nothing. */
@@ -346,9 +346,7 @@ export function openConnection(url: string, role: RedisRole, clock: Clock, logge
     onReady: (listener) => void listeners.push(listener),
     drop: sockets.drop,
     answeredAtMs: sockets.answeredAtMs,
-    get heardAtMs() {
-      return sockets.heardAtMs;
-    },
+    heardAtMs: sockets.heardAtMs,
     get problem() {
       return sockets.problem;
     },
@@ -367,12 +365,11 @@ export function openConnection(url: string, role: RedisRole, clock: Clock, logge
 /** Records when each socket of a connection last received bytes, and its last problem. */
 function watchSockets(redis: RedisClient, time: Connection["time"]) {
   const heardAt = new Map<RedisConnection, number>();
+  let answeredAtMs = Number.NEGATIVE_INFINITY;
   const sockets = {
     problem: "",
-    get heardAtMs() {
-      return Math.min(...heardAt.values());
-    },
-    answeredAtMs: () => Math.max(...heardAt.values()),
+    heardAtMs: () => Math.min(...heardAt.values()),
+    answeredAtMs: () => answeredAtMs,
     drop(silentMs = 0) {
       for (const [connection, atMs] of heardAt) if (time.nowMs - atMs >= silentMs) dropRedis(connection);
     },
@@ -380,7 +377,10 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
   onConnection(redis, (connection) => {
     heardAt.set(connection, Number.NEGATIVE_INFINITY);
     connection.on("connect", () => {
-      connection.stream.on("data", () => heardAt.set(connection, time.nowMs));
+      connection.stream.on("data", () => {
+        answeredAtMs = time.nowMs;
+        heardAt.set(connection, answeredAtMs);
+      });
     });
     // A cluster's client opens a new connection to the node.
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));

@@ -759,7 +759,7 @@ export default [
     id: "call-late-is-silent",
     promise: "A socket that answers others is not given up.",
     file: "src/producer/redis-call.ts",
-    find: "Math.max(sentAtMs, connection.heardAtMs)",
+    find: "Math.max(sentAtMs, connection.heardAtMs())",
     replace: "sentAtMs",
     tests: ["test/unit/producer/redis-call.test.ts"],
   },
@@ -3754,7 +3754,7 @@ export default [
       "Calls wait for a slot as long as any node of a cluster answers: idle nodes and replicas are always silent.",
     file: "src/producer/redis-call.ts",
     find: "connection.answeredAtMs() > sinceMs",
-    replace: "connection.heardAtMs > sinceMs",
+    replace: "connection.heardAtMs() > sinceMs",
     tests: ["test/integration/cluster-line.test.ts"],
   },
 ];

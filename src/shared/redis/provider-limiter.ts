@@ -149,14 +149,16 @@ export function createProviderLimiter(
       return (await scripts.run("limiter-next", undefined, { name, ...how })).runs;
     },
     line: (name) => readLine(redis, keys, name),
-    async list(beginning = "") {
-      const all = await unlessMistyped(redis.smembers(keys.limiters), []);
-      const names = all.filter((name) => name.startsWith(beginning)).sort();
-      // One key of the wrong type must not hide the other limiters: every worker reads this list once a second.
-      const states = names.map((name) => unlessMistyped(stateOf(redis, keys, name), undefined));
-      return (await Promise.all(states)).flatMap((state) => state ?? []);
-    },
+    list: (beginning = "") => readStates(redis, keys, beginning),
   };
+}
+
+/** Reads the states of {@link ProviderLimiter.list}: a key of the wrong type hides no other one, as every worker reads them. */
+async function readStates(redis: RedisClient, keys: Keys, beginning: string): Promise<LimiterState[]> {
+  const all = await unlessMistyped(redis.smembers(keys.limiters), []);
+  const names = all.filter((name) => name.startsWith(beginning)).sort();
+  const states = names.map((name) => unlessMistyped(stateOf(redis, keys, name), undefined));
+  return (await Promise.all(states)).flatMap((state) => state ?? []);
 }
 
 async function readLine(redis: RedisClient, keys: Keys, name: string): Promise<string[]> {

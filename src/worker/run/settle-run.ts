@@ -40,14 +40,11 @@ export async function settleRun(
   const { address, record, lease } = session;
   if (!lease.isLive()) return "lease_over";
   const status = statusOf(step.reason);
-  const { hooks, workspace, observer } = session.equipment;
+  const { hooks, observer } = session.equipment;
   if (hooks && !(await passesStopHooks(session, hooks, { ...step, status }))) return undefined;
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
-  if (workspace.opened) session.leftFiles = await listLeftFiles(context, session);
-  const prepared = session.prepareCommit(true);
-  // If the run goes on, the commits of its next turns do not repeat the list.
-  session.leftFiles = {};
+  const prepared = await prepareEnd(context, session);
   const settle = () =>
     store.settle(address, {
       authority: "worker",
@@ -81,6 +78,14 @@ export async function settleRun(
   if (answer.agent_status === "queued") await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   observer.settled({ status, stopReason: step.reason, body });
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
+}
+
+/** Prepares the last commit, with the list of the files; if the run goes on, the commits of its next turns do not repeat it. */
+async function prepareEnd(context: RunContext, session: Session) {
+  if (session.equipment.workspace.opened) session.leftFiles = await listLeftFiles(context, session);
+  const prepared = session.prepareCommit(true);
+  session.leftFiles = {};
+  return prepared;
 }
 
 /** Lists the files in the workspace; on a slow volume returns only that there may be some, so the reply does not wait. */

@@ -1383,7 +1383,7 @@ export default [
     id: "link-heard-nothing",
     promise: "Bytes that came from Redis are heard.",
     file: "src/producer/redis-call.ts",
-    find: 'connection.stream.on("data", () => heardAt.set(connection, time.nowMs));',
+    find: 'connection.stream.on("data", () => {\n        answeredAtMs = time.nowMs;\n        heardAt.set(connection, answeredAtMs);\n      });\n',
     replace: "",
     tests: ["test/integration/producer/redis-away.test.ts"],
     title: "wait in line",

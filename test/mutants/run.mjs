@@ -3768,7 +3768,7 @@ export default [
     id: "settle-lists-no-workspace",
     promise: "A reply waits for the volume only if its run has used the workspace.",
     file: "src/worker/run/settle-run.ts",
-    find: "if (workspace.opened) session.leftFiles",
+    find: "if (session.equipment.workspace.opened) session.leftFiles",
     replace: "session.leftFiles",
     tests: ["test/integration/worker/settling.lost.test.ts"],
     title: "used no file",

@@ -45,6 +45,14 @@ export default [
     tests: ["test/integration/service/intake-silence.test.ts"],
   },
   {
+    id: "intake-loads-at-its-first-request",
+    promise: "Requests are handed over where the package's files have been replaced since the start.",
+    file: "src/service/intake/intake.ts",
+    find: "  await internalsOf(client).open();\n",
+    replace: "",
+    tests: ["test/e2e/replaced-package.test.ts"],
+  },
+  {
     id: "intake-commands-a-dead-connection",
     promise: "The intake takes its jobs over a new connection when the old one has gone silent.",
     file: "src/service/intake/intake.ts",

@@ -12,6 +12,7 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
+import { canSend } from "../../shared/redis/connection/connection.ts";
 import { sendProblem } from "./problem.ts";
 
 /** The tenant, scope and key of a request. */
@@ -247,16 +248,25 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
     return limiters;
   };
   const nameOf = (who: string) => createHash("sha256").update(who).digest("hex").slice(0, 32);
-  return {
-    async count(who: string, response: Response) {
-      const { requests } = await opened();
-      await requests.consume(nameOf(who)).catch((refused: unknown) => throwLimited(refused, response));
-    },
-    async countFailure(address: string, response: Response) {
-      const { failures } = await opened();
-      await failures.consume(nameOf(address)).catch((refused: unknown) => throwLimited(refused, response));
-    },
+  /** Counts once. Rejects with `redis_unavailable` while Redis is silent: a limiter by itself waits for seconds. */
+  const count = async (limiter: RateLimiterRedis, who: string, response: Response) => {
+    const { redis, call } = await open();
+    const consume = () => limiter.consume(nameOf(who)).then(() => undefined, unlessFailed);
+    // A limiter that finds no connection counts in this process, at once.
+    const refused = await (canSend(redis) ? call(({ read }) => read(consume)) : consume());
+    if (refused) throwLimited(refused, response);
   };
+  return {
+    count: async (who: string, response: Response) => count((await opened()).requests, who, response),
+    countFailure: async (address: string, response: Response) =>
+      count((await opened()).failures, address, response),
+  };
+}
+
+/** Returns the refusal of a limiter; throws any other failure. */
+function unlessFailed(refused: unknown): RateLimiterRes {
+  if (refused instanceof RateLimiterRes) return refused;
+  throw refused;
 }
 
 /** Returns a counter of each tenant's running requests; it throws `rate_limited` for more than `most`. */
@@ -278,9 +288,8 @@ function slots(most: number): (tenant: string, response: Response) => void {
   };
 }
 
-function throwLimited(refused: unknown, response: Response): never {
-  if (!(refused instanceof RateLimiterRes)) throw refused;
-  const seconds = Math.max(1, Math.ceil(refused.msBeforeNext / 1_000));
+function throwLimited({ msBeforeNext }: RateLimiterRes, response: Response): never {
+  const seconds = Math.max(1, Math.ceil(msBeforeNext / 1_000));
   response.set("Retry-After", String(seconds));
   throw new SubagentError("rate_limited", `Too many requests: try again in ${seconds} s.`, {
     retry_after_s: seconds,

@@ -180,15 +180,7 @@ export default [
     replace: "if (nowMs",
     tests,
     reason:
-      "A renewal after the end asks nothing (lease-asks-after-stop), and an end that is told twice is told once.",
-  },
-  {
-    id: "lease-asks-after-stop",
-    promise: "A lease that was given up asks Redis nothing.",
-    file,
-    find: "if (this.#end) return;\n    const { clock, store, retry = once }",
-    replace: "const { clock, store, retry = once }",
-    tests,
+      "A renewal after the end asks nothing (lease-ended-asks-on), and an end that is told twice is told once.",
   },
   {
     id: "lease-news-after-stop",

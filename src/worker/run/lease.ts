@@ -107,12 +107,11 @@ export class Lease {
 
   /** Renews at once, e.g. because the run may have been destroyed. Never rejects. */
   async renew(): Promise<void> {
-    if (this.#end) return;
     const { clock, store, retry = once } = this.#context;
     let sentAtMs = clock.monotonicMs();
     this.#renewedAtMs = sentAtMs;
     const answer = await retry(async () => {
-      // Redis may refuse writes for hours, and each lease that ended meanwhile would go on asking.
+      // Looked at before each try: Redis may refuse writes for hours, and each lease that ended meanwhile would go on asking.
       if (this.#end) return undefined;
       sentAtMs = clock.monotonicMs();
       return store.renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() });

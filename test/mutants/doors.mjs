@@ -4229,7 +4229,7 @@ export default [
     id: "door-count-waits-for-a-silent-redis",
     promise: "A request is answered within a second although Redis has fallen silent.",
     file: "src/service/api/auth.ts",
-    find: "canSend(redis) ? call(({ read }) => read(consume)) : consume()",
+    find: 'redis.status === "ready" ? call(({ read }) => read(consume)) : consume()',
     replace: "consume()",
     tests: ["test/integration/service/auth-outage.test.ts"],
     title: "a silent Redis",

@@ -12,7 +12,6 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
-import { canSend } from "../../shared/redis/connection/connection.ts";
 import { sendProblem } from "./problem.ts";
 
 /** The tenant, scope and key of a request. */
@@ -253,7 +252,7 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
     const { redis, call } = await open();
     const consume = () => limiter.consume(nameOf(who)).then(() => undefined, unlessFailed);
     // A limiter that finds no connection counts in this process, at once.
-    const refused = await (canSend(redis) ? call(({ read }) => read(consume)) : consume());
+    const refused = await (redis.status === "ready" ? call(({ read }) => read(consume)) : consume());
     if (refused) throwLimited(refused, response);
   };
   return {

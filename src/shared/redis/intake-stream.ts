@@ -104,18 +104,19 @@ export function createIntakeStream(
   };
 }
 
-/** Maximum number of new entries that {@link countWaiting} counts. */
-const MOST_COUNTED = 1_000;
-
-/** Counts the entries that a reader would get: new ones, 1,000 at most, and those under way; not those set aside for good. */
+/**
+ * Counts the entries that a reader would get: new ones, as one where Redis does not know their number, and those under way; not
+ * those set aside for good. Reads one entry at most, since each may have megabytes.
+ */
 export async function countWaiting(redis: RedisClient, { intake }: Pick<Keys, "intake">): Promise<number> {
   // Redis refuses to tell the groups of a stream that does not exist.
   const found = (await redis.exists(intake)) === 0 ? [] : await redis.xinfo("GROUPS", intake);
   const groups = Array.isArray(found) ? found.map(wordsOf) : [];
   const group = groups.find((wordAfter) => wordAfter("name") === GROUP);
-  const after = group ? `(${group("last-delivered-id")}` : "-";
-  const newer = await redis.xrange(intake, after, "+", "COUNT", MOST_COUNTED);
-  return newer.length + Number(group?.("pending") ?? 0);
+  if (!group) return redis.xlen(intake);
+  const isNew = (await redis.xrange(intake, `(${group("last-delivered-id")}`, "+", "COUNT", 1)).length > 0;
+  const newer = isNew ? Number(group("lag")) || 1 : 0;
+  return newer + Number(group("pending"));
 }
 
 function readNew(blocking: RedisClient, intake: string, consumer: string): Promise<unknown> {

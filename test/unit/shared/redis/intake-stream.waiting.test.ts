@@ -23,4 +23,6 @@ test("entries wait until they are taken, and again in the hands of a reader that
   await redis.xack(intake, GROUP, setAside ?? "");
   expect(await redis.xlen(intake)).toBe(3);
   expect(await countWaiting(redis, keys)).toBe(2);
+  await Promise.all(["four", "five"].map((prompt) => redis.xadd(intake, "*", "prompt", prompt)));
+  expect(await countWaiting(redis, keys)).toBe(4);
 });

@@ -144,9 +144,9 @@ test.each([
     /Give a time: --cron, --every or --at\.$/,
   ],
   [
-    "an interval of more than a day",
+    "an interval of more than a day in hours",
     ["schedule", "x", "--every", "25h", "--prompt", "y"],
-    /'--every <time>' argument '25h' is invalid\. Write a time like 90s, 5m or 2h, at most 24h\. \(--help/,
+    /'--every <time>' argument '25h' is invalid\. Write a time like 90s, 5m, 2h or 30d; hours up to 24h\. \(--help/,
   ],
   ["no message", ["send", "x"], /missing required argument 'message'/],
   ["an empty message", ["send", "x", " "], /The message is refused: /],

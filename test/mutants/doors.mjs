@@ -50,7 +50,7 @@ export default [
     file: "src/service/intake/intake.ts",
     find: "  await internalsOf(client).open();\n",
     replace: "",
-    tests: ["test/e2e/replaced-package.test.ts"],
+    tests: ["test/integration/service/intake-started.test.ts"],
   },
   {
     id: "intake-commands-a-dead-connection",

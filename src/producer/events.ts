@@ -27,7 +27,7 @@ import type { ClientResources } from "./client-resources.ts";
 import { readOptions, Signal } from "./input.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
-import { requireReached } from "./stream-id.ts";
+import { refuseFutureCursor } from "./stream-id.ts";
 import type { Watcher } from "./subscriber.ts";
 
 /** Number of waiting events from which no further event is added for their reader. */
@@ -70,7 +70,7 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
 async function open(context: ParentContext, options: EventOptions) {
   const { signal, after } = readOptions(EventsInput, options, "events");
   const client = await context.open();
-  if (after !== undefined) await requireReached(client, after).catch(unlessRefused);
+  if (after !== undefined) await refuseFutureCursor(client, after).catch(throwRefusal);
   let [unwatch, forgetStop] = [() => {}, () => {}];
   let reader: HistoryReader | undefined;
   const stream = createPushIterator<NumberedEvent>({
@@ -92,8 +92,8 @@ async function open(context: ParentContext, options: EventOptions) {
   return stream;
 }
 
-/** Throws a refusal only: while Redis does not answer, a reader waits for it. */
-function unlessRefused(failure: unknown): void {
+/** Throws `failure` if it is a refusal. Any other means that Redis does not answer, and a reader waits for it. */
+function throwRefusal(failure: unknown): void {
   if (failure instanceof SubagentError && failure.code === "invalid_input") throw failure;
 }
 

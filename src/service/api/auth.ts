@@ -250,7 +250,7 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
   /** Counts once. Rejects with `redis_unavailable` while Redis is silent: a limiter by itself waits for seconds. */
   const count = async (limiter: RateLimiterRedis, who: string, response: Response) => {
     const { redis, call } = await open();
-    const consume = () => limiter.consume(nameOf(who)).then(() => undefined, unlessFailed);
+    const consume = () => limiter.consume(nameOf(who)).then(() => undefined, refusalOf);
     // A limiter that finds no connection counts in this process, at once.
     const refused = await (redis.status === "ready" ? call(({ read }) => read(consume)) : consume());
     if (refused) throwLimited(refused, response);
@@ -262,10 +262,10 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
   };
 }
 
-/** Returns the refusal of a limiter; throws any other failure. */
-function unlessFailed(refused: unknown): RateLimiterRes {
-  if (refused instanceof RateLimiterRes) return refused;
-  throw refused;
+/** Returns what a limiter rejected with, if it refused; throws any other failure. */
+function refusalOf(failure: unknown): RateLimiterRes {
+  if (failure instanceof RateLimiterRes) return failure;
+  throw failure;
 }
 
 /** Returns a counter of each tenant's running requests; it throws `rate_limited` for more than `most`. */

@@ -161,7 +161,9 @@ function callOf(
   };
   const parent: RouteCall["parent"] = (profile = {}) =>
     createParent({
-      ...{ ...profile, client, tenant: principal.tenant },
+      ...profile,
+      client,
+      tenant: principal.tenant,
       parentId: readInput(OwnerInPath, { parent: param("parent") }, "path").parent,
     });
   return {

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { EventNumber, type NumberedEvent } from "../../../producer/events.ts";
 import type { Parent } from "../../../producer/parent.ts";
-import { requireReached } from "../../../producer/stream-id.ts";
+import { refuseFutureCursor } from "../../../producer/stream-id.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { isBehind } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents } from "../event-stream.ts";
@@ -30,7 +30,7 @@ export const eventRoutes: readonly Route[] = [
     answers: { 200: { says: "The events.", media: "text/event-stream" } },
     async handle(call) {
       const after = lastEventIdOf(call.request) ?? call.query.after;
-      if (after !== undefined) await requireReached(await call.open(), after);
+      if (after !== undefined) await refuseFutureCursor(await call.open(), after);
       const { waiting: signal } = call;
       const parent = call.parent();
       const events = parent.events({ signal, ...(after !== undefined && { after }) });

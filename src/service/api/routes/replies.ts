@@ -1,7 +1,7 @@
 /** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. All interfaces share the channel. */
 
 import { z } from "zod";
-import { requireReached } from "../../../producer/stream-id.ts";
+import { refuseFutureCursor } from "../../../producer/stream-id.ts";
 import { OLDEST, STREAM_ID } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
 import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
@@ -67,7 +67,7 @@ async function follow(call: ReplyCall) {
 /** Opens the client; refuses a cursor in the future. */
 async function openAfter(call: ReplyCall, after: string) {
   const client = await call.open();
-  await requireReached(client, after);
+  await refuseFutureCursor(client, after);
   return client;
 }
 

@@ -18,16 +18,13 @@ import { type Clock, LoopTime } from "../shared/clock.ts";
 import { type ErrorCode, isWrongType, messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
-import { connectionProblem, UNANSWERED, UNSENT } from "../shared/redis/connection/cluster.ts";
+import { UNSENT } from "../shared/redis/connection/cluster.ts";
 import {
   canSend,
   closeRedis,
   clusterNodeRefused,
-  dropRedis,
-  onConnection,
   openRedis,
   type RedisClient,
-  type RedisConnection,
   type RedisRole,
   refuseWrongServer,
 } from "../shared/redis/connection/connection.ts";
@@ -37,7 +34,7 @@ import {
   MAKE_ROOM,
   REPAIR_DISK,
 } from "../shared/redis/connection/server-check.ts";
-import { READ_ONLY } from "../shared/redis/connection/server-connection.ts";
+import { type Sockets, watchSockets } from "../shared/redis/connection/socket-watch.ts";
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
 export const CALL_BUDGET_MS = 800;
@@ -207,7 +204,7 @@ async function answerTo<T>(
   let timer: { cancel(): void } | undefined;
   const silence = new Promise<Outcome<T>>((resolve) => {
     const checkSilence = () => {
-      const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs());
+      const silentMs = time.nowMs - Math.max(sentAtMs, connection.silentSinceMs());
       const isSilent = silentMs >= maxSilenceMs;
       if (isSilent) connection.drop(maxSilenceMs);
       if (isSilent || leftMs() === 0) {
@@ -288,8 +285,8 @@ function refusedSentence(problem: Error): string {
   return `Redis refuses this (${message}): nothing was done; call again when Redis accepts commands.`;
 }
 
-/** A client's connection in the form that its calls use. */
-export interface Connection {
+/** A client's connection in the form that its calls use; times are those of {@link Connection.time}. */
+export interface Connection extends Readonly<Sockets> {
   readonly redis: RedisClient;
   /** The time that measures waits on this connection. */
   readonly time: Pick<Readonly<LoopTime>, "nowMs" | "after">;
@@ -297,14 +294,6 @@ export interface Connection {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
-  /** Returns when Redis last sent bytes, on a cluster the node silent for longest; ms of {@link Connection.time}. */
-  heardAtMs(): number;
-  /** Returns the same of the node that was heard last: idle nodes of a cluster, and its replicas, are always silent. */
-  answeredAtMs(): number;
-  /** The last problem, for messages; empty while the connection is ready, and while the server has refused nothing. */
-  readonly problem: string;
-  /** Drops the sockets that were silent for `silentMs` (default 0: all) and opens new ones at once. */
-  drop(silentMs?: number): void;
   /** Whether {@link Connection.close} was called. */
   readonly closed: boolean;
   /** Closes the connection for good. Idempotent. */
@@ -346,7 +335,7 @@ export function openConnection(url: string, role: RedisRole, clock: Clock, logge
     onReady: (listener) => void listeners.push(listener),
     drop: sockets.drop,
     answeredAtMs: sockets.answeredAtMs,
-    heardAtMs: sockets.heardAtMs,
+    silentSinceMs: sockets.silentSinceMs,
     get problem() {
       return sockets.problem;
     },
@@ -360,41 +349,4 @@ export function openConnection(url: string, role: RedisRole, clock: Clock, logge
       closeRedis(redis);
     },
   };
-}
-
-/** Records when each socket of a connection last received bytes, and its last problem. */
-function watchSockets(redis: RedisClient, time: Connection["time"]) {
-  const heardAt = new Map<RedisConnection, number>();
-  let answeredAtMs = Number.NEGATIVE_INFINITY;
-  const sockets = {
-    problem: "",
-    heardAtMs: () => Math.min(...heardAt.values()),
-    answeredAtMs: () => answeredAtMs,
-    drop(silentMs = 0) {
-      for (const [connection, atMs] of heardAt) if (time.nowMs - atMs >= silentMs) dropRedis(connection);
-    },
-  };
-  onConnection(redis, (connection) => {
-    heardAt.set(connection, Number.NEGATIVE_INFINITY);
-    connection.on("connect", () => {
-      connection.stream.on("data", () => {
-        answeredAtMs = time.nowMs;
-        heardAt.set(connection, answeredAtMs);
-      });
-    });
-    // A cluster's client opens a new connection to the node.
-    if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
-  });
-  redis.on(READ_ONLY, (error: Error) => {
-    sockets.problem = error.message;
-  });
-  redis.on("error", (error: Error) => {
-    const problem = connectionProblem(error);
-    // For an unanswered connection the call's error states the time it waited.
-    sockets.problem = problem === UNANSWERED ? "" : problem;
-  });
-  redis.on("ready", () => {
-    sockets.problem = "";
-  });
-  return sockets;
 }

@@ -1,4 +1,4 @@
-/** Guarantee: calls that wait for a slot wait as long as any node of a cluster answers; a node that nobody asks is silent, not away. */
+/** Guarantee: a node of a cluster that nobody asks is idle: it makes no call of other nodes late, and none that waits for its slot. */
 import type { Cluster } from "ioredis";
 import { expect, test } from "vitest";
 import { CALL_BUDGET_MS, createRedisCalls, openConnection } from "../../src/producer/redis-call.ts";
@@ -12,10 +12,13 @@ import { createManualClock } from "../unit/cli/manual-clock.ts";
 
 /** Calls that may be under way on one connection. */
 const MAX_CALLS = 256;
+/** A key of the second master. */
 const KEY = "x";
+/** A key of the first master. */
+const OTHER_KEY = "bar";
 
-/** Starts a cluster of two masters with half of the slots each; returns its URL. */
-async function startTwoNodes(): Promise<string> {
+/** Starts a cluster of two masters with half of the slots each; returns its URL and servers. */
+async function startTwoNodes() {
   const slots = [
     ["0", "8191"],
     ["8192", "16383"],
@@ -37,7 +40,7 @@ async function startTwoNodes(): Promise<string> {
       const { redis } = connection;
       await redis.call("CLUSTER", "SET-CONFIG-EPOCH", `${i + 1}`);
       await redis.call("CLUSTER", "ADDSLOTSRANGE", ...range);
-      return { redis, port: `${server.port}`, busPort };
+      return { redis, server, port: `${server.port}`, busPort };
     }),
   );
   const [one, other] = nodes;
@@ -47,19 +50,13 @@ async function startTwoNodes(): Promise<string> {
       (info) => info.includes("cluster_state:ok"),
     );
   await until(isSound);
-  return `redis+cluster://127.0.0.1:${one?.port}`;
+  return { url: `redis+cluster://127.0.0.1:${one?.port}`, servers: nodes.map(({ server }) => server) };
 }
 
 const silent = () => createLogger({ level: "silent" });
 
 test("while one node answers, a call waits for its slot longer than a call may take, and is answered", async () => {
-  const clock = createManualClock();
-  const connection = openConnection(await startTwoNodes(), "producer", clock, silent());
-  closeAtEnd(() => connection.close());
-  const cluster = connection.redis as Cluster;
-  await until(
-    () => cluster.nodes().length === 2 && cluster.nodes().every(({ status }) => status === "ready"),
-  );
+  const { cluster, clock, connection } = await openTwoNodes();
   const { run } = createRedisCalls(connection);
   const all = latch();
   const first = Array.from({ length: MAX_CALLS }, () => run(() => all.opened));
@@ -67,12 +64,82 @@ test("while one node answers, a call waits for its slot longer than a call may t
     (value) => ({ value }),
     (error: Error) => error.message,
   );
-  for (let passedMs = 0; passedMs < 2 * CALL_BUDGET_MS; passedMs += 50) {
-    await cluster.get(KEY);
-    clock.advance(50);
-    await new Promise(setImmediate);
-  }
+  await askFor(2 * CALL_BUDGET_MS, cluster, clock);
   all.open();
   await Promise.all(first);
   expect(await waiting).toEqual({ value: null });
 });
+
+test("while its node answers others, a late call is sent once, and an idle node keeps its socket", async () => {
+  const { cluster, clock, connection, servers } = await openTwoNodes();
+  const { run } = createRedisCalls(connection);
+  const answer = latch();
+  let sent = 0;
+  const sockets = cluster.nodes().map(({ stream }) => stream);
+  const late = run(({ read }) =>
+    read(async () => {
+      sent += 1;
+      await answer.opened;
+      return "answered";
+    }),
+  );
+  await askFor(CALL_BUDGET_MS / 2 - 50, cluster, clock);
+  servers[0]?.freeze();
+  const unanswered = cluster.get(OTHER_KEY).catch(() => {});
+  await askFor(CALL_BUDGET_MS / 4, cluster, clock);
+  answer.open();
+  expect(await late).toBe("answered");
+  expect({ sent, dropped: sockets.filter(({ destroyed }) => destroyed).length }).toEqual({
+    sent: 1,
+    dropped: 0,
+  });
+  connection.close();
+  await unanswered;
+});
+
+test("a node that leaves a call unanswered is silent from then on, and its socket alone is dropped", async () => {
+  const { cluster, clock, connection, servers } = await openTwoNodes();
+  const { run } = createRedisCalls(connection);
+  await askFor(CALL_BUDGET_MS, cluster, clock);
+  const sockets = cluster.nodes().map(({ stream }) => stream);
+  for (const server of servers) server.freeze();
+  const unanswered = run(({ read }) => read(() => cluster.get(KEY))).catch((error: unknown) => error);
+  await pass(CALL_BUDGET_MS / 2 - 50, clock);
+  expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(0);
+  await pass(100, clock);
+  expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(1);
+  await pass(CALL_BUDGET_MS, clock);
+  expect(await unanswered).toMatchObject({ code: "redis_unavailable" });
+});
+
+/** Opens a producer's connection to two masters that are both ready. */
+async function openTwoNodes() {
+  const { url, servers } = await startTwoNodes();
+  const clock = createManualClock();
+  const connection = openConnection(url, "producer", clock, silent());
+  closeAtEnd(() => connection.close());
+  const cluster = connection.redis as Cluster;
+  await until(
+    () => cluster.nodes().length === 2 && cluster.nodes().every(({ status }) => status === "ready"),
+  );
+  return { cluster, clock, connection, servers };
+}
+
+/** Lets time pass while one of the nodes answers. */
+async function askFor(
+  ms: number,
+  cluster: Cluster,
+  clock: ReturnType<typeof createManualClock>,
+): Promise<void> {
+  for (let passedMs = 0; passedMs < ms; passedMs += 50) {
+    await cluster.get(KEY);
+    await pass(50, clock);
+  }
+}
+
+async function pass(ms: number, clock: ReturnType<typeof createManualClock>): Promise<void> {
+  for (let passedMs = 0; passedMs < ms; passedMs += 50) {
+    clock.advance(50);
+    await new Promise(setImmediate);
+  }
+}

@@ -121,7 +121,7 @@ test("a connection to a node that is gone counts no more as silent: the one in i
   const isHeardSince = async (ms: number) => {
     const nodes = (connection.redis as Cluster).nodes();
     await Promise.allSettled(nodes.map((node) => node.ping()));
-    return connection.heardAtMs() > ms;
+    return connection.silentSinceMs() > ms;
   };
   await until(() => isHeardSince(0), { what: "all nodes" });
   await scene.cluster.servers[0]?.ask("CLIENT", "KILL", "TYPE", "normal");

@@ -1,0 +1,75 @@
+/**
+ * What the sockets of a connection tell without being asked: since when Redis is silent, and the connection's last problem.
+ *
+ * 1. A socket without an unanswered command is idle, not silent: most nodes of a cluster are, and all its replicas.
+ */
+import type { LoopTime } from "../../clock.ts";
+import { connectionProblem, UNANSWERED } from "./cluster.ts";
+import { dropRedis, onConnection, type RedisClient, type RedisConnection } from "./connection.ts";
+import { READ_ONLY } from "./server-connection.ts";
+
+/** See the module's header. Times are those of {@link watchSockets}, ms. */
+export interface Sockets {
+  /**
+   * Returns since when Redis has sent nothing though it owes an answer, on a cluster the node silent for longest; `Infinity` if no
+   * node owes one.
+   */
+  silentSinceMs(): number;
+  /** Returns when Redis last sent bytes, on a cluster the node that was heard last. */
+  answeredAtMs(): number;
+  /** The last problem, for messages; empty while the connection is ready, and while the server has refused nothing. */
+  problem: string;
+  /** Drops the sockets that owe an answer and were silent for `silentMs` (default: all sockets); opens new ones at once. */
+  drop(silentMs?: number): void;
+}
+
+/** Watches the sockets of a connection from now on. */
+export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, "nowMs">): Sockets {
+  /** When a socket last received bytes or, if that is later, when a node that owed nothing was asked. */
+  const silentSince = new Map<RedisConnection, number>();
+  let answeredAtMs = Number.NEGATIVE_INFINITY;
+  const sockets: Sockets = {
+    problem: "",
+    silentSinceMs: () => Math.min(...[...silentSince].map(([each, ms]) => (owes(each) ? ms : Infinity))),
+    answeredAtMs: () => answeredAtMs,
+    drop(silentMs?: number) {
+      for (const [connection, sinceMs] of silentSince)
+        if (silentMs === undefined || (owes(connection) && time.nowMs - sinceMs >= silentMs))
+          dropRedis(connection);
+    },
+  };
+  onConnection(redis, (connection) => {
+    silentSince.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => {
+        answeredAtMs = time.nowMs;
+        silentSince.set(connection, answeredAtMs);
+      });
+    });
+    if (connection === redis) return;
+    // A cluster's client opens a new connection to the node.
+    connection.on("close", () => silentSince.delete(connection));
+    const { sendCommand } = connection;
+    connection.sendCommand = (...command) => {
+      if (!owes(connection)) silentSince.set(connection, time.nowMs);
+      return sendCommand.apply(connection, command);
+    };
+  });
+  redis.on(READ_ONLY, (error: Error) => {
+    sockets.problem = error.message;
+  });
+  redis.on("error", (error: Error) => {
+    const problem = connectionProblem(error);
+    // For an unanswered connection the call's error states the time it waited.
+    sockets.problem = problem === UNANSWERED ? "" : problem;
+  });
+  redis.on("ready", () => {
+    sockets.problem = "";
+  });
+  return sockets;
+}
+
+/** Returns whether a connection has a command without an answer, or is still being opened. */
+function owes({ commandQueue, status }: RedisConnection): boolean {
+  return commandQueue.length > 0 || status !== "ready";
+}

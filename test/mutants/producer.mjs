@@ -2595,8 +2595,8 @@ export default [
     tests: ["test/unit/producer/redis-call.timers.test.ts"],
   },
   {
-    id: "call-answered-is-silence",
-    promise: "A socket whose last question was answered is not dropped for its silence.",
+    id: "call-answered-keeps-its-timer",
+    promise: "An answered call leaves no timer.",
     file: "src/producer/redis-call.ts",
     find: "    timer?.cancel();\n  }\n}\n\n/** Returns the outcome",
     replace: "  }\n}\n\n/** Returns the outcome",

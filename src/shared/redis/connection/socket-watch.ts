@@ -1,7 +1,7 @@
 /**
  * What the sockets of a connection tell without being asked: since when Redis is silent, and the connection's last problem.
  *
- * 1. A socket without an unanswered command is idle, not silent: most nodes of a cluster are, and all its replicas.
+ * 1. A node of a cluster without an unanswered command is idle, not silent: most nodes are, and all replicas.
  */
 import type { LoopTime } from "../../clock.ts";
 import { connectionProblem, UNANSWERED } from "./cluster.ts";
@@ -27,6 +27,9 @@ export interface Sockets {
 export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, "nowMs">): Sockets {
   /** When a socket last received bytes or, if that is later, when a node that owed nothing was asked. */
   const silentSince = new Map<RedisConnection, number>();
+  /** The one server of a connection is asked for its silence only while a command waits for it. */
+  const owes = (connection: RedisConnection) =>
+    connection === redis || connection.commandQueue.length > 0 || connection.status !== "ready";
   let answeredAtMs = Number.NEGATIVE_INFINITY;
   const sockets: Sockets = {
     problem: "",
@@ -67,9 +70,4 @@ export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, 
     sockets.problem = "";
   });
   return sockets;
-}
-
-/** Returns whether a connection has a command without an answer, or is still being opened. */
-function owes({ commandQueue, status }: RedisConnection): boolean {
-  return commandQueue.length > 0 || status !== "ready";
 }

@@ -113,6 +113,11 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   readonly logger: Logger;
   readonly clock: Clock;
   call: RunCall;
+  /**
+   * Returns calls of which few of one tenant run at a time: a page of replies may have megabytes, and hundreds of them would fill
+   * the connection that all calls share, until no answer came in time.
+   */
+  lineOf(tenant: string): RunCall;
   /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
   /**
@@ -139,6 +144,8 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   close(): Promise<void>;
 }
 
+/** Calls of one tenant in its line that run at a time. */
+const TENANT_CALLS_AT_A_TIME = 2;
 const EVENT_PAGES_AT_A_TIME = 2;
 const REPLY_PAGES_AT_A_TIME = 2;
 
@@ -164,6 +171,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
     logger,
     clock,
     call,
+    lineOf: tenantLines(connection),
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
     inEventLine: createLine(EVENT_PAGES_AT_A_TIME),
@@ -220,6 +228,21 @@ function openBackground(clock: Clock) {
         });
       });
     },
+  };
+}
+
+function tenantLines(connection: Connection): ClientResources["lineOf"] {
+  const lines = new Map<string, { run: RunCall; calls: number }>();
+  return (tenant) => async (work) => {
+    const line = lines.get(tenant) ?? { ...createRedisCalls(connection, TENANT_CALLS_AT_A_TIME), calls: 0 };
+    lines.set(tenant, line);
+    line.calls += 1;
+    try {
+      return await line.run(work);
+    } finally {
+      line.calls -= 1;
+      if (line.calls === 0) lines.delete(tenant);
+    }
   };
 }
 

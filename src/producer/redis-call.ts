@@ -16,6 +16,7 @@
 
 import { type Clock, LoopTime } from "../shared/clock.ts";
 import { type ErrorCode, isWrongType, messageOf, SubagentError } from "../shared/errors.ts";
+import { LinkedList } from "../shared/linked-list.ts";
 import type { Logger } from "../shared/logger.ts";
 import { clip } from "../shared/protocol/text.ts";
 import { UNSENT } from "../shared/redis/connection/cluster.ts";
@@ -78,19 +79,19 @@ interface Waiting {
   refuse(): void;
 }
 
-/** Creates the calls on `connection`. */
-export function createRedisCalls(connection: Connection): { run: RunCall } {
+/** Creates calls on `connection`, of which at most `most` run at a time. */
+export function createRedisCalls(connection: Connection, most = MAX_CALLS): { run: RunCall } {
   const { time } = connection;
-  const line: Waiting[] = [];
+  const line = new LinkedList<Waiting>();
   let underWay = 0;
   let isWatched = false;
 
   const isAnsweringSince = (sinceMs: number) => connection.answeredAtMs() > sinceMs;
   const refuseOverdue = () => {
     const silentSinceMs = time.nowMs - CALL_BUDGET_MS;
-    while (line[0] && line[0].sinceMs <= silentSinceMs && !isAnsweringSince(silentSinceMs))
-      line.shift()?.refuse();
-    isWatched = line.length > 0;
+    const isOverdue = ({ sinceMs }: Waiting) => sinceMs <= silentSinceMs && !isAnsweringSince(silentSinceMs);
+    while (line.first && isOverdue(line.first)) line.shift()?.refuse();
+    isWatched = !line.isEmpty;
     if (isWatched) time.after(CALL_BUDGET_MS / 4, refuseOverdue);
   };
   const admitNext = () => {
@@ -104,7 +105,7 @@ export function createRedisCalls(connection: Connection): { run: RunCall } {
   };
   const waitForSlot = () =>
     new Promise<number>((resolve, reject) => {
-      line.push({
+      line.add({
         sinceMs: time.nowMs,
         begin: resolve,
         refuse: () => reject(failureOf(connection, `no answer within ${CALL_BUDGET_MS} ms`)),
@@ -115,7 +116,7 @@ export function createRedisCalls(connection: Connection): { run: RunCall } {
   return {
     async run(work) {
       let budgetMs = CALL_BUDGET_MS;
-      if (underWay < MAX_CALLS) underWay += 1;
+      if (underWay < most) underWay += 1;
       else budgetMs = await waitForSlot();
       try {
         return await work(beginCall(connection, budgetMs));

@@ -14,6 +14,11 @@ export class LinkedList<T> implements Iterable<T> {
     return this.#ends.next === this.#ends;
   }
 
+  /** The first value; undefined if there is none. */
+  get first(): T | undefined {
+    return this.#ends.next.value;
+  }
+
   /** Adds `value` as the last one. */
   add(value: T): Link<T> {
     const link = new Link(value);

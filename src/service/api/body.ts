@@ -2,21 +2,21 @@
  * Reads the body of a request, in the same way for every interface: JSON as UTF-8, uncompressed. It checks bytes, depth and
  * number of values and fields before the parser runs: a million of them would block the event loop for seconds.
  *
- * 1. This process holds at most {@link MOST_HELD_BYTES} of bodies for one tenant, each from its announcement to the end of its
+ * 1. This process holds at most {@link MOST_HELD_MIB} MiB of bodies for one tenant, each from its announcement to the end of its
  *    answer. Each tenant has its own limit.
  */
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
-import express, { type Request, type RequestHandler, type Response } from "express";
+import express, { type Request, type RequestHandler } from "express";
 import { SubagentError } from "../../shared/errors.ts";
 import { JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
-import { principalOf } from "./auth.ts";
+import { TenantBounds } from "./tenant-bounds.ts";
 
 const MIB = 1_024 * 1_024;
 /** Maximum bytes: a prompt and a system prompt of 256 KB each, with room for JSON escapes; `large` also takes files. */
 const MOST_BYTES = { small: MIB, large: 8 * MIB } as const;
-/** Maximum bytes of bodies per tenant. A body is held until its answer ends: a waiting task holds its prompt and files. */
-const MOST_HELD_BYTES = 256 * MIB;
+/** Maximum MiB of bodies per tenant. A body is held until its answer ends: a waiting task holds its prompt and files. */
+const MOST_HELD_MIB = 256;
 /** Maximum levels: those of an input, and those that a protocol adds around it. */
 const MOST_DEPTH = 2 * JSON_MAX_DEPTH;
 /** Maximum number of values: 64 files, a profile and its schemas have some thousands. */
@@ -50,38 +50,19 @@ export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
   const hold: RequestHandler = (request, response, next) => {
     if (response.closed) return;
     const bytes = Math.min(announcedBytes(request), most);
-    next(bytes === 0 ? undefined : holdBytes(request, response, bytes));
+    if (bytes > 0) recounts.set(request, held.hold(request, response, bytes));
+    next();
   };
   return [jsonAlone, hold, parse];
 }
 
-/** Bytes of bodies that this process holds, by tenant. */
-const held = new Map<string, number>();
+const held = new TenantBounds({
+  mostMib: MOST_HELD_MIB,
+  what: "The bodies of this tenant's requests",
+  advice: "wait until some are answered",
+});
 /** Functions that replace the announced size of a request's body by its real size. */
 const recounts = new WeakMap<IncomingMessage, (bytes: number) => void>();
-
-/** Counts `bytes` for the request's tenant until its answer has ended; returns the error if they exceed the tenant's limit. */
-function holdBytes(request: Request, response: Response, bytes: number): SubagentError | undefined {
-  const { tenant } = principalOf(request);
-  let counted = 0;
-  const count = (now: number) => {
-    const sum = (held.get(tenant) ?? 0) + now - counted;
-    counted = now;
-    if (sum > 0) held.set(tenant, sum);
-    else held.delete(tenant);
-  };
-  if ((held.get(tenant) ?? 0) + bytes > MOST_HELD_BYTES) {
-    const sentence = `The bodies of this tenant's requests fill their ${MOST_HELD_BYTES / MIB} MiB of this process: wait until some are answered, or try another API process.`;
-    return new SubagentError("rate_limited", sentence);
-  }
-  count(bytes);
-  recounts.set(request, count);
-  response.once("close", () => {
-    recounts.delete(request);
-    count(0);
-  });
-  return undefined;
-}
 
 /** Returns the announced size of a request's body, bytes; infinity if it is sent in chunks, 0 if there is none. */
 function announcedBytes({ headers }: Request): number {

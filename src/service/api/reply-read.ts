@@ -14,7 +14,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
-import { isReadable, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
+import { isReadable, keptReply, type StreamEntry, type StreamPage } from "../../shared/redis/replies.ts";
 
 /** Maximum pages read to find entries whose position no record has. */
 const MOST_PAGES = 10;
@@ -29,16 +29,30 @@ export interface EntryPage {
   isLast: boolean;
 }
 
+/** Calls and channels with which pages are read; after the abort of `signal` no page is read, and it counts as empty. */
+interface PageSource extends Pick<ClientResources, "call" | "replies"> {
+  readonly signal?: AbortSignal;
+}
+
+/** Returns the source of pages that are read in the tenant's line. */
+function inLine(client: ClientResources, { tenant }: ParentAddress, signal?: AbortSignal): PageSource {
+  return { call: client.lineOf(tenant), replies: client.replies, ...(signal && { signal }) };
+}
+
 /** Reads up to `count` entries after `after`. */
 async function readPage(
-  { call, replies }: ClientResources,
+  { call, replies, signal }: PageSource,
   parent: ParentAddress,
   after: string,
   count: number = PAGE_ENTRIES,
 ): Promise<EntryPage> {
-  const { items, isLast } = await call(({ read }) => read(() => replies.page(parent, after, count)));
+  const { items, isLast } = await call(async ({ read }) =>
+    signal?.aborted ? NO_PAGE : read(() => replies.page(parent, after, count)),
+  );
   return { entries: items.filter(isReadable), cursor: items.at(-1)?.id ?? after, isLast };
 }
+
+const NO_PAGE: StreamPage = { items: [], isLast: true };
 
 /** Returns the first page after `after` with a readable entry; waits for it up to `waitMs`. */
 export async function waitForPage(
@@ -49,10 +63,11 @@ export async function waitForPage(
 ): Promise<EntryPage> {
   const bell = listenToDoorbell(client, parent, signal);
   const timer = client.clock.timeout(waitMs, bell.close);
+  const source = inLine(client, parent, signal);
   try {
     for (let cursor = after; ; ) {
       const rung = bell.next();
-      const page = await readPage(client, parent, cursor, count);
+      const page = await readPage(source, parent, cursor, count);
       if (page.entries.length > 0 || signal.aborted) return page;
       if (page.isLast && bell.isClosed) return page;
       if (page.isLast) await rung;
@@ -238,9 +253,10 @@ async function searchFrom(
   const found: StreamEntry[] = [];
   const froms = sought.map(({ from }) => from);
   let after = froms.reduce((a, b) => (isBehind(a, b) ? a : b), froms[0] ?? OLDEST);
+  const source = inLine(client, parent);
   let pages = 0;
   for (; wanted.size > 0 && pages < most; pages++) {
-    const { entries, cursor, isLast } = await readPage(client, parent, after);
+    const { entries, cursor, isLast } = await readPage(source, parent, after);
     found.push(...entries.filter(({ entry }) => wanted.delete(entry.reply_id)));
     if (isLast) return { found, notReached: [], pages: pages + 1 };
     after = cursor;

@@ -5,6 +5,7 @@ test("values come in the order in which they were added, without those taken out
   const list = new LinkedList<string>();
   const [a, b, c] = ["a", "b", "c"].map((value) => list.add(value));
   expect([...list]).toEqual(["a", "b", "c"]);
+  expect(list.first).toBe("a");
   b?.remove();
   expect([...list]).toEqual(["a", "c"]);
   list.add("d");
@@ -13,6 +14,7 @@ test("values come in the order in which they were added, without those taken out
   c?.remove();
   list.clear();
   expect(list.isEmpty).toBe(true);
+  expect(list.first).toBeUndefined();
 });
 
 test("a link that was taken out can be taken out again, and points to nothing", () => {

@@ -24,6 +24,7 @@ import {
 } from "../../shared/options.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
 import { createApiKeys } from "../../shared/redis/api-keys.ts";
+import { createOpenable } from "../../shared/start-stop.ts";
 import { allowedHosts, isLoopback } from "../board/app.ts";
 import type { Reach } from "../webhooks/address.ts";
 import { createWebhookPush } from "../webhooks/push.ts";
@@ -122,9 +123,7 @@ export function createApi(options: ApiOptions): Api {
   });
   const given = { ...(reach && { reach }), ...(logger && { logger }) };
   const push = createWebhookPush({ client, clock, onAnswer: metrics.pushed, ...given });
-  let starting: Promise<{ needsKey: boolean }> | undefined;
-
-  const start = async () => {
+  const work = createOpenable(async () => {
     const needsKey = await areKeysMade(client);
     if (!needsKey && !isLoopback(host)) {
       const sentence = `No API key has been created, so the API listens on loopback only, not on ${host}: create a key first (subagent-queue keys create).`;
@@ -134,23 +133,16 @@ export function createApi(options: ApiOptions): Api {
     push.start();
     if (!needsKey)
       logger?.info({ host }, "No API key has been created: every user of this machine may use the API");
-    return { needsKey };
-  };
-  return {
-    get url() {
-      return server.url;
-    },
-    start() {
-      starting ??= start().catch((error: unknown) => {
-        starting = undefined;
-        throw error;
-      });
-      return starting;
-    },
-    async stop() {
-      starting = undefined;
+    const close = async () => {
       await server.stop();
       await Promise.all([push.stop(), board.close()]);
+    };
+    return { value: { needsKey }, close };
+  });
+  return {
+    ...work,
+    get url() {
+      return server.url;
     },
   };
 }

@@ -25,6 +25,7 @@ import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import { openInstallation } from "../../shared/redis/installation.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import { parseRedisUrl } from "../../shared/redis-url.ts";
+import { createOpenable } from "../../shared/start-stop.ts";
 import {
   type AllowedHosts,
   allowedHosts,
@@ -77,11 +78,7 @@ export function createBoard(options: BoardOptions): Board {
   parseRedisUrl(redisUrl);
   const hosts = allowedHosts(host, options.hostNames);
   let port = options.port ?? 0;
-  let running: Promise<() => Promise<void>> | undefined;
-  let stopping: Promise<void> = Promise.resolve();
-
-  const open = async () => {
-    await stopping;
+  const work = createOpenable(async () => {
     const { server, close } = await openServer({ ...options, port }, hosts);
     try {
       await server.start();
@@ -91,29 +88,12 @@ export function createBoard(options: BoardOptions): Board {
     }
     port = Number(new URL(server.url).port);
     if (!isLoopback(host)) logger?.warn({ host, port }, "The board has no login and is open to the network");
-    return close;
-  };
+    return { value: undefined, close };
+  });
   return {
+    ...work,
     get url() {
       return `http://${host.includes(":") ? `[${host}]` : host}:${port}${BOARD_PATH}`;
-    },
-    async start() {
-      running ??= open().catch((error: unknown) => {
-        running = undefined;
-        throw error;
-      });
-      await running;
-    },
-    stop() {
-      const opened = running;
-      running = undefined;
-      if (opened) {
-        stopping = opened.then(
-          (close) => close(),
-          () => {},
-        );
-      }
-      return stopping;
     },
   };
 }

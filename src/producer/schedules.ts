@@ -14,7 +14,7 @@ import { z } from "zod";
 import { inBatches } from "../shared/batch.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
-import { INTAKE_MAX_BYTES } from "../shared/protocol/intake.ts";
+import { INTAKE_MAX_BYTES, intakeBytes } from "../shared/protocol/intake.ts";
 import { WAKE_DONE_KEPT_MS } from "../shared/protocol/limits.ts";
 import {
   CRON_FORM,
@@ -280,7 +280,7 @@ function jobDataOf({ tenant, parent_id, schedule_id, at, task }: Schedule) {
 
 /** Throws for a task that is too long or a bad cron pattern, before anything is written. */
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
-  if (Buffer.byteLength(JSON.stringify(jobDataOf(made))) > INTAKE_MAX_BYTES)
+  if (intakeBytes(JSON.stringify(jobDataOf(made))) > INTAKE_MAX_BYTES)
     throw refused(
       `the task and this parent's options have more than ${INTAKE_MAX_BYTES} bytes together: shorten them, or register the options`,
     );

@@ -5055,4 +5055,22 @@ export default [
     tests: ["test/unit/shared/start-stop.openable.test.ts"],
     title: "takes nothing from it",
   },
+  {
+    id: "intake-escapes-counted-whole",
+    promise: "A request that waits for room is no longer as a job than as the entry that it was.",
+    file: "src/shared/protocol/intake.ts",
+    find: "spared += length - 1;",
+    replace: "",
+    tests: ["test/unit/service/intake/input.size.test.ts"],
+    title: "full of quotes",
+  },
+  {
+    id: "intake-long-escapes-counted-short",
+    promise: "A control character in a request counts as one, however JSON writes it.",
+    file: "src/shared/protocol/intake.ts",
+    find: "? UNICODE_ESCAPE_CHARS : 2;",
+    replace: "? 2 : 2;",
+    tests: ["test/unit/service/intake/input.size.test.ts"],
+    title: "control characters",
+  },
 ];

@@ -11,6 +11,7 @@ import {
   INTAKE_NAME_MAX_CHARS,
   IntakeInput,
   IntakeSender,
+  intakeBytes,
 } from "../../shared/protocol/intake.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
@@ -65,7 +66,7 @@ export function inputOfJob(
   const form = isScheduled ? SingleJobInput : IntakeJobInput;
   const unknown = fields.find((name) => !Object.hasOwn(form.shape, name));
   if (unknown !== undefined) throw unknownField(unknown);
-  requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
+  requireSize(intakeBytes(JSON.stringify(data) ?? ""));
   const { schedule_id: _, ...request }: z.output<typeof SingleJobInput> = readInput(form, data, "intake");
   return request;
 }

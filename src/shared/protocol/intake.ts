@@ -15,8 +15,25 @@ export const INTAKE_MAX_FIELDS = 32;
 export const INTAKE_NAME_MAX_CHARS = 64;
 /** Maximum bytes of one stream entry or job: the longest prompt and instructions, and some room. */
 export const INTAKE_MAX_BYTES = 3 * MESSAGE_MAX_BYTES;
+/** Length of `\u0000`, the longest escape of JSON. */
+const UNICODE_ESCAPE_CHARS = 6;
+/** Maximum characters of the JSON of a request, which may have each byte escaped. */
+export const INTAKE_MAX_CHARS = UNICODE_ESCAPE_CHARS * INTAKE_MAX_BYTES;
 /** Maximum number of values in the JSON of a field or a job: the longest output schema may have 16,000, the lists some 2,000. */
 export const INTAKE_MAX_VALUES = 20_000;
+
+/**
+ * Returns the size of a request in its JSON, as it counts towards {@link INTAKE_MAX_BYTES}: bytes of UTF-8, each escape as one. So
+ * an entry is no longer as a job than as an entry, whatever signs its texts have.
+ */
+export function intakeBytes(json: string): number {
+  let [spared, length] = [0, 0];
+  for (let at = json.indexOf("\\"); at >= 0; at = json.indexOf("\\", at + length)) {
+    length = json[at + 1] === "u" ? UNICODE_ESCAPE_CHARS : 2;
+    spared += length - 1;
+  }
+  return Buffer.byteLength(json) - spared;
+}
 
 /**
  * One request. With `agent_id` the prompt is a message to that agent; with `keep_alive` the new agent takes further

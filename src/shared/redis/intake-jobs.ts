@@ -29,7 +29,7 @@ import type { Clock } from "../clock.ts";
 import { messageOf, type SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { problemLog } from "../problem-log.ts";
-import { INTAKE_MAX_BYTES, INTAKE_MAX_VALUES } from "../protocol/intake.ts";
+import { INTAKE_MAX_BYTES, INTAKE_MAX_CHARS, INTAKE_MAX_VALUES, intakeBytes } from "../protocol/intake.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import { JSON_MAX_DEPTH } from "../protocol/message.ts";
@@ -46,9 +46,8 @@ const LOCK_MS = 10_000;
 const RENEW_MS = LOCK_MS / 4;
 /** Locks that one script renews; Redis is blocked meanwhile. */
 const RENEWED_AT_A_TIME = 500;
-/** Longest text of a job's data: a sender may encode two bytes of UTF-8 as six characters. */
-const DATA_MAX_CHARS = 3 * INTAKE_MAX_BYTES;
-/** Data that is too deep to be accepted, but no deeper than this, is parsed, so that its parent can be told. */
+/** Data that is too long or too deep to be accepted, but no longer and no deeper than this, is parsed, so that its parent can be told. */
+const READ_MAX_BYTES = 3 * INTAKE_MAX_BYTES;
 const READ_MAX_DEPTH = 1_000;
 const STALLED_CHECK_MS = 5_000;
 /** Time limit of a close, after all jobs have ended. */
@@ -314,7 +313,8 @@ function whyNotRepeated({ repeatJobKey, opts }: Job, nowMs: number): string | un
 }
 
 function whyUnread(data: string): string | undefined {
-  if (data.length > DATA_MAX_CHARS) return `it has more than ${INTAKE_MAX_BYTES} bytes`;
+  if (data.length > INTAKE_MAX_CHARS || intakeBytes(data) > READ_MAX_BYTES)
+    return `it has more than ${INTAKE_MAX_BYTES} bytes`;
   switch (exceededBound(data, { levels: READ_MAX_DEPTH, values: INTAKE_MAX_VALUES })) {
     case "levels":
       return `it nests deeper than ${JSON_MAX_DEPTH} levels`;

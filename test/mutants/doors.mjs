@@ -5073,4 +5073,12 @@ export default [
     tests: ["test/unit/service/intake/input.size.test.ts"],
     title: "control characters",
   },
+  {
+    id: "door-thread-acked-for-a-left-client",
+    promise: "A client of the Agent Protocol that left while the API stood still acks no reply.",
+    file: "src/service/agent-protocol/router.ts",
+    find: "    await leftClientsKnown();\n    if (response.closed) return;\n",
+    replace: "    if (response.closed) return;\n",
+    tests: ["test/integration/service/acks.threads.test.ts"],
+  },
 ];

@@ -6,7 +6,7 @@ import { type Request, type RequestHandler, type Response, Router } from "expres
 import { z } from "zod";
 import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { type AnswerSignals, answerSignals, whenSent } from "../../shared/http-server.ts";
+import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
 import { AgentName, TenantId } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
@@ -111,6 +111,8 @@ async function answer(call: Call, handle: Handler): Promise<void> {
     const body = await handle(call);
     if (response.headersSent) return;
     await parts.auth.requireStillValid(request);
+    await leftClientsKnown();
+    if (response.closed) return;
     if (body === undefined) response.status(response.statusCode === 202 ? 202 : 204).end();
     else response.set("Cache-Control", "no-store").json(body);
   } catch (error) {
@@ -260,6 +262,7 @@ async function* eventsOf(
     const { status, problem } = await thread.wait(run_id, call.waiting);
     if (problem === undefined) {
       const { values, ack } = await thread.state();
+      await leftClientsKnown();
       yield { event: "values", data: values };
       // The loop asks for the next event only after the values are written, so the end of the stream includes them.
       ackWhenSent(call, ack);

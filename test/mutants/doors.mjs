@@ -5081,4 +5081,28 @@ export default [
     replace: "    if (response.closed) return;\n",
     tests: ["test/integration/service/acks.threads.test.ts"],
   },
+  {
+    id: "thread-state-without-bound",
+    promise: "The state of a thread has the newest reports, up to a megabyte.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "if (shown.length > 0 && chars > STATE_CHARS) break;",
+    replace: "",
+    tests: ["test/integration/service/threads.long.test.ts"],
+  },
+  {
+    id: "thread-state-without-long-report",
+    promise: "The state of a thread has its newest report, however long it is.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "if (shown.length > 0 && chars",
+    replace: "if (chars",
+    tests: ["test/integration/service/threads.long.test.ts"],
+  },
+  {
+    id: "thread-state-oldest-first",
+    promise: "Where not all reports fit, the state of a thread has the newest.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "        .reverse()\n",
+    replace: "",
+    tests: ["test/integration/service/threads.long.test.ts"],
+  },
 ];

@@ -13,7 +13,6 @@ import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { profileOf } from "../../producer/inheritance.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
-import type { FinalEntry } from "../../producer/replies/parent-channel.ts";
 import { type SpawnReceipt, spawnAgent } from "../../producer/spawn.ts";
 import { checkSpawn } from "../../producer/spawn-input.ts";
 import { type ErrorCode, SubagentError, withoutKey } from "../../shared/errors.ts";
@@ -50,7 +49,7 @@ export interface RunEnd {
   problem?: string;
 }
 
-/** The replies of a thread, oldest first: the newest ones, up to {@link STATE_CHARS} of text. */
+/** The replies of a thread, oldest first: the newest ones, up to {@link STATE_BYTES}. */
 export interface ThreadState {
   values: { messages: { id: string; type: "ai"; role: "assistant"; content: string }[] };
   /** Acks the replies in `values`, and no others. Never rejects. */
@@ -70,8 +69,8 @@ export interface ThreadMessage {
 /** Maximum agents of a thread: two hex digits count them. */
 const MOST_AGENTS = 256;
 const PAGE = 16;
-/** Length of the reports in a state, in characters, above which the older ones are left out. The newest is always there. */
-const STATE_CHARS = 1_024 * 1_024;
+/** Size of the reports in a state, bytes, above which the older ones are left out. The newest is always there. */
+const STATE_BYTES = 1_024 * 1_024;
 /** Mark at the end of a report that was cut for the prompt of the next agent. */
 const REPORT_CUT = "\n[the rest of this report is left out: the prompt would be too long]";
 /** Maximum attempts of one message while other requests begin runs of the same thread. */
@@ -149,39 +148,38 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
 
 async function stateOf(context: ParentContext, records: readonly AgentRecord[]): Promise<ThreadState> {
   const { channels } = await context.open();
-  const shown: Report[] = [];
-  let chars = 0;
-  for await (const report of reportsOf(context, records)) {
-    chars += report.content.length;
-    if (shown.length > 0 && chars > STATE_CHARS) break;
-    shown.unshift(report);
+  const entries = records.map((record) => ({ record, entry: keptReply(record) }));
+  const replied = entries.flatMap(({ record, entry }) => (entry ? [{ record, entry }] : []));
+  const sizes = await sizesOf(context, replied);
+  let [begin, bytes] = [replied.length, 0];
+  while (begin > 0) {
+    bytes += sizes[begin - 1] ?? 0;
+    if (bytes > STATE_BYTES && begin < replied.length) break;
+    begin -= 1;
   }
-  const sender = { type: "ai", role: "assistant" } as const;
-  const messages = shown.map(({ record: { uid: id }, content }) => ({ id, ...sender, content }));
+  const shown = replied.slice(begin);
+  const messages = await Promise.all(
+    shown.map(async ({ record }) => ({
+      id: record.uid,
+      type: "ai" as const,
+      role: "assistant" as const,
+      content: await textOf(context, record),
+    })),
+  );
   // A client reads the state again and again, and a thread may have hundreds of replies that were acked long ago.
   const unacked = shown.filter(({ record }) => record.end_entry !== undefined);
   const ack = () => Promise.all(unacked.map(({ entry }) => channels.tryAck(context.profile.parent, entry)));
   return { values: { messages }, ack };
 }
 
-/** The reply of one run, and its whole text. */
-interface Report {
-  record: AgentRecord;
-  entry: FinalEntry;
-  content: string;
-}
-
-/** Yields the replies that are still kept, the newest first. Reads a page of texts at a time. */
-async function* reportsOf(context: ParentContext, records: readonly AgentRecord[]): AsyncGenerator<Report> {
-  const entries = records.map((record) => ({ record, entry: keptReply(record) }));
-  const replied = entries.flatMap(({ record, entry }) => (entry ? [{ record, entry }] : []));
-  for (let end = replied.length; end > 0; end -= PAGE)
-    yield* await Promise.all(
-      replied
-        .slice(Math.max(0, end - PAGE), end)
-        .reverse()
-        .map(async (each) => ({ ...each, content: await textOf(context, each.record) })),
-    );
+/** Reads the sizes of the agents' reports, bytes, but not the reports. */
+function sizesOf(context: ParentContext, agents: readonly { record: AgentRecord }[]): Promise<number[]> {
+  return withCall(context, ({ read, client, parent }) => {
+    const sizeOf = async ({ record: { uid, run, progress } }: { record: AgentRecord }) =>
+      (await client.redis.strlen(client.keys.parent(parent).text(replyIdOf(uid, run)))) ||
+      Buffer.byteLength(progress?.summary ?? "");
+    return read(() => Promise.all(agents.map(sizeOf)));
+  });
 }
 
 function uidOf(threadId: string, number: number): string {

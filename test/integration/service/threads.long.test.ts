@@ -31,4 +31,8 @@ test("the state has the newest reports, up to a megabyte of them, and acks no ot
   await until(async () => (await stage.redis.xlen(replies)) === 1);
   await write(uids[2], 2_000_000);
   expect(await idsInState()).toEqual(uids.slice(2));
+  // The rest of the megabyte is less than the short report before.
+  await stage.redis.del(text(replyIdOf(String(uids[1]), 1)));
+  await write(uids[2], 1_024 * 1_024);
+  expect(await idsInState()).toEqual(uids.slice(2));
 });

@@ -5105,4 +5105,22 @@ export default [
     replace: "0",
     tests: ["test/integration/service/threads.long.test.ts"],
   },
+  {
+    id: "intake-null-refused",
+    promise: "A field of an intake job that is null counts as left out, as it does at the other doors.",
+    file: "src/service/intake/jobs.ts",
+    find: "data: withoutNulls(data)",
+    replace: "data",
+    tests: ["test/integration/service/nulls.test.ts"],
+    title: "a job of the intake",
+  },
+  {
+    id: "thread-null-id-refused",
+    promise: "A field of a body of the Agent Protocol that is null counts as left out.",
+    file: "src/service/agent-protocol/router.ts",
+    find: 'const ThreadInput = nullsLeftOut(\n  z.looseObject({ thread_id: z.undefined("ids of threads are made here").optional() }),\n);',
+    replace: "const ThreadInput = z.looseObject({ thread_id: z.undefined().optional() });",
+    tests: ["test/integration/service/nulls.test.ts"],
+    title: "a thread",
+  },
 ];

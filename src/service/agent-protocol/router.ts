@@ -4,7 +4,7 @@
  */
 import { type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
-import { readInput } from "../../producer/input.ts";
+import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
 import { AgentName, TenantId } from "../../shared/protocol/ids.ts";
@@ -29,18 +29,22 @@ const Text = z.union([
 ]);
 const RunInput = z.looseObject({
   assistant_id: AgentName,
-  input: z.looseObject({
-    messages: z
-      .array(z.looseObject({ content: Text }))
-      .min(1, "give a message")
-      .max(64),
-    callbackThreadId: z
-      .string()
-      .regex(/^(?!\.\.?$)[\w.-]{1,128}$/, "1 to 128 characters of A-Za-z0-9._-, and neither . nor ..")
-      .optional(),
-  }),
+  input: nullsLeftOut(
+    z.looseObject({
+      messages: z
+        .array(z.looseObject({ content: Text }))
+        .min(1, "give a message")
+        .max(64),
+      callbackThreadId: z
+        .string()
+        .regex(/^(?!\.\.?$)[\w.-]{1,128}$/, "1 to 128 characters of A-Za-z0-9._-, and neither . nor ..")
+        .optional(),
+    }),
+  ),
 });
-const ThreadInput = z.looseObject({ thread_id: z.undefined("ids of threads are made here").optional() });
+const ThreadInput = nullsLeftOut(
+  z.looseObject({ thread_id: z.undefined("ids of threads are made here").optional() }),
+);
 
 /** One request on its route. */
 interface Call extends AnswerSignals {

@@ -17,6 +17,7 @@ import type { Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { withoutNulls } from "../../shared/protocol/content.ts";
 import { IntakeInput } from "../../shared/protocol/intake.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import type { IntakeJob, JobEnd, JobStep, RepliedJob } from "../../shared/redis/intake-jobs.ts";
@@ -57,7 +58,9 @@ export function createJobTaker(parts: JobTakerParts): JobTaker {
   const leaving = new AbortController();
   const waits = createWaits(most);
   return {
-    async take(job) {
+    async take({ data, ...rest }) {
+      // Foreign programs write null for what they leave out.
+      const job = { ...rest, data: withoutNulls(data) };
       let due: DueTask | undefined;
       const failed = (error: unknown) =>
         leaving.signal.aborted ? ({ status: "left" } as const) : afterFailure(parts, job, error, due);

@@ -5123,4 +5123,12 @@ export default [
     tests: ["test/integration/service/nulls.test.ts"],
     title: "a thread",
   },
+  {
+    id: "mcp-message-refused-without-code",
+    promise: "What is no message of JSON-RPC is refused with a code of this API.",
+    file: "src/service/mcp/mount.ts",
+    find: "  requireJsonRpc(body);\n",
+    replace: "",
+    tests: ["test/integration/service/mcp-messages.test.ts"],
+  },
 ];

@@ -30,7 +30,7 @@ interface Openable<T> {
   stop(): Promise<void>;
 }
 
-/** What a start has opened, and the function that closes it. */
+/** The value that a start has opened, and the function that closes it. */
 interface Opened<T> {
   readonly value: T;
   close(): Promise<void>;

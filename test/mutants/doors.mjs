@@ -5131,4 +5131,12 @@ export default [
     replace: "",
     tests: ["test/integration/service/mcp-messages.test.ts"],
   },
+  {
+    id: "intake-escaped-job-unread",
+    promise: "The data of a job is read where only its escapes make it long.",
+    file: "src/shared/redis/intake-jobs.ts",
+    find: "intakeBytes(data) > READ_MAX_BYTES",
+    replace: "data.length > READ_MAX_BYTES",
+    tests: ["test/integration/service/intake-escapes.test.ts"],
+  },
 ];

@@ -182,10 +182,9 @@ async function sendMessage(
     case "delivered":
       return receipt("delivered", sent.run);
     case "same":
-      if (sent.agent_status !== "queued") return receipt("delivered", sent.run);
       // The first attempt may have ended before it added the wake; a second wake is harmless.
-      await wakeUp(call, agent, sent.wake);
-      return receipt("queued", sent.run);
+      if (sent.agent_status === "queued") await wakeUp(call, agent, sent.wake);
+      return receipt(sent.receipt, sent.run);
     case "queued":
       await wakeUp(call, agent, sent.wake);
       return receipt("queued", sent.run);

@@ -151,7 +151,7 @@ export const AGENT_VERBS = {
   },
   /**
    * Puts a message into the inbox. `queued`: a run begins, add the job. `delivered`: a queued or running run will read it.
-   * `same`: it was accepted before (if the status is `queued`, add the job again). `log_full`: with this message and the
+   * `same`: it was accepted before, with this receipt for this run (if the status is `queued`, add the job again). `log_full`: with this message and the
    * unread ones the log would have no room for a turn.
    */
   send: {
@@ -168,7 +168,7 @@ export const AGENT_VERBS = {
     answers: {
       queued: { run: int, wake: int },
       delivered: { run: int, agent_status: agentStatus },
-      same: { run: int, wake: int, agent_status: agentStatus },
+      same: { receipt: word("queued", "delivered"), run: int, wake: int, agent_status: agentStatus },
       conflict: {},
       ended: { reason: endedReason },
       inbox_full: { messages: int },

@@ -65,7 +65,7 @@ describe("send", () => {
     expect((await worker.claim("researcher")).texts).toEqual(["Research topic X", "and Y"]);
   });
 
-  test("with a seen message id delivers once, and refuses the id with another text", async () => {
+  test("with a seen message id delivers once and answers as at first, and refuses the id with another text", async () => {
     const { parent, worker } = scene();
     await parent.spawn({ name: "a" });
     const first = await parent.send("a", "hello", { message_id: "m1" });
@@ -73,8 +73,10 @@ describe("send", () => {
     await expect(parent.send("a", "bye", { message_id: "m1" })).rejects.toMatchObject(
       refusal("conflict", /m1/),
     );
-    expect((await worker.claim("a")).texts).toEqual(["hello"]);
-    expect(await parent.send("a", "hello", { message_id: "m1" })).toMatchObject({ status: "delivered" });
+    const second = await parent.send("a", "more", { message_id: "m2" });
+    expect((await worker.claim("a")).texts).toEqual(["hello", "more"]);
+    expect(await parent.send("a", "hello", { message_id: "m1" })).toEqual(first);
+    expect(await parent.send("a", "more", { message_id: "m2" })).toEqual(second);
   });
 
   test("to an ended agent says why it ended", async () => {

@@ -95,17 +95,16 @@ export async function answer(
   return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, input));
 }
 
-/** Sends a model's text to an agent: as the answer to its oldest open question, or as a message if it has none. */
+/** Sends a model's text, a `MessageText`, to an agent: as the answer to its oldest open question, or as a message if it has none. */
 export async function answerOrSend(
   context: ParentContext,
   agentId: string,
   text: string,
 ): Promise<SendReceipt | AnswerReceipt> {
-  const message = readInput(MessageInput, { text }, "send");
   return withAgent(context, agentId, async (call, agent) => {
     const question_id = await oldestQuestion(call, agent);
     return question_id === undefined
-      ? sendMessage(call, agent, message)
+      ? sendMessage(call, agent, { text })
       : answerQuestion(call, agent, { text, question_id });
   });
 }

@@ -9,6 +9,7 @@ import { z } from "zod";
 import { messageOf, SubagentError, withoutKey } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import { JsonObject } from "../shared/protocol/content.ts";
+import { MessageText } from "../shared/protocol/message.ts";
 import { clip } from "../shared/protocol/text.ts";
 import { answerOrSend, destroyAgent, listAgents, viewAgent, withAgent } from "./agents.ts";
 import { nullsLeftOut, readInput } from "./input.ts";
@@ -41,7 +42,7 @@ export const TOOL_INPUTS = {
   }),
   send_agent_message: z.strictObject({
     target_agent_id: agentId,
-    message: z.string().describe("Complete instructions: it knows nothing of this conversation"),
+    message: MessageText.describe("Complete instructions: it knows nothing of this conversation"),
   }),
   list_sub_agents: z.strictObject({}),
   check_sub_agent: z.strictObject({ agent_id: agentId }),

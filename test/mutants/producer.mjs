@@ -3781,4 +3781,12 @@ export default [
     replace: "",
     tests: ["test/integration/cluster-line.test.ts"],
   },
+  {
+    id: "model-message-of-any-form",
+    promise: "A model's message is refused by the name that the tool has given it.",
+    file: "src/producer/model-tools.ts",
+    find: "message: MessageText.describe(",
+    replace: "message: z.string().describe(",
+    tests: ["test/unit/producer/model-tools.refused.test.ts"],
+  },
 ];

@@ -15,7 +15,7 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
-import { SubagentError } from "../../shared/errors.ts";
+import { ERRORS, type ErrorCode, SubagentError } from "../../shared/errors.ts";
 import { leftClientsKnown } from "../../shared/http-server.ts";
 import { guardedLogger, type Logger } from "../../shared/logger.ts";
 import { quoted } from "../../shared/protocol/text.ts";
@@ -35,7 +35,8 @@ const INSTRUCTIONS =
   "Sub-agents with a conversation of their own. task and agent give one piece of work and return its summary; the others manage sub-agents that stay.";
 const MISSING_CAPABILITY = -32_021;
 
-const TaskParams = z.looseObject({ taskId: z.string("must be text").max(128, "has at most 128 characters") });
+const Params = z.looseObject({});
+const TaskParams = z.looseObject({ taskId: z.string().max(128) });
 const DeclaresTasks = z.looseObject({ extensions: z.looseObject({ [TASKS]: z.unknown().refine(Boolean) }) });
 
 /** Options of a server. */
@@ -86,11 +87,10 @@ export function createMcpServer({
       inputSchema: input_schema,
     })),
   }));
-  const result = z.looseObject({});
   // Registered with explicit schemas, because the SDK's result type of `tools/call` has no tasks.
   server.setRequestHandler(
     "tools/call",
-    { params: CallParams, result },
+    { params: CallParams, result: Params },
     async ({ name, arguments: input }, context) => {
       const { signal, id } = context.mcpReq;
       const ackLater = (ack: Ack) => ackWhenAnswered(context, ack);
@@ -101,7 +101,7 @@ export function createMcpServer({
       }
       const tool = tools.find((each) => each.name === name);
       if (!tool)
-        throw new ProtocolError(RPC.invalidParams, `There is no tool ${quoted(withoutSecrets(name))}.`);
+        throw refusal(RPC.invalidParams, "not_found", `There is no tool ${quoted(withoutSecrets(name))}.`);
       return asResult(logger, async () =>
         said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })),
       );
@@ -121,28 +121,27 @@ interface TaskMethods {
 
 function addTaskMethods(server: Server, { parent, ackWhenAnswered, logger }: TaskMethods): void {
   const context = contextOf(parent);
-  const result = z.looseObject({});
-  server.setRequestHandler("tasks/get", { params: TaskParams, result }, async ({ taskId }, request) => {
-    requireTasks(request);
+  const schemas = { params: Params, result: Params };
+  server.setRequestHandler("tasks/get", schemas, async (params, request) => {
+    const taskId = taskIdOf(params, request);
     const { task, ack } = known(await asProtocol(logger, () => readTask(context, taskId)));
     if (ack) ackWhenAnswered(request, ack);
     await leftClientsKnown();
     return { ...task };
   });
-  server.setRequestHandler("tasks/update", { params: TaskParams, result }, async ({ taskId }, request) => {
-    requireTasks(request);
+  server.setRequestHandler("tasks/update", schemas, async (params, request) => {
+    const taskId = taskIdOf(params, request);
     // The SDK moves the responses out of the parameters without checking them.
     const responses = InputResponses.safeParse(request.mcpReq.inputResponses ?? {});
-    if (!responses.success)
-      throw new ProtocolError(
-        RPC.invalidParams,
-        "inputResponses must be answers by the keys of inputRequests.",
-      );
+    if (!responses.success) {
+      const sentence = "inputResponses must be answers by the keys of inputRequests.";
+      throw refusal(RPC.invalidParams, "invalid_input", sentence);
+    }
     known(await asProtocol(logger, () => updateTask(context, taskId, responses.data)));
     return { resultType: "complete" };
   });
-  server.setRequestHandler("tasks/cancel", { params: TaskParams, result }, async ({ taskId }, request) => {
-    requireTasks(request);
+  server.setRequestHandler("tasks/cancel", schemas, async (params, request) => {
+    const taskId = taskIdOf(params, request);
     known(await asProtocol(logger, () => cancelTask(context, taskId)));
     return { resultType: "complete" };
   });
@@ -227,14 +226,23 @@ async function asProtocol<T>(logger: Logger | undefined, work: () => Promise<T>)
 }
 
 /** Returns the protocol error for `error`, without internals; `data` has the code by which a program can tell what to do. */
-function protocolError(error: unknown, logger: Logger | undefined): ProtocolError {
+function protocolError(
+  error: unknown,
+  logger: Logger | undefined,
+  rpcCode: number = RPC.internal,
+): ProtocolError {
   const { detail, code, retryable, details } = problemDocument(error, logger);
-  return new ProtocolError(RPC.internal, detail, { code, retryable, ...(details && { details }) });
+  return new ProtocolError(rpcCode, detail, { code, retryable, ...(details && { details }) });
+}
+
+/** Returns the protocol error of a refusal; `data` has what `protocolError` gives it, and `facts`. */
+function refusal(rpcCode: number, code: ErrorCode, sentence: string, facts: object = {}): ProtocolError {
+  return new ProtocolError(rpcCode, sentence, { ...facts, code, retryable: ERRORS[code].retryable });
 }
 
 function known<T>(found: T | false | undefined): T {
   if (found) return found;
-  throw new ProtocolError(RPC.invalidParams, "There is no such task.");
+  throw refusal(RPC.invalidParams, "not_found", "There is no such task.");
 }
 
 function followsTasks({ mcpReq }: ServerContext): boolean {
@@ -242,8 +250,16 @@ function followsTasks({ mcpReq }: ServerContext): boolean {
   return DeclaresTasks.safeParse(envelope[CAPABILITIES]).success;
 }
 
-function requireTasks(context: ServerContext): void {
-  if (followsTasks(context)) return;
-  const requiredCapabilities = { extensions: { [TASKS]: {} } };
-  throw new ProtocolError(MISSING_CAPABILITY, "Missing required client capability", { requiredCapabilities });
+/** Returns the id of the task that a `tasks/…` call names. Throws for a client that cannot follow tasks, and for other parameters. */
+function taskIdOf(params: unknown, context: ServerContext): string {
+  if (!followsTasks(context)) {
+    const requiredCapabilities = { extensions: { [TASKS]: {} } };
+    const sentence = "Missing required client capability: only clients that declare tasks can follow them.";
+    throw refusal(MISSING_CAPABILITY, "invalid_input", sentence, { requiredCapabilities });
+  }
+  try {
+    return readInput(TaskParams, params, context.mcpReq.method).taskId;
+  } catch (error) {
+    throw protocolError(error, undefined, RPC.invalidParams);
+  }
 }

@@ -28,6 +28,6 @@ test("over HTTP", async () => {
   const { error } = await askMcp(`${api.url}/mcp`, "tasks/get", { taskId: 5 });
   expect(error).toMatchObject({
     code: -32_602,
-    message: "Invalid params for tasks/get: taskId: must be text",
+    message: "tasks/get refused, nothing was done: taskId: must be text.",
   });
 });

@@ -59,18 +59,22 @@ export interface Profile extends Omit<z.output<typeof ProfileInput>, "permission
 /**
  * Checks the options of a parent and returns its profile. Throws `nested_spawn` if `parentId` is the uid of a sub-agent.
  * Throws `invalid_input` for malformed options, and for a limit above the operator's limit for a task, the largest kind of
- * run. Its `withProfile` throws for options wider than the registered profile.
+ * run; `what` names the options. Its `withProfile` throws for options wider than the registered profile.
  */
-export function profileOf(input: z.input<typeof OptionsInput>, operator: OperatorDefaults): Profile {
+export function profileOf(
+  input: z.input<typeof OptionsInput>,
+  operator: OperatorDefaults,
+  what = "createParent",
+): Profile {
   if (typeof input.parentId === "string" && Uid.safeParse(input.parentId.trim().toLowerCase()).success) {
     throw new SubagentError(
       "nested_spawn",
       "A sub-agent cannot be a parent: let it finish, and have its parent spawn what else is needed.",
     );
   }
-  const { parentId, tenant, lease, ...own } = readInput(OptionsInput, input, "createParent");
+  const { parentId, tenant, lease, ...own } = readInput(OptionsInput, input, what);
   const withProfile = (registered: RegisteredProfile): Profile => ({
-    ...profileUnder(own, registered, operator),
+    ...profileUnder(own, registered, operator, what),
     ...(lease && { lease }),
     parent: { tenant, parentId },
     own,
@@ -84,9 +88,9 @@ function profileUnder(
   own: z.output<typeof ProfileInput>,
   { version, profile: base }: RegisteredProfile,
   operator: OperatorDefaults,
+  whose: string,
 ): Omit<Profile, "parent" | "own" | "withProfile" | "lease"> {
-  const what =
-    version === 0 ? "createParent" : `createParent (under version ${version} of the registered profile)`;
+  const what = version === 0 ? whose : `${whose} (under version ${version} of the registered profile)`;
   const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {
     if ((own[field] ?? 0) > most) throw tooWideError(what, field, own[field], most);
     return own[field] ?? most;

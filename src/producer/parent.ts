@@ -305,15 +305,15 @@ const stopReason = () =>
 
 /** Creates a parent. Throws `invalid_input`, `nested_spawn` (the id of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
-  const {
-    client: shared,
-    redisUrl = DEFAULT_REDIS_URL,
-    prefix,
-    ...rest
-  } = { ...objectOf(options, "createParent") };
+  return parentOf(options, "createParent");
+}
+
+/** Like {@link createParent}, for options that come from elsewhere: refusals of the profile call it `what`. */
+export function parentOf(options: ParentOptions, what: string): Parent {
+  const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...objectOf(options, what) };
   const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
   const { operator, open } = internalsOf(client);
-  const profile = profileOf(rest, operator);
+  const profile = profileOf(rest, operator, what);
   const lease = leaseOf(profile);
   const ends = new Set<(reason: unknown) => void>();
   let stopped = false;

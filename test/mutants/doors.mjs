@@ -5161,4 +5161,12 @@ export default [
     replace: "throw error;",
     tests: ["test/unit/service/mcp/server.test.ts"],
   },
+  {
+    id: "intake-profile-of-a-program",
+    promise: "A sender of a job is told what is wrong with its profile by the name of the job's field.",
+    file: "src/service/intake/spawn.ts",
+    find: '"intake profile"',
+    replace: '"createParent"',
+    tests: ["test/unit/service/intake/spawn.profile.test.ts"],
+  },
 ];

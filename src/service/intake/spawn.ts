@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import { beginTask, checkTask } from "../../producer/detached-task.ts";
-import { createParent, type Parent } from "../../producer/parent.ts";
+import { type Parent, parentOf } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
@@ -46,7 +46,7 @@ export async function handOver(
     ...more
   } = request;
   const { v: _, reply: __, ...agent } = more;
-  const parent = createParent({ client, parentId, tenant, ...profile });
+  const parent = parentOf({ client, parentId, tenant, ...profile }, "intake profile");
   const sendTo = async (target: string): Promise<Handed> => {
     const { run } = await parent.send(target, prompt, { message_id: request_key });
     return { receipt: { agent_id: target, run, request_key }, parent };

@@ -15,7 +15,7 @@ import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 import { requireRedisUrl } from "./local/redis.ts";
 
-/** The verbs that create agents or give them messages. */
+/** The verbs that create agents or give them messages, whatever their flags. */
 const HANDING_OVER = ["spawn", "send", "continue", "mcp"];
 
 /** Verbs that, without --parent, also show the parents of run and start; value: how recently those were active, ms. */
@@ -27,6 +27,8 @@ export interface ActingFlags {
   parent?: string;
   /** Results as JSON. */
   json: boolean;
+  /** True if a verb that does not always hand over new work does so with these flags. */
+  handsOver?: boolean;
 }
 
 /** Help text of the argument `<agent_id>`. */
@@ -80,7 +82,7 @@ export async function actAsParent(
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });
     // Only new work needs a Redis that keeps it; reading, stopping and fetching replies work on any Redis.
-    const production = config.production && HANDING_OVER.includes(verb);
+    const production = config.production && (flags.handsOver ?? HANDING_OVER.includes(verb));
     const client = await openClient(
       { ...context, config: { ...config, production } },
       redisUrl,

@@ -83,6 +83,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const put = () =>
     withCall(context, async (call) => {
+      await call.client.requireDurable(call);
       const earlier = await storedSchedule(call, schedule_id);
       const isOver = earlier !== undefined && (await hasRun(call, earlier.schedule));
       const before = earlier?.schedule;

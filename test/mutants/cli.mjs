@@ -1419,4 +1419,20 @@ export default [
     replace: "[schedule_id, rhythm, next, prompt]",
     tests: ["test/integration/cli-schedules.test.ts"],
   },
+  {
+    id: "cli-schedule-on-a-careless-redis",
+    promise: "In production mode the command line stores no schedule on a Redis that may lose it.",
+    file: "src/cli/verbs/schedule.ts",
+    find: "handsOver: isNew",
+    replace: "handsOver: false",
+    tests: ["test/integration/cli-schedules.production.test.ts"],
+  },
+  {
+    id: "cli-schedules-read-on-a-good-redis-alone",
+    promise: "In production mode schedules can be read and removed on any Redis.",
+    file: "src/cli/verbs/schedule.ts",
+    find: "handsOver: isNew",
+    replace: "handsOver: true",
+    tests: ["test/integration/cli-schedules.production.test.ts"],
+  },
 ];

@@ -3789,4 +3789,12 @@ export default [
     replace: "message: z.string().describe(",
     tests: ["test/unit/producer/model-tools.refused.test.ts"],
   },
+  {
+    id: "schedule-on-a-careless-redis",
+    promise: "In production mode no schedule is stored on a Redis that may lose it.",
+    file: "src/producer/schedules.ts",
+    find: "await call.client.requireDurable(call);",
+    replace: "",
+    tests: ["test/integration/cli-schedules.production.test.ts"],
+  },
 ];

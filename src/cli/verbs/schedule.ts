@@ -60,7 +60,7 @@ function scheduleVerb(
 ): Promise<number> {
   const { cron, tz, every, at, prompt, name, tools, pause, resume, remove, json } = flags;
   const isNew = refuseMixed(id, flags) === "new";
-  return actAsParent(context, "schedule", flags, async ({ parent }) => {
+  return actAsParent(context, "schedule", { ...flags, handsOver: isNew }, async ({ parent }) => {
     const print = (views: readonly ScheduleView[]) =>
       context.output.result(json ? toJsonLine(views) : views.map(lineOf).join("\n") || "No schedules.");
     if (id === undefined) {

@@ -3,8 +3,8 @@ import type { Logger } from "./logger.ts";
 
 /** See the module's header. */
 export interface ProblemLog {
-  /** Logs a warning, unless one about such a problem was logged since the work last succeeded. */
-  tell(problem: string): void;
+  /** Logs a warning with the fields of `more`, unless one about such a problem was logged since the work last succeeded. */
+  tell(problem: string, more?: object): void;
   /** Notes that the work has succeeded: the next problem is told again. */
   over(): void;
 }
@@ -18,12 +18,12 @@ const PARTICULARS = /\S*\d\S*/g;
 export function problemLog(logger: Logger, message: string): ProblemLog {
   const told = new Set<string>();
   return {
-    tell(problem) {
+    tell(problem, more) {
       const kind = problem.replace(PARTICULARS, "");
       if (told.has(kind)) return;
       if (told.size >= MOST_KINDS) told.clear();
       told.add(kind);
-      logger.warn({ problem }, message);
+      logger.warn({ ...more, problem }, message);
     },
     over: () => told.clear(),
   };

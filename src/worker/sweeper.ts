@@ -71,6 +71,7 @@ export interface Sweeper {
 /** Creates a sweeper, not started. */
 export function createSweeper(context: SweeperContext): Sweeper {
   const { deadlines, clock, random = Math.random, logger } = context;
+  const tellFailed = failedChecksLog(context);
   const trust = createListTrust(clock, context.store.timing.toolsMs);
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
@@ -80,7 +81,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
     for (;;) {
       const due = await deadlines.due(BATCH, HIDDEN_MS);
       if (due[0]) trust.tell(due[0].nowMs);
-      await deadlines.move(await checkPage({ ...context, trust }, due));
+      await deadlines.move(await checkPage({ ...context, trust, tellFailed }, due));
       checked += due.length;
       if (due.length < BATCH) return checked;
       await clock.sleep(PAGE_REST_MS, stopping?.signal);
@@ -137,20 +138,47 @@ const PARENT_GONE_END: VerbInput<"settle"> = {
   stop_reason: "parent_gone",
 };
 
-/** Dependencies of the checks of a page. */
-type PageContext = SweeperContext & { trust: ListTrust };
+/** A check that failed. */
+interface FailedCheck {
+  readonly member: string;
+  readonly problem: string;
+}
 
-/** Checks a page of agents. A failed check does not stop the others: its agent comes due again. Logs one line. */
+/** Dependencies of the checks of a page. */
+type PageContext = SweeperContext & {
+  trust: ListTrust;
+  tellFailed: (failed: readonly FailedCheck[]) => void;
+};
+
+/**
+ * Time without a failed check after which a problem is logged again, ms. What fails is due each second, to the sweeper of any
+ * worker: a page without a failure does not mean that the problem is over.
+ */
+const QUIET_MS = 60_000;
+
+/** Returns a function that logs the problems of a page's failed checks, one line for each kind until it is over. */
+function failedChecksLog({ logger, clock }: SweeperContext): PageContext["tellFailed"] {
+  const log = problemLog(logger, "Sweeper check failed; trying again");
+  let failedAtMs = clock.monotonicMs();
+  return (failed) => {
+    if (failed.length === 0) return;
+    const nowMs = clock.monotonicMs();
+    if (nowMs - failedAtMs >= QUIET_MS) log.over();
+    failedAtMs = nowMs;
+    for (const { member, problem } of failed) log.tell(problem, { agents: failed.length, member });
+  };
+}
+
+/** Checks a page of agents. A failed check does not stop the others: its agent comes due again. */
 async function checkPage(context: PageContext, page: readonly Due[]): Promise<NextCheck[]> {
-  const failed: { member: string; problem: string }[] = [];
+  const failed: FailedCheck[] = [];
   const onPage = { ...context, workers: listedOnce(context.workers) };
   const checkSafely = (due: Due) =>
     check(onPage, due).catch(
       (error: unknown) => void failed.push({ member: due.member, problem: messageOf(error) }),
     );
   const next = await Promise.all(page.map(checkSafely));
-  if (failed.length > 0)
-    context.logger.warn({ agents: failed.length, ...failed[0] }, "Sweeper check failed; trying again");
+  context.tellFailed(failed);
   return next.filter((each) => each !== undefined);
 }
 

@@ -11,6 +11,8 @@ import { ParentId, Prefix, TenantId } from "./protocol/ids.ts";
 import {
   type Budgets,
   CEILING,
+  COST_USD_FORM,
+  CostUsdText,
   type LimitsInput,
   MAX_CONCURRENCY,
   MOST_KEPT_TIMELINES,
@@ -287,12 +289,6 @@ const DAY_MS = 24 * 3_600_000;
 const key = z.string().regex(/^[\x21\x23-\x26\x28-\x7e]{1,512}$/);
 const KEY_FORM = "the key alone: no spaces, no quotes, at most 512 characters";
 
-const amountUsd = z
-  .string()
-  .regex(/^\d{1,9}(\.\d{1,9})?$/)
-  .transform(Number)
-  .pipe(z.number().positive().max(CEILING.max_cost_usd));
-
 const MOST_FOLDERS = 32;
 const hosts = z.string().regex(/^[^\s/@]+(,\s*[^\s/@]+)*$/);
 const ranges = z.string().refine((text) => parseRanges(text) !== undefined);
@@ -330,10 +326,10 @@ export const Variables = z.object({
   SUBAGENT_MAX_TOKENS: whole(CEILING.max_tokens).optional(),
   SUBAGENT_MAX_DURATION: durationMs.optional(),
   SUBAGENT_MAX_TOTAL_TOKENS: whole(CEILING.max_total_tokens).optional(),
-  SUBAGENT_MAX_COST_USD: amountUsd.optional(),
-  SUBAGENT_BUDGET_AGENT_USD: amountUsd.optional(),
-  SUBAGENT_BUDGET_PARENT_USD: amountUsd.optional(),
-  SUBAGENT_BUDGET_TENANT_USD: amountUsd.optional(),
+  SUBAGENT_MAX_COST_USD: CostUsdText.optional(),
+  SUBAGENT_BUDGET_AGENT_USD: CostUsdText.optional(),
+  SUBAGENT_BUDGET_PARENT_USD: CostUsdText.optional(),
+  SUBAGENT_BUDGET_TENANT_USD: CostUsdText.optional(),
   SUBAGENT_BUDGET_WINDOW: durationMs.refine((ms) => ms >= 1_000).default(DAY_MS),
   SUBAGENT_KEPT_AFTER_ACK: durationMs.refine((ms) => ms >= 1_000).default(TIMING.keptAfterAckMs),
   SUBAGENT_KEPT_TIMELINES: whole(MOST_KEPT_TIMELINES).default(TIMING.keptTimelines),
@@ -379,10 +375,10 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_MAX_TOKENS: `a whole number from 1 to ${CEILING.max_tokens}`,
   SUBAGENT_MAX_DURATION: "a duration of at most 24h, e.g. 30m, 90s or 500ms",
   SUBAGENT_MAX_TOTAL_TOKENS: `a whole number from 1 to ${CEILING.max_total_tokens}`,
-  SUBAGENT_MAX_COST_USD: `a number above 0 and up to ${CEILING.max_cost_usd}, e.g. 2.50`,
-  SUBAGENT_BUDGET_AGENT_USD: `what one agent may spend in all its runs: a number above 0 and up to ${CEILING.max_cost_usd}`,
-  SUBAGENT_BUDGET_PARENT_USD: `what all agents of a parent may spend: a number above 0 and up to ${CEILING.max_cost_usd}`,
-  SUBAGENT_BUDGET_TENANT_USD: `what a tenant may spend in SUBAGENT_BUDGET_WINDOW: a number above 0 and up to ${CEILING.max_cost_usd}`,
+  SUBAGENT_MAX_COST_USD: `${COST_USD_FORM}, e.g. 2.50`,
+  SUBAGENT_BUDGET_AGENT_USD: `what one agent may spend in all its runs: ${COST_USD_FORM}`,
+  SUBAGENT_BUDGET_PARENT_USD: `what all agents of a parent may spend: ${COST_USD_FORM}`,
+  SUBAGENT_BUDGET_TENANT_USD: `what a tenant may spend in SUBAGENT_BUDGET_WINDOW: ${COST_USD_FORM}`,
   SUBAGENT_BUDGET_WINDOW: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
   SUBAGENT_KEPT_AFTER_ACK: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
   SUBAGENT_KEPT_TIMELINES: `a whole number from 1 to ${MOST_KEPT_TIMELINES}; the default is ${TIMING.keptTimelines}`,

@@ -3797,4 +3797,12 @@ export default [
     replace: "",
     tests: ["test/integration/cli-schedules.production.test.ts"],
   },
+  {
+    id: "cap-rounded-to-nothing",
+    promise: "A cap in USD is at least what a budget counts.",
+    file: "src/shared/protocol/limits.ts",
+    find: "z.number().min(LEAST_COST_USD)",
+    replace: "z.number().positive()",
+    tests: ["test/unit/shared/protocol/limits.least-cost.test.ts"],
+  },
 ];

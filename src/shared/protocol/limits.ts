@@ -14,11 +14,23 @@ export const CEILING = {
   max_cost_usd: 100_000,
 } as const;
 
+/** Smallest cap in USD: a budget counts in millionths. */
+const LEAST_COST_USD = 0.000001;
+
 const turns = z.int().min(1).max(CEILING.max_turns);
 const tokens = z.int().min(1).max(CEILING.max_tokens);
 const durationMs = z.int().min(1).max(CEILING.max_duration_ms);
 const totalTokens = z.int().min(1).max(CEILING.max_total_tokens);
-const costUsd = z.number().positive().max(CEILING.max_cost_usd);
+const costUsd = z.number().min(LEAST_COST_USD).max(CEILING.max_cost_usd);
+
+/** A cap in USD as text, e.g. `2.50`. */
+export const CostUsdText = z
+  .string()
+  .regex(/^\d{1,9}(\.\d{1,9})?$/)
+  .transform(Number)
+  .pipe(costUsd);
+/** Required form of a {@link CostUsdText}. */
+export const COST_USD_FORM = `a number from ${LEAST_COST_USD} to ${CEILING.max_cost_usd}`;
 
 /**
  * The limits in force for every run of an agent. `max_turns`: paid model calls a run, the final call included;
@@ -177,7 +189,7 @@ const MAX_WINDOW_MS = 30 * DAY;
 
 const caps = {
   max_total_tokens: z.int().min(1).max(CEILING.max_total_tokens).optional(),
-  max_cost_usd: z.number().positive().max(CEILING.max_cost_usd).optional(),
+  max_cost_usd: costUsd.optional(),
 };
 const NO_CAP = "name max_total_tokens, max_cost_usd or both";
 const budget = z.strictObject(caps).refine(hasCap, NO_CAP);

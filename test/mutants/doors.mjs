@@ -5169,4 +5169,12 @@ export default [
     replace: '"createParent"',
     tests: ["test/unit/service/intake/spawn.profile.test.ts"],
   },
+  {
+    id: "webhook-stop-reads-on",
+    promise: "A round that is stopped reads no further page, also if none of the entries can be pushed.",
+    file: "src/service/webhooks/parent-push.ts",
+    find: " && !signal.aborted; ) {",
+    replace: "; void signal ) {",
+    tests: ["test/unit/service/webhooks/parent-push.stop.test.ts"],
+  },
 ];

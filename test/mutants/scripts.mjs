@@ -4434,4 +4434,20 @@ export default [
     replace: "run = agent.run, wake",
     tests: ["test/integration/verbs/send.again.test.ts"],
   },
+  {
+    id: "queue-failed-for-ever",
+    promise: "A queue that could not be opened is opened at the next use.",
+    file: "src/shared/redis/wake-queue.ts",
+    find: "        opening = undefined;\n        throw error;",
+    replace: "        throw error;",
+    tests: ["test/unit/shared/redis/wake-queue.on-demand.test.ts"],
+  },
+  {
+    id: "queue-closes-with-the-failure",
+    promise: "A stop does not fail because a queue could not be opened.",
+    file: "src/shared/redis/wake-queue.ts",
+    find: "        () => {},\n      );\n      opening = undefined;",
+    replace: "      );\n      opening = undefined;",
+    tests: ["test/unit/shared/redis/wake-queue.on-demand.test.ts"],
+  },
 ];

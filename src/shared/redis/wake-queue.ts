@@ -61,11 +61,8 @@ export interface WakeQueue {
 
 /** Returns the wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
-  let queue: Promise<WakeJobs> | undefined;
-  const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => {
-    queue ??= openQueue(redis, keys);
-    return work(await queue);
-  };
+  const queue = onDemand(() => openQueue(redis, keys));
+  const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => work(await queue.open());
   const scripts = loadScripts(redis, keys, TIMING);
   /** Ranks a wake. No caller waits for it: until then, or if it fails, the wake is at the end of the line. */
   const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
@@ -104,10 +101,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     pause: () => using((opened) => opened.pause()),
     resume: () => using((opened) => opened.resume()),
     isPaused: () => using((opened) => opened.isPaused()),
-    async stop() {
-      await (await queue)?.close();
-      queue = undefined;
-    },
+    stop: queue.close,
   };
 }
 
@@ -147,6 +141,37 @@ function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
     streams: { events: { maxLen: EVENTS_KEPT } },
     defaultJobOptions: { attempts: 1 },
   });
+}
+
+/** A queue that is opened at its first use. */
+interface OnDemand<Q> {
+  /** Opens the queue, unless it is open; after a failure the next call tries again. */
+  open(): Promise<Q>;
+  /** Closes the queue if it is open. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Returns a queue that `open` opens at its first use. */
+export function onDemand<Q extends { close(): Promise<void> }>(open: () => Promise<Q>): OnDemand<Q> {
+  let opening: Promise<Q> | undefined;
+  return {
+    open() {
+      opening ??= open().catch((error: unknown) => {
+        // What failed may have been the moment's: no file could be opened to load BullMQ.
+        opening = undefined;
+        throw error;
+      });
+      return opening;
+    },
+    async close() {
+      // Whoever opened it has been told of a failure.
+      await opening?.then(
+        (queue) => queue.close(),
+        () => {},
+      );
+      opening = undefined;
+    },
+  };
 }
 
 /** Opens a BullMQ queue; the first call loads BullMQ. The caller closes the queue and owns the connection. */

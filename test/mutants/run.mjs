@@ -4248,4 +4248,22 @@ export default [
     replace: 'entry.kind === "answer") ? this.body()',
     tests: ["test/integration/worker/paid-in-vain.progress.test.ts"],
   },
+  {
+    id: "metrics-ask-all-parents",
+    promise: "The age of the oldest reply costs no more the more parents there are.",
+    file: "src/worker/observe/metrics.ts",
+    find: "const PARENTS_ASKED = 1_000;",
+    replace: "const PARENTS_ASKED = 1_000_000;",
+    tests: ["test/unit/worker/observe/metrics.test.ts"],
+    title: "a thousand parents",
+  },
+  {
+    id: "metrics-ask-parents-of-a-day",
+    promise: "The oldest reply is looked for as long as replies are kept.",
+    file: "src/shared/redis/survey.ts",
+    find: "const since = nowMs - replyTtlMs;",
+    replace: "const since = nowMs;",
+    tests: ["test/unit/worker/observe/metrics.test.ts"],
+    title: "a thousand parents",
+  },
 ];

@@ -4450,4 +4450,28 @@ export default [
     replace: "      );\n      opening = undefined;",
     tests: ["test/unit/shared/redis/wake-queue.on-demand.test.ts"],
   },
+  {
+    id: "limiter-late-doubled",
+    promise: "A run that is called to a limiter holds its place for two seconds.",
+    file: "src/shared/redis/verb.ts",
+    find: "late_ms: () => LIMITER_LATE_MS",
+    replace: "late_ms: () => 2 * LIMITER_LATE_MS",
+    tests: ["test/integration/verbs/limiter-next.late.test.ts"],
+  },
+  {
+    id: "ttl-events-as-replies",
+    promise: "The history of a parent goes a day after its last run.",
+    file: "src/shared/redis/verb.ts",
+    find: "event_ttl_ms: ({ timing }) => timing.eventTtlMs",
+    replace: "event_ttl_ms: ({ timing }) => timing.replyTtlMs",
+    tests: ["test/integration/verbs/lifetimes.test.ts"],
+  },
+  {
+    id: "oldest-unpushed-of-all-parents",
+    promise: "The age of the oldest entry to push costs no more the more parents there are.",
+    file: "src/shared/redis/survey.ts",
+    find: "redis.zrange(keys.webhooksDue, 0, most - 1)",
+    replace: "redis.zrange(keys.webhooksDue, 0, -1)",
+    tests: ["test/unit/shared/redis/survey.bounds.test.ts"],
+  },
 ];

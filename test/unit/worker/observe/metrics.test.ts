@@ -204,3 +204,21 @@ test("what the installation came to is told in seconds, leaves no timer, and is 
   clock.advance(5_000);
   expect(await figures()).toBeNull();
 });
+
+test("the oldest reply is that of a thousand parents at most: those inactive for longest whose replies are kept", async () => {
+  const asked: unknown[][] = [];
+  const redis = {
+    time: async () => ["5", "0"],
+    async zrange(...words: unknown[]) {
+      asked.push(words);
+      return [];
+    },
+  };
+  const keys = keysUnder("saq");
+  const worker = {
+    ...{ redis, keys, clock: handClock(), replyTtlMs: 1_000, activeRuns: () => 0 },
+    ...{ pause: { state: async () => undefined }, wakes: { counts: async () => ({}) } },
+  } as unknown as ObservedWorker;
+  await new Metrics(worker).scrape();
+  expect(asked).toContainEqual([keys.parents, 4_000, "+inf", "BYSCORE", "LIMIT", 0, 1_000]);
+});

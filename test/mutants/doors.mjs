@@ -5177,4 +5177,12 @@ export default [
     replace: "; void signal ) {",
     tests: ["test/unit/service/webhooks/parent-push.stop.test.ts"],
   },
+  {
+    id: "mcp-answered-call-hears-the-stop",
+    promise: "A server keeps nothing of the plain calls that it has answered.",
+    file: "src/service/mcp/server.ts",
+    find: "    for (const forget of forgets) forget();\n",
+    replace: "    void forgets;\n",
+    tests: ["test/integration/service/mcp-forgets.test.ts"],
+  },
 ];

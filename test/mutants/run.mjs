@@ -4266,4 +4266,13 @@ export default [
     tests: ["test/unit/worker/observe/metrics.test.ts"],
     title: "a thousand parents",
   },
+  {
+    id: "metrics-ask-parents-of-the-last-day",
+    promise: "The oldest reply is looked for as long as a worker's installation keeps replies.",
+    file: "src/worker/worker.ts",
+    find: "const { replyTtlMs } = timing;",
+    replace: "const replyTtlMs = timing.eventTtlMs;",
+    tests: ["test/integration/worker/metrics.test.ts"],
+    title: "3,600 seconds",
+  },
 ];

@@ -78,13 +78,14 @@ test("waiting wakes, the oldest unacked reply and a late sweeper are told of the
   expect(first).toMatch(/^subagent_sweeper_lag_seconds \d/m);
 });
 
-test("a reply that has waited for an hour has waited for 3,600 seconds", async () => {
+test("a reply that has waited for an hour has waited for 3,600 seconds, also if its parent was quiet for days", async () => {
   const stage = await openStage();
   const worker = await stage.startWorker({ metrics: true });
   const { redis, keys } = stage;
   const parent = { tenant: "default", parentId: "patient" };
   await redis.xadd(keys.parent(parent).replies, `${Date.now() - 3_600_000}-0`, "kind", "reply");
-  await redis.zadd(keys.parents, Date.now(), parentMember(parent));
+  const quietForDays = Date.now() - 5 * 24 * 3_600_000;
+  await redis.zadd(keys.parents, quietForDays, parentMember(parent));
   const { text = "" } = (await worker.metrics()) ?? {};
   const seconds = Number(/^subagent_oldest_unacked_reply_seconds (.+)$/m.exec(text)?.[1]);
   expect(seconds).toBeGreaterThanOrEqual(3_600);

@@ -3984,4 +3984,20 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/mcp/server.lasting-stream.test.ts"],
   },
+  {
+    id: "grep-notes-without-end",
+    promise: "A search says at most ten notes.",
+    file: "src/worker/tools/builtin/grep.ts",
+    find: "said.slice(0, 10)",
+    replace: "said",
+    tests: ["test/unit/worker/tools/builtin/grep.many-files.test.ts"],
+  },
+  {
+    id: "grep-stopped-opens-on",
+    promise: "A search that is stopped opens no further file.",
+    file: "src/worker/tools/builtin/grep.ts",
+    find: "if (signal.aborted || output.full()) return;",
+    replace: "if (output.full()) return;",
+    tests: ["test/unit/worker/tools/builtin/grep.many-files.test.ts"],
+  },
 ];

@@ -151,8 +151,8 @@ type PageContext = SweeperContext & {
 };
 
 /**
- * Time without a failed check after which a problem is logged again, ms. What fails is due each second, to the sweeper of any
- * worker: a page without a failure does not mean that the problem is over.
+ * Time without a failed check after which the log names a problem again, ms. A failed check is due again each second, to the
+ * sweeper of any worker: a page without a failure does not mean that the problem is over.
  */
 const QUIET_MS = 60_000;
 

@@ -250,7 +250,7 @@ function followsTasks({ mcpReq }: ServerContext): boolean {
   return DeclaresTasks.safeParse(envelope[CAPABILITIES]).success;
 }
 
-/** Returns the id of the task that a `tasks/…` call names. Throws for a client that cannot follow tasks, and for other parameters. */
+/** Returns the id of the task that a `tasks/…` call names. Throws for a client that cannot follow tasks, or without an id. */
 function taskIdOf(params: unknown, context: ServerContext): string {
   if (!followsTasks(context)) {
     const requiredCapabilities = { extensions: { [TASKS]: {} } };

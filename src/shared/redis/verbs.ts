@@ -151,8 +151,8 @@ export const AGENT_VERBS = {
   },
   /**
    * Puts a message into the inbox. `queued`: a run begins, add the job. `delivered`: a queued or running run will read it.
-   * `same`: it was accepted before, with this receipt for this run (if the status is `queued`, add the job again). `log_full`: with this message and the
-   * unread ones the log would have no room for a turn.
+   * `same`: it was accepted before, with this receipt for this run (if the status is `queued`, add the job again). `log_full`:
+   * with this message and the unread ones the log would have no room for a turn.
    */
   send: {
     keys: ["record", "inbox", "attachments", "life", "message", "registry"],

@@ -157,14 +157,14 @@ export function onDemand<Q extends { close(): Promise<void> }>(open: () => Promi
   return {
     open() {
       opening ??= open().catch((error: unknown) => {
-        // What failed may have been the moment's: no file could be opened to load BullMQ.
+        // The cause may pass: too many open files to load BullMQ.
         opening = undefined;
         throw error;
       });
       return opening;
     },
     async close() {
-      // Whoever opened it has been told of a failure.
+      // A failure was the error of the call that opened it.
       await opening?.then(
         (queue) => queue.close(),
         () => {},

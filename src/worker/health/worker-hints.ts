@@ -6,11 +6,13 @@
  * check. Redis' answer decides; a hint only says that a check is worthwhile.
  *
  * 1. As soon as the subscription is back, every run is checked: a hint may have been sent while it was down.
- * 2. While it is down, every run is checked twice a second if the worker's own connection is ready.
+ * 2. While it is down, every run is checked twice a second if the worker's own connection is ready; of many runs, a hundred a
+ *    second. Checks of thousands of runs would keep Redis busy.
  * 3. A connection on which Redis no longer answers is replaced by a new one (`heartbeat.ts`).
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { TIMING } from "../../shared/protocol/limits.ts";
 import {
   closeRedis,
   GIVE_RIGHTS,
@@ -21,6 +23,8 @@ import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import type { LeaseKeeper } from "../run/lease.ts";
 
 const DISCONNECTED_CHECK_MS = 500;
+/** The same for each run: a check costs Redis some 0.1 ms. */
+const CHECK_OF_RUN_MS = 10;
 /** Prefix of a hint about a provider's limiter; every other hint is the uid of an agent. */
 const LIMITER_HINT = "limiter ";
 
@@ -78,7 +82,9 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   const checkWhileDisconnected = () => {
     timer?.cancel();
     if (hears || stopped) return;
-    timer = clock.timeout(DISCONNECTED_CHECK_MS, checkWhileDisconnected);
+    // A lease is renewed that often in any case.
+    const pauseMs = Math.min(TIMING.renewMs, leases.held.size * CHECK_OF_RUN_MS);
+    timer = clock.timeout(Math.max(DISCONNECTED_CHECK_MS, pauseMs), checkWhileDisconnected);
     askAboutAll();
   };
   redis.on("message", (_channel: string, hint: string) => applyHint(hint, options));

@@ -5038,6 +5038,8 @@ export default [
     find: "signal?.aborted ? NO_PAGE : ",
     replace: "",
     tests: ["test/integration/service/pages.test.ts"],
+  },
+  {
     id: "stop-leaves-start",
     promise: "A stop during a start closes what that has opened.",
     file: "src/shared/start-stop.ts",
@@ -5138,6 +5140,8 @@ export default [
     find: "intakeBytes(data) > READ_MAX_BYTES",
     replace: "data.length > READ_MAX_BYTES",
     tests: ["test/integration/service/intake-escapes.test.ts"],
+  },
+  {
     id: "mcp-refusal-without-code",
     promise: "A program can tell by the code of every refusal of a task what to do.",
     file: "src/service/mcp/server.ts",

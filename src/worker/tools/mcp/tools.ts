@@ -34,7 +34,7 @@ const GRACE_MS = 11_000;
 export interface McpTools {
   /** The tools known so far; the same list until there are more. */
   tools(): readonly Tool[];
-  /** Lists every server; resolves when all have answered or failed, at the latest after 10 s. */
+  /** Lists every server, after a stop anew; resolves when all have answered or failed, at the latest after 10 s. */
   start(): Promise<void>;
   /** Ends every server. Idempotent. */
   stop(): Promise<void>;
@@ -42,6 +42,25 @@ export interface McpTools {
 
 /** Creates the tools of `servers`; starts nothing yet. */
 export function createMcpTools(servers: McpServers, means: ServerMeans): McpTools {
+  let opened = openServers(servers, means);
+  let isStopped = false;
+  return {
+    tools: () => opened.tools(),
+    start() {
+      // A connection that was stopped stays so: a worker that starts again has others.
+      if (isStopped) opened = openServers(servers, means);
+      isStopped = false;
+      return opened.start();
+    },
+    stop() {
+      isStopped = true;
+      return opened.stop();
+    },
+  };
+}
+
+/** The tools of `servers` until they are stopped. */
+function openServers(servers: McpServers, means: ServerMeans): McpTools {
   const connections = Object.entries(servers).map(
     ([name, server]) => [new ServerConnection(name, server, means), server.timeout_ms] as const,
   );

@@ -1608,8 +1608,8 @@ export default [
     id: "ask-without-hint",
     promise: "A question makes the hint of its deadline first.",
     file: "src/worker/run/ask-parent.ts",
-    find: "await context.deadlines.hint(address, answerMs);",
-    replace: "",
+    find: "() => deadlines.hint(address, answerMs)",
+    replace: "async () => {}",
     tests: ["test/integration/worker/questions.test.ts"],
   },
   {
@@ -4290,5 +4290,11 @@ export default [
     find: "Math.min(TIMING.renewMs, leases.held.size * CHECK_OF_RUN_MS)",
     replace: "leases.held.size * CHECK_OF_RUN_MS",
     tests: ["test/integration/worker/hints-line.many.test.ts"],
+    id: "ask-waits-for-hint",
+    promise: "A run does not break off because the hint about its question is refused.",
+    file: "src/worker/run/ask-parent.ts",
+    find: "  const asked = await withDeadlineHint(",
+    replace: "  await deadlines.hint(address, answerMs);\n  const asked = await withDeadlineHint(",
+    tests: ["test/integration/worker/questions.hint.test.ts"],
   },
 ];

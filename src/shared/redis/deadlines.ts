@@ -4,8 +4,8 @@
  *
  * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of
  *    lease and `checkMs`. If the verb arrives later, the sweeper finds its change at the check set by the old state. On a
- *    cluster a spawn and a claim wait for their hint. A release and a settle need not: the check of the lease that they end
- *    is already set.
+ *    cluster a spawn and a claim wait for their hint. A release, a question and a settle need not: the check of the lease that
+ *    they end is already set.
  * 2. Only a sweeper moves a member later, and only if no caller hinted at it since the sweeper read it.
  * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees the effect of the verb.
  */

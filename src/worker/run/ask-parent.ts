@@ -3,6 +3,7 @@
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import { entryKey } from "../../shared/protocol/log.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
+import { withDeadlineHint } from "../../shared/redis/deadline-hint.ts";
 import { withoutSecretsIn } from "../../shared/secrets.ts";
 import type { AgentHooks } from "../hooks/hooks.ts";
 import { newResult } from "../loop/log.ts";
@@ -21,6 +22,7 @@ export async function askParent(
 ): Promise<RunOutcome | "lease_over" | undefined> {
   const bought = await commitDue(session);
   if (bought !== "committed") return bought === "lease_over" ? "lease_over" : undefined;
+  const { deadlines, logger } = context;
   const { address, record, equipment } = session;
   const { hooks } = equipment;
   const left = hooks ? await passHooks(context, session, hooks, questions) : questions;
@@ -28,9 +30,12 @@ export async function askParent(
   if (refused !== "committed") return refused === "lease_over" ? "lease_over" : undefined;
   if (left.length === 0) return undefined;
   const { answer_ms: answerMs = ANSWER_MS } = record.spec;
-  await context.deadlines.hint(address, answerMs);
   const events = left.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
-  const asked = await session.ask(left, answerMs, events);
+  const asked = await withDeadlineHint(
+    () => deadlines.hint(address, answerMs),
+    () => session.ask(left, answerMs, events),
+    { logger, uid: address.uid },
+  );
   if (asked === "lease_over") return "lease_over";
   if (asked === "finishing") return undefined;
   return { status: "released", reason: "question" };

@@ -4006,4 +4006,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/mcp/tools.restart.test.ts"],
   },
+  {
+    id: "mcp-started-after-close",
+    promise: "An MCP server whose connection is given up before it begins is not started.",
+    file: "src/worker/tools/mcp/process-transport.ts",
+    find: '    if (this.#closing !== undefined) throw new ToolFailure("It was given up before it was started.");\n',
+    replace: "",
+    tests: ["test/unit/worker/tools/mcp/process-transport.given-up.test.ts"],
+  },
 ];

@@ -4297,4 +4297,12 @@ export default [
     replace: "  await deadlines.hint(address, answerMs);\n  const asked = await withDeadlineHint(",
     tests: ["test/integration/worker/questions.hint.test.ts"],
   },
+  {
+    id: "stopped-delivery-loses-files",
+    promise: "A message whose files a stopping worker has not written is left to the next one.",
+    file: "src/worker/run/deliver-messages.ts",
+    find: "  if (session.lease.workStop.isStopped) return undefined;\n",
+    replace: "",
+    tests: ["test/integration/worker/files.stopped.test.ts"],
+  },
 ];

@@ -12,13 +12,17 @@ import type { Session } from "./session.ts";
 
 type DeliverStep = Extract<Step, { do: "deliver" }>;
 
-/** Adds the parent's messages, as one user message, to the next commit; their files are in the workspace before that. */
+/**
+ * Adds the parent's messages, as one user message, to the next commit; their files are in the workspace before that. If the run is
+ * stopped meanwhile, nothing is added: a stop leaves files unwritten, and the next holder writes all of them.
+ */
 export async function deliverMessages(
   context: RunContext,
   session: Session,
   step: DeliverStep,
 ): Promise<undefined> {
   const { messages, attached } = await takeAttachments(context, session, step.messages);
+  if (session.lease.workStop.isStopped) return undefined;
   const delivery = newDelivery(step.message, session.record.run, messages);
   session.add([delivery, ...blankFailure(session, step, attached)], false);
   const ids = step.messages.map(({ message_id }) => message_id);

@@ -47,6 +47,8 @@ interface Connecting {
   readonly client: Promise<Client>;
   /** Aborts to end the connection, with a {@link ToolFailure} as reason; also gives up an unfinished one. */
   readonly end: AbortController;
+  /** Its calls in a row without a readable answer. */
+  unread: number;
 }
 
 /** See the module's header. */
@@ -56,8 +58,6 @@ export class ServerConnection {
   readonly #means: ServerMeans;
   #connecting: Connecting | undefined;
   #failures = 0;
-  /** Calls in a row without a readable answer. */
-  #unread = 0;
   #retryAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
 
@@ -106,7 +106,7 @@ export class ServerConnection {
       const sent = { method: "tools/call", params: { name, arguments: input } };
       const result = await client.request(sent, CallResult, { signal, timeout, maxTotalTimeout: timeout });
       this.#failures = 0;
-      this.#unread = 0;
+      connecting.unread = 0;
       return result;
     } catch (error) {
       // A cancelled call says nothing about its server: one that takes a call at a time may still be busy with it.
@@ -120,7 +120,10 @@ export class ServerConnection {
       "@modelcontextprotocol/client"
     );
     const problem = clip(messageOf(whyEnded(connecting.end) ?? error), MAX_PROBLEM_CHARS);
-    if (error instanceof ProtocolError) return new ToolFailure(`${this.name} refused the call: ${problem}`);
+    if (error instanceof ProtocolError) {
+      connecting.unread = 0;
+      return new ToolFailure(`${this.name} refused the call: ${problem}`);
+    }
     if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) {
       void this.#endIfSilent(client, connecting);
       return new ToolFailure(
@@ -134,8 +137,8 @@ export class ServerConnection {
     // A client without a transport has been closed, by either side.
     const isGone = isForgotten || client.transport === undefined;
     const what = isGone ? "broke off during this call" : "gave no answer that can be read";
-    this.#unread += 1;
-    if (isGone || this.#unread >= MOST_UNREAD) await this.#end(connecting);
+    connecting.unread += 1;
+    if (isGone || connecting.unread >= MOST_UNREAD) await this.#end(connecting);
     return new ToolFailure(
       `${this.name} ${what} (${problem}): its effect is unknown. Check before you repeat it.`,
     );
@@ -178,7 +181,7 @@ export class ServerConnection {
       );
     }
     const end = new AbortController();
-    const connecting: Connecting = { client: this.#connect(end), end };
+    const connecting: Connecting = { client: this.#connect(end), end, unread: 0 };
     this.#connecting = connecting;
     connecting.client.then(
       (client) => {

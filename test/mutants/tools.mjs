@@ -3790,8 +3790,8 @@ export default [
     promise:
       "A call that an MCP server refuses is told as refused, and does not count as an unusable answer.",
     file: "src/worker/tools/mcp/server.ts",
-    find: "    if (error instanceof ProtocolError) return new ToolFailure(`${this.name} refused the call: ${problem}`);\n",
-    replace: "",
+    find: "if (error instanceof ProtocolError) {",
+    replace: "if (error === undefined) {",
     tests: ["test/unit/worker/tools/mcp/server.failures.test.ts"],
     title: "refuses one call",
   },

@@ -8,7 +8,7 @@ import { matcherThreads } from "./search/matcher.ts";
 /**
  * Checks whether a text is output that fits the schema.
  *
- * @throws {ToolFailure} `unavailable` if the machine gives no thread for it now.
+ * @throws {ToolFailure} `unavailable` if the machine gives no thread for it now, or a thread too little of its processor.
  */
 export type CheckOutput = (schema: OutputSchema, text: string) => Promise<VerdictEntry>;
 

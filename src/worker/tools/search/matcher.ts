@@ -39,8 +39,8 @@ export interface Matcher {
   /**
    * Resolves to undefined if the JSON fits the JSON Schema, otherwise to one clause that says where it does not.
    *
-   * @throws {ToolFailure} `too_slow` if it times out.
-   * @throws {ToolFailure} if the schema is not usable.
+   * @throws {ToolFailure} `unavailable` if its thread gets too little of the processor now.
+   * @throws {ToolFailure} if it times out, or the schema is not usable.
    */
   mismatch(schema: string, json: string): Promise<string | undefined>;
   /** Resolves when no thread works for this matcher; the last matcher also ends all threads but one. Idempotent. */
@@ -139,6 +139,8 @@ async function inBatches(
 function hitsOf({ kind }: MatchRequest, answer: MatchAnswer): readonly number[] {
   if ("hits" in answer) return answer.hits;
   const isSlow = answer.problem === "too_slow";
+  if (isSlow && answer.isStarved && kind === "schema")
+    throw new ToolFailure("The machine is too busy for the check now. Try again later.", "unavailable");
   if (kind === "schema")
     throw new ToolFailure(isSlow ? "checking it takes too long" : "it is no valid JSON Schema");
   if (isSlow) throw new ToolFailure("The pattern takes too long; use a simpler one.", "too_slow");

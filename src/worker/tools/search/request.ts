@@ -24,13 +24,14 @@ export type MatchRequest = { readonly texts: readonly string[] } & (
 );
 
 /**
- * Answer to a request. `too_slow`: the thread was ended at the time limit, or the linear engine does not know the expression.
+ * Answer to a request. `too_slow`: the thread was ended at the time limit, or the linear engine does not know the expression;
+ * `isStarved`: the limit was that of waiting for the processor, so the same request may be answered another time.
  * `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing. `invalid` has the engine's
  * message.
  */
 export type MatchAnswer =
   | { readonly hits: readonly number[] }
-  | { readonly problem: "too_slow" | "malformed" }
+  | { readonly problem: "too_slow" | "malformed"; readonly isStarved?: boolean }
   | { readonly problem: "invalid" | "mismatch"; readonly message: string };
 
 /** A file of the thread's CPU time, and its text when the thread began; Linux only. */

@@ -52,8 +52,8 @@ export class ThreadPool {
   }
 
   /**
-   * Resolves to a thread's answer, or to `too_slow` if it takes more than `limitMs` of CPU time. If `signal` aborts, the job
-   * leaves the queue or its thread is ended.
+   * Resolves to a thread's answer, or to `too_slow` if it takes more than `limitMs` of CPU time, or does not get that much for
+   * too long. If `signal` aborts, the job leaves the queue or its thread is ended.
    *
    * @throws {ToolFailure} if `signal` aborts.
    * @throws {ToolFailure} `unavailable` if the machine gives no thread or no file descriptor.
@@ -131,11 +131,12 @@ export class ThreadPool {
     };
     const look = (): void => {
       const passedMs = systemClock.monotonicMs() - startedMs;
-      const leftMs = Math.min(job.limitMs - (computedMs(begun) ?? passedMs), this.#patienceMs - passedMs);
-      if (leftMs > 0) lookAfter(leftMs);
-      else this.#end(thread, ({ resolve }) => resolve({ problem: "too_slow" }));
+      const leftMs = job.limitMs - (computedMs(begun) ?? passedMs);
+      const patienceMs = this.#patienceMs - passedMs;
+      if (leftMs > 0 && patienceMs > 0) lookAfter(Math.min(leftMs, patienceMs));
+      else this.#end(thread, ({ resolve }) => resolve({ problem: "too_slow", isStarved: leftMs > 0 }));
     };
-    lookAfter(job.limitMs);
+    lookAfter(Math.min(job.limitMs, this.#patienceMs));
   }
 
   /** Settles the job of a thread that ended by itself, or lets another thread take it. */

@@ -1723,7 +1723,7 @@ export default [
     id: "search-limit-forgotten",
     promise: "A thread that computes for too long is ended.",
     file: "src/worker/tools/search/threads.ts",
-    find: "    lookAfter(job.limitMs);\n",
+    find: "    lookAfter(Math.min(job.limitMs, this.#patienceMs));\n",
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.test.ts"],
     title: "only V8 knows takes too long",

@@ -402,7 +402,7 @@ export default [
     id: "failure-tls",
     promise: "A broken certificate is not tried again.",
     file: "src/worker/model/anthropic/failure.ts",
-    find: "retryable: !TLS_CODE.test(code)",
+    find: "retryable: !TLS_CODE.test(code) || TLS_MISHAP.test(code)",
     replace: "retryable: true",
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
@@ -1923,5 +1923,13 @@ export default [
     find: "Number.isInteger(known)",
     replace: 'typeof known === "number"',
     tests: ["test/unit/offline/shape.test.ts"],
+  },
+  {
+    id: "failure-mishap-ends-run",
+    promise: "A TLS connection that breaks by a mishap ends no run.",
+    file: "src/worker/model/anthropic/failure.ts",
+    find: " || TLS_MISHAP.test(code)",
+    replace: "",
+    tests: ["test/unit/worker/model/anthropic/failure.tls.test.ts"],
   },
 ];

@@ -71,8 +71,10 @@ const TOO_LONG =
   /prompt (?:is )?too long|context (?:window|length|limit)|maximum context|input is too long|too many (?:input |prompt )?tokens/i;
 const NO_CREDIT = /credit balance is too low/i;
 
-/** Certificate errors do not end within a run, so they are not retried; other network errors may. */
+/** Certificates and settings that do not fit stay so within a run, so these errors are not retried; other network errors are. */
 const TLS_CODE = /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_(?:GET|VERIFY)_)/;
+/** TLS errors of one connection: the other side is in trouble, or bytes were lost on the way. */
+const TLS_MISHAP = /INTERNAL_ERROR|BAD_RECORD_MAC|BAD_DECRYPT|UNEXPECTED_EOF|TIMEOUT/;
 const TIMEOUT_CODE = /^(?:ETIMEDOUT|UND_ERR_(?:CONNECT|HEADERS|BODY)_TIMEOUT)$/;
 const UNREADABLE_CODE = /^(?:HPE_|UND_ERR_RES_|UND_ERR_INFO)/;
 
@@ -147,7 +149,7 @@ function classifyCode(code: string, message: string): ModelFailure {
   if (code === "ERR_INVALID_URL" || code === "UND_ERR_INVALID_ARG") return failure("invalid_request", text);
   if (TIMEOUT_CODE.test(code)) return failure("timeout", text);
   if (UNREADABLE_CODE.test(code)) return failure("invalid_response", text);
-  return { ...failure("network", text), retryable: !TLS_CODE.test(code) };
+  return { ...failure("network", text), retryable: !TLS_CODE.test(code) || TLS_MISHAP.test(code) };
 }
 
 function failure(kind: FailureKind, message: string): ModelFailure {

@@ -70,7 +70,7 @@ export class ProcessTransport implements Transport {
   /** Rejects with the system's error if the process cannot be started. Starts none after a {@link close}. */
   async start(): Promise<void> {
     const { deserializeMessage } = await import("@modelcontextprotocol/client");
-    // Nobody would end it.
+    // The close that came before would not end it.
     if (this.#closing !== undefined) throw new ToolFailure("It was given up before it was started.");
     const { command, args, env, cwd, clock, complained } = this.#options;
     const child = spawn(command, args, { env, cwd, detached: true, stdio: "pipe" });

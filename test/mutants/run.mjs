@@ -4305,4 +4305,20 @@ export default [
     replace: "",
     tests: ["test/integration/worker/files.stopped.test.ts"],
   },
+  {
+    id: "early-wake-spent-by-stop",
+    promise: "A wake that came a moment too early to a worker that stops is left to another one.",
+    file: "src/worker/run/claim.ts",
+    find: "context.draining.aborted && answer.wait_ms <= EARLY_MS",
+    replace: "false",
+    tests: ["test/unit/worker/run/claim.held.test.ts"],
+  },
+  {
+    id: "held-wake-goes-round",
+    promise: "A worker that stops drops the wake of an agent that another one holds.",
+    file: "src/worker/run/claim.ts",
+    find: "context.draining.aborted && answer.wait_ms <= EARLY_MS",
+    replace: "context.draining.aborted",
+    tests: ["test/unit/worker/run/claim.held.test.ts"],
+  },
 ];

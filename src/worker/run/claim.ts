@@ -140,6 +140,11 @@ async function claim(
       context.logger.debug({ uid: address.uid, tools: answer.tools }, "Left to a worker that has its tools");
       return returnWake(context, "tools", timesTaken);
     }
+    case "held": {
+      // The stop of this process ended its wait: another one waits for the rest.
+      const isCutShort = context.draining.aborted && answer.wait_ms <= EARLY_MS;
+      return isCutShort ? { status: "returned", reason: "drain", delayMs: 0 } : dropWake("held");
+    }
     default:
       return dropWake(answer.status);
   }

@@ -25,6 +25,7 @@ import type { Verb } from "./verb.ts";
 const agentStatus = word(...AgentStatus.options);
 const endedReason = word(...EndedReason.options);
 const progress = json<RunProgress>(progressJson);
+const current = { agent_status: agentStatus, run: int, wake: int };
 const holderStatus = { inbox: int, finish: flag, watched: flag };
 
 /** The last text of the run. */
@@ -328,9 +329,9 @@ export const AGENT_VERBS = {
   },
   /**
    * The only way out: ends a run (by its worker, fenced) or an agent (by parent or sweeper, with authority). The first
-   * caller wins; `same` tells who that was. The last entries of a worker are committed with it, also if the answer is
-   * `more`: an unread message keeps a natural end going. `not_due`: the sweeper came too early. `settled` or `same` with
-   * status `queued`: add the job.
+   * caller wins; `same` tells how, and with `by_other` that it was another one, as long as no ack has shortened the record.
+   * The last entries of a worker are committed with it, also if the answer is `more`: an unread message keeps a natural
+   * end going. `not_due`: the sweeper came too early. `settled` or `same` with status `queued`: add the job.
    */
   settle: {
     keys: [...COMMIT_KEYS, "life", "live", "registry", "usage", "parent_lease", "transcript"],
@@ -364,8 +365,8 @@ export const AGENT_VERBS = {
     },
     lists: { entries: ENTRIES },
     answers: {
-      settled: { reply_id: text, agent_status: agentStatus, run: int, wake: int },
-      same: { ended_reason: optional(endedReason), agent_status: agentStatus, run: int, wake: int },
+      settled: { reply_id: text, ...current },
+      same: { ended_reason: optional(endedReason), ...current, by_other: flag },
       more: holderStatus,
       conflict: {},
       not_due: { deadline: int },

@@ -68,7 +68,7 @@ export async function settleRun(
     return (await session.adopt(prepared)) === "lease_over" ? "lease_over" : undefined;
   if (answer.status === "stale") return session.endLease();
   // If the first answer was lost, the second tells how the run ended: as this worker wanted, or otherwise.
-  const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
+  const asWanted = answer.status === "same" && !answer.by_other && answer.ended_reason === endedReason;
   if (answer.status !== "settled" && !asWanted) {
     lease.end("taken");
     return "lease_over";

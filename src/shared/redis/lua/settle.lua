@@ -9,7 +9,8 @@ local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'se
 if not agent.status then return answer('unknown') end
 agent.uid = uid
 local run, wake, now = num(agent.run), num(agent.wake), now_ms()
-local same = { ended_reason = agent.ended_reason, agent_status = agent.status, run = run, wake = wake }
+local same = { ended_reason = agent.ended_reason, agent_status = agent.status, run = run, wake = wake,
+  by_other = epoch and agent.settled_epoch and num(agent.settled_epoch) ~= epoch }
 if agent.status == 'ended' then return answer('same', same) end
 local is_workers = authority == 'worker'
 

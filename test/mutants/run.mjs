@@ -4290,6 +4290,8 @@ export default [
     find: "Math.min(TIMING.renewMs, leases.held.size * CHECK_OF_RUN_MS)",
     replace: "leases.held.size * CHECK_OF_RUN_MS",
     tests: ["test/integration/worker/hints-line.many.test.ts"],
+  },
+  {
     id: "ask-waits-for-hint",
     promise: "A run does not break off because the hint about its question is refused.",
     file: "src/worker/run/ask-parent.ts",

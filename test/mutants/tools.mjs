@@ -3999,6 +3999,8 @@ export default [
     find: "if (signal.aborted || output.full()) return;",
     replace: "if (output.full()) return;",
     tests: ["test/unit/worker/tools/builtin/grep.many-files.test.ts"],
+  },
+  {
     id: "mcp-stopped-for-good",
     promise: "A worker that starts again has its MCP servers.",
     file: "src/worker/tools/mcp/tools.ts",

@@ -6,7 +6,7 @@
 import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import { createLine, type RunInLine } from "../shared/event-loop.ts";
+import { createLine, linesByKey, type RunInLine } from "../shared/event-loop.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
 import { type ParentAddress, parentMember } from "../shared/protocol/keys.ts";
@@ -118,6 +118,11 @@ export interface ClientResources extends Omit<Installation, "pause"> {
    * the connection that all calls share, until no answer came in time.
    */
   lineOf(tenant: string): RunCall;
+  /**
+   * Returns the line of a tenant's lists of files: a list opens up to 10,000 files, seconds of work for the threads that all file
+   * accesses of this process share.
+   */
+  listingLineOf(tenant: string): RunInLine;
   /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
   /**
@@ -146,6 +151,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
 
 /** Calls of one tenant in its line that run at a time. */
 const TENANT_CALLS_AT_A_TIME = 2;
+const LISTINGS_AT_A_TIME = 2;
 const EVENT_PAGES_AT_A_TIME = 2;
 const REPLY_PAGES_AT_A_TIME = 2;
 
@@ -171,7 +177,8 @@ export function openClientResources(options: ClientOptions): ClientResources {
     logger,
     clock,
     call,
-    lineOf: tenantLines(connection),
+    lineOf: linesByKey(() => createRedisCalls(connection, TENANT_CALLS_AT_A_TIME).run),
+    listingLineOf: linesByKey(() => createLine(LISTINGS_AT_A_TIME)),
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
     inEventLine: createLine(EVENT_PAGES_AT_A_TIME),
@@ -228,21 +235,6 @@ function openBackground(clock: Clock) {
         });
       });
     },
-  };
-}
-
-function tenantLines(connection: Connection): ClientResources["lineOf"] {
-  const lines = new Map<string, { run: RunCall; calls: number }>();
-  return (tenant) => async (work) => {
-    const line = lines.get(tenant) ?? { ...createRedisCalls(connection, TENANT_CALLS_AT_A_TIME), calls: 0 };
-    lines.set(tenant, line);
-    line.calls += 1;
-    try {
-      return await line.run(work);
-    } finally {
-      line.calls -= 1;
-      if (line.calls === 0) lines.delete(tenant);
-    }
   };
 }
 

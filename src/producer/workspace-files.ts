@@ -13,9 +13,15 @@ import { type FoundAgent, findAgent, withAgent } from "./agents.ts";
 import type { ClientResources } from "./client-resources.ts";
 import type { ParentContext } from "./parent-context.ts";
 
-/** Lists the files of a parent's agent; see `Parent.files`. */
-export async function filesOf(context: ParentContext, agentId: string): Promise<WorkspaceFile[]> {
-  return listFiles(await workspaceOf(context, agentId));
+/** Lists the files of a parent's agent; see `Parent.files`. After the abort of `signal` the list ends where it is. */
+export async function filesOf(
+  context: ParentContext,
+  agentId: string,
+  signal?: AbortSignal,
+): Promise<WorkspaceFile[]> {
+  const workspace = await workspaceOf(context, agentId);
+  const { listingLineOf } = await context.open();
+  return listingLineOf(context.profile.parent.tenant)(() => listFiles(workspace, { signal }));
 }
 
 /** Reads one file of a parent's agent; see `Parent.readFile`. */

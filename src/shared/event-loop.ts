@@ -86,6 +86,25 @@ export function createLine(most: number): RunInLine {
   };
 }
 
+/** A line that hands something to the work that it runs. */
+type Run<Given extends unknown[]> = <T>(work: (...given: Given) => Promise<T>) => Promise<T>;
+
+/** Returns a line of its own for each key, made by `create`; it is kept as long as it has work. */
+export function linesByKey<Given extends unknown[]>(create: () => Run<Given>): (key: string) => Run<Given> {
+  const lines = new Map<string, { run: Run<Given>; works: number }>();
+  return (key) => async (work) => {
+    const line = lines.get(key) ?? { run: create(), works: 0 };
+    lines.set(key, line);
+    line.works += 1;
+    try {
+      return await line.run(work);
+    } finally {
+      line.works -= 1;
+      if (line.works === 0) lines.delete(key);
+    }
+  };
+}
+
 /**
  * Returns a function that puts work, which must not reject, into the line unless work for the same `what` waits there: one piece
  * that begins later than several requests serves all of them.

@@ -45,8 +45,17 @@ const MAX_STAMP_BYTES = 4_096;
 const PIECE_BYTES = 65_536;
 const SHOWN_CHARS = 200;
 
-/** Lists the regular files of a workspace, sorted by path, at most `most` (default 10,000). Empty if there is no workspace. */
-export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): Promise<WorkspaceFile[]> {
+/** Options of a list: the maximum of files, default 10,000, and a signal at whose abort the list ends where it is. */
+interface ListOptions {
+  most?: number;
+  signal?: AbortSignal | undefined;
+}
+
+/** Lists the regular files of a workspace, sorted by path. Empty if there is no workspace. */
+export async function listFiles(
+  workspace: WorkspaceAddress,
+  { most = MAX_FILES, signal }: ListOptions = {},
+): Promise<WorkspaceFile[]> {
   const home = await openHome(workspace);
   if (!home) return [];
   const files: WorkspaceFile[] = [];
@@ -55,7 +64,7 @@ export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): 
   const walk = { budget: createWalkBudget(), openBelow: openUnlocked, choose: everything };
   for await (const { directory, names } of walkTree(home, walk, undefined)) {
     for (const name of names) {
-      if (files.length >= most) return sorted(files);
+      if (files.length >= most || signal?.aborted) return sorted(files);
       const file = await openRegular(directory, name, UNLISTED);
       await file?.handle.close();
       const path = relative(home.path, join(directory.path, name));

@@ -67,7 +67,7 @@ export interface LeftFiles {
 
 /** Lists the files in a workspace. Never rejects: a reply does not fail because of its list. */
 export async function leftFiles(workspace: WorkspaceAddress): Promise<LeftFiles> {
-  const all = await listFiles(workspace, MOST_SEEN).catch(() => undefined);
+  const all = await listFiles(workspace, { most: MOST_SEEN }).catch(() => undefined);
   // An agent may lock its workspace by a command.
   if (!all) return { more_files: true };
   const listed = all

@@ -73,8 +73,8 @@ test("no path begins at the host's top, and no other value names a file", async 
 
 test("exactly as many files as asked for are listed", async () => {
   const { workspace } = await scene({ a: "1", b: "2", c: "3" });
-  expect(await listFiles(workspace, 2)).toHaveLength(2);
-  expect(await listFiles(workspace, 3)).toHaveLength(3);
+  expect(await listFiles(workspace, { most: 2 })).toHaveLength(2);
+  expect(await listFiles(workspace, { most: 3 })).toHaveLength(3);
 });
 
 test("what lists, reads or refuses files leaves none of them open", async () => {

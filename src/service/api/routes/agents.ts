@@ -4,8 +4,9 @@ import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { findAgent } from "../../../producer/agents.ts";
 import { MessageInput } from "../../../producer/input.ts";
+import { contextOf } from "../../../producer/parent.ts";
 import { SpawnInput } from "../../../producer/spawn-input.ts";
-import { openFileOf } from "../../../producer/workspace-files.ts";
+import { filesOf, openFileOf } from "../../../producer/workspace-files.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { replyIdOf } from "../../../shared/protocol/keys.ts";
 import { NO_SUMMARY } from "../../../shared/protocol/reply.ts";
@@ -188,7 +189,7 @@ export const agentRoutes: readonly Route[] = [
     answers: { 200: { says: "The files.", schema: FileList } },
     handle: async (call) => ({
       status: 200,
-      body: { files: await call.parent().files(call.param("agent")) },
+      body: { files: await filesOf(contextOf(call.parent()), call.param("agent"), call.signal) },
     }),
   }),
   route({

@@ -4428,8 +4428,8 @@ export default [
     id: "files-one-more",
     promise: "No more files are listed than asked for.",
     file: "src/shared/workspace-files.ts",
-    find: "if (files.length >= most)",
-    replace: "if (files.length > most)",
+    find: "if (files.length >= most ||",
+    replace: "if (files.length > most ||",
     tests: ["test/unit/shared/workspace-files.pieces.test.ts"],
   },
   {

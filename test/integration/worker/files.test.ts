@@ -95,7 +95,7 @@ test("files of a spawn and of its first message stand there together; the same m
   expect((await parent.waitAll([agent_id]))[0]?.files?.map(({ path }) => path)).toEqual(["a.txt", "b.txt"]);
   expect(await waitingKeys(stage)).toEqual([]);
   await writeFile(join(workspace(agent_id), "b.txt"), "changed");
-  expect(await parent.send(agent_id, "first", message)).toMatchObject({ status: "delivered", run: 1 });
+  expect(await parent.send(agent_id, "first", message)).toMatchObject({ status: "queued", run: 1 });
   await expect(
     parent.send(agent_id, "first", { ...message, files: [{ path: "b.txt", content: "other" }] }),
   ).rejects.toMatchObject({ code: "conflict" });

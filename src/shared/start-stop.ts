@@ -22,26 +22,21 @@ export function createStartable(begin: () => () => Promise<void>): Startable {
   };
 }
 
-/** Work that is opened by its start; a stop waits for a start under way, and a start for a stop. */
+/** What is opened by its start; a stop waits for a start under way, and a start for a stop. */
 interface Openable<T> {
   /** Resolves with what was opened; rejects as `open` does, and the next start tries again. Idempotent. */
   start(): Promise<T>;
-  /** Resolves when everything that a start has opened is closed. Idempotent. */
+  /** Resolves when everything that a start has opened is closed; rejects as `close` does. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** The value that a start has opened, and the function that closes it. */
-interface Opened<T> {
-  readonly value: T;
-  close(): Promise<void>;
-}
-
 /** Creates a stopped {@link Openable}. `open` must leave nothing open when it rejects. */
-export function createOpenable<T>(open: () => Promise<Opened<T>>): Openable<T> {
-  let running: Promise<Opened<T>> | undefined;
+export function createOpenable<T>(open: () => Promise<T>, close: (opened: T) => Promise<void>): Openable<T> {
+  let running: Promise<T> | undefined;
   let stopping: Promise<void> = Promise.resolve();
   const opening = () => {
-    const begun = stopping.then(open);
+    // The error of a close was that of its stop.
+    const begun = stopping.then(open, open);
     running = begun;
     begun.catch(() => {
       // A start after a stop may be under way in its place.
@@ -50,17 +45,12 @@ export function createOpenable<T>(open: () => Promise<Opened<T>>): Openable<T> {
     return begun;
   };
   return {
-    async start() {
-      return (await (running ?? opening())).value;
-    },
+    start: () => running ?? opening(),
     stop() {
       const opened = running;
       running = undefined;
-      if (opened)
-        stopping = opened.then(
-          ({ close }) => close(),
-          () => {},
-        );
+      // The error of an open was that of its start.
+      if (opened) stopping = opened.then(close, () => {});
       return stopping;
     },
   };

@@ -123,7 +123,7 @@ export function createApi(options: ApiOptions): Api {
   });
   const given = { ...(reach && { reach }), ...(logger && { logger }) };
   const push = createWebhookPush({ client, clock, onAnswer: metrics.pushed, ...given });
-  const work = createOpenable(async () => {
+  const open = async () => {
     const needsKey = await areKeysMade(client);
     if (!needsKey && !isLoopback(host)) {
       const sentence = `No API key has been created, so the API listens on loopback only, not on ${host}: create a key first (subagent-queue keys create).`;
@@ -133,14 +133,14 @@ export function createApi(options: ApiOptions): Api {
     push.start();
     if (!needsKey)
       logger?.info({ host }, "No API key has been created: every user of this machine may use the API");
-    const close = async () => {
-      await server.stop();
-      await Promise.all([push.stop(), board.close()]);
-    };
-    return { value: { needsKey }, close };
-  });
+    return { needsKey };
+  };
+  const close = async () => {
+    await server.stop();
+    await Promise.all([push.stop(), board.close()]);
+  };
   return {
-    ...work,
+    ...createOpenable(open, close),
     get url() {
       return server.url;
     },

@@ -1,10 +1,11 @@
 /** Bull Board on the API's port: the wake queue for the operator. It only reads, over the client's connection. */
-import type { Express, RequestHandler } from "express";
+import type { RequestHandler } from "express";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { answerSignals } from "../../shared/http-server.ts";
-import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue.ts";
+import { closeQueue, openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
+import { createOpenable } from "../../shared/start-stop.ts";
 import { BOARD_PATH } from "../board/app.ts";
 import { createBullBoardRouter } from "../board/bull-board.ts";
 import type { Mount } from "./app.ts";
@@ -16,12 +17,12 @@ const ASK_EVERY_MS = 250;
 
 /** Returns the board as a mount, and its `close`. */
 export function openBoard(client: Client, clock: Clock): { mount: Mount; close(): Promise<void> } {
-  let opened: Promise<{ router: Express; queue: ReadableWakeQueue }> | undefined;
   const open = async () => {
     const { redis, keys } = await internalsOf(client).open();
     const queue = await openWakeQueueForReading(redis, keys);
     return { queue, router: createBullBoardRouter(queue, BOARD_PATH) };
   };
+  const board = createOpenable(open, ({ queue }) => closeQueue(queue));
   const handler: RequestHandler = (request, response, next) => {
     if (!READING.has(request.method)) {
       response.set("Allow", "GET, HEAD");
@@ -31,11 +32,7 @@ export function openBoard(client: Client, clock: Clock): { mount: Mount; close()
     const answer = async () => {
       const { signal } = answerSignals(request, response);
       await requireRedis(client);
-      opened ??= open();
-      const { router } = await opened.catch((error: unknown) => {
-        opened = undefined;
-        throw error;
-      });
+      const { router } = await board.start();
       router(request, response, next);
       // The board would wait until Redis is back.
       while (!signal.aborted && !response.headersSent) {
@@ -49,10 +46,7 @@ export function openBoard(client: Client, clock: Clock): { mount: Mount; close()
   };
   return {
     mount: { path: BOARD_PATH, scope: "admin", isForBrowsers: true, handler: () => handler },
-    async close() {
-      const ending = await opened?.catch(() => undefined);
-      await ending?.queue.close().catch(() => {});
-    },
+    close: () => board.stop().catch(() => {}),
   };
 }
 

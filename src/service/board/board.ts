@@ -78,7 +78,7 @@ export function createBoard(options: BoardOptions): Board {
   parseRedisUrl(redisUrl);
   const hosts = allowedHosts(host, options.hostNames);
   let port = options.port ?? 0;
-  const work = createOpenable(async () => {
+  const open = async () => {
     const { server, close } = await openServer({ ...options, port }, hosts);
     try {
       await server.start();
@@ -88,10 +88,14 @@ export function createBoard(options: BoardOptions): Board {
     }
     port = Number(new URL(server.url).port);
     if (!isLoopback(host)) logger?.warn({ host, port }, "The board has no login and is open to the network");
-    return { value: undefined, close };
-  });
+    return close;
+  };
+  const work = createOpenable(open, (close) => close());
   return {
-    ...work,
+    async start() {
+      await work.start();
+    },
+    stop: work.stop,
     get url() {
       return `http://${host.includes(":") ? `[${host}]` : host}:${port}${BOARD_PATH}`;
     },

@@ -6,9 +6,10 @@ import type { Queue } from "bullmq";
 import { SubagentError } from "../errors.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
+import { createOpenable } from "../start-stop.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
-import { DELAYED_SCORE, EVENTS_KEPT, onDemand, openBullQueue } from "./wake-queue.ts";
+import { closeQueue, DELAYED_SCORE, EVENTS_KEPT, openBullQueue } from "./wake-queue.ts";
 
 /** The return value of a job that its schedule no longer wants. */
 export const NOTHING_BEGUN = { begun: false };
@@ -49,16 +50,16 @@ export interface IntakeQueue {
 
 /** Returns the intake queue on `redis`; BullMQ's queue is made at the first use. */
 export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
-  const queue = onDemand(() => openQueue(redis, keys));
+  const queue = createOpenable(() => openQueue(redis, keys), closeQueue);
   return {
     async add(id, data, delayMs = 0) {
-      await (await queue.open()).add("task", data, {
+      await (await queue.start()).add("task", data, {
         jobId: id,
         ...(delayMs > 0 && { delay: Math.ceil(delayMs) }),
       });
     },
     async remove(id) {
-      await (await queue.open()).remove(id);
+      await (await queue.start()).remove(id);
     },
     stateOf: (id) => readState(redis, keys, id),
     async check(rhythm, nowMs) {
@@ -69,20 +70,20 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     },
     async repeat(id, rhythm, data) {
       if (!(await comesDue(rhythm)) || (await repeats(redis, keys, { id, rhythm, data }))) return;
-      await (await queue.open()).upsertJobScheduler(id, rhythm, { name: "task", data });
+      await (await queue.start()).upsertJobScheduler(id, rhythm, { name: "task", data });
     },
     async endRepeat(id) {
-      await (await queue.open()).removeJobScheduler(id);
+      await (await queue.start()).removeJobScheduler(id);
     },
     nextAt: (id) => readNextAt(redis, keys, id),
     async due() {
       const [inLine, nowMs] = await Promise.all([
-        (await queue.open()).getJobCountByTypes("waiting", "prioritized"),
+        (await queue.start()).getJobCountByTypes("waiting", "prioritized"),
         redisNowMs(redis),
       ]);
       return inLine + (await redis.zcount(keys.delayedIntake, 0, nowMs * DELAYED_SCORE));
     },
-    stop: queue.close,
+    stop: queue.stop,
   };
 }
 

@@ -10,6 +10,7 @@ import { type Keys, wakeJobId } from "../protocol/keys.ts";
 import { TIMING, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import { jsonIn } from "../protocol/text.ts";
 import { Wake } from "../protocol/worker.ts";
+import { createOpenable } from "../start-stop.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
@@ -61,8 +62,8 @@ export interface WakeQueue {
 
 /** Returns the wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
-  const queue = onDemand(() => openQueue(redis, keys));
-  const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => work(await queue.open());
+  const queue = createOpenable(() => openQueue(redis, keys), closeQueue);
+  const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => work(await queue.start());
   const scripts = loadScripts(redis, keys, TIMING);
   /** Ranks a wake. No caller waits for it: until then, or if it fails, the wake is at the end of the line. */
   const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
@@ -101,7 +102,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     pause: () => using((opened) => opened.pause()),
     resume: () => using((opened) => opened.resume()),
     isPaused: () => using((opened) => opened.isPaused()),
-    stop: queue.close,
+    stop: queue.stop,
   };
 }
 
@@ -143,37 +144,6 @@ function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
   });
 }
 
-/** A queue that is opened at its first use. */
-interface OnDemand<Q> {
-  /** Opens the queue, unless it is open; after a failure the next call tries again. */
-  open(): Promise<Q>;
-  /** Closes the queue if it is open. Idempotent. */
-  close(): Promise<void>;
-}
-
-/** Returns a queue that `open` opens at its first use. */
-export function onDemand<Q extends { close(): Promise<void> }>(open: () => Promise<Q>): OnDemand<Q> {
-  let opening: Promise<Q> | undefined;
-  return {
-    open() {
-      opening ??= open().catch((error: unknown) => {
-        // The cause may pass: too many open files to load BullMQ.
-        opening = undefined;
-        throw error;
-      });
-      return opening;
-    },
-    async close() {
-      // A failure was the error of the call that opened it.
-      await opening?.then(
-        (queue) => queue.close(),
-        () => {},
-      );
-      opening = undefined;
-    },
-  };
-}
-
 /** Opens a BullMQ queue; the first call loads BullMQ. The caller closes the queue and owns the connection. */
 export async function openBullQueue<Data>(
   redis: RedisClient,
@@ -190,6 +160,11 @@ export async function openBullQueue<Data>(
   });
   queue.on("error", () => {});
   return queue;
+}
+
+/** Closes a queue of {@link openBullQueue}. */
+export function closeQueue(queue: Pick<Queue, "close">): Promise<void> {
+  return queue.close();
 }
 
 /** The wake queue as the board, `doctor` and the metrics of the API read it. */

@@ -5,13 +5,14 @@ import { createOpenable } from "../../../src/shared/start-stop.ts";
 function heldWork() {
   const said: string[] = [];
   const starts: { opened(): void; failed(error: unknown): void }[] = [];
-  const work = createOpenable(async () => {
+  const open = async () => {
     const number = starts.length + 1;
     said.push(`opens ${number}`);
     await new Promise<void>((opened, failed) => void starts.push({ opened, failed }));
     said.push(`opened ${number}`);
-    return { value: number, close: async () => void said.push(`closed ${number}`) };
-  });
+    return number;
+  };
+  const work = createOpenable(open, async (number) => void said.push(`closed ${number}`));
   return { work, said, starts };
 }
 
@@ -46,4 +47,33 @@ test("a start after a stop begins when that has ended, and a failed start before
   await expect(work.start()).resolves.toBe(2);
   await work.stop();
   expect(said).toEqual(["opens 1", "opens 2", "opened 2", "closed 2"]);
+});
+
+test("a failed start is told to all who waited for it, the next one opens again, once for all, and closes once", async () => {
+  const { work, said, starts } = heldWork();
+  const both = Promise.allSettled([work.start(), work.start()]);
+  await turn();
+  starts[0]?.failed("too many files");
+  expect((await both).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  const again = Promise.all([work.start(), work.start()]);
+  await turn();
+  starts[1]?.opened();
+  expect(await again).toEqual([2, 2]);
+  await work.stop();
+  await work.stop();
+  expect(said).toEqual(["opens 1", "opens 2", "opened 2", "closed 2"]);
+});
+
+test("after a failed stop it can be started again", async () => {
+  let opened = 0;
+  const work = createOpenable(
+    async () => ++opened,
+    async (number) => {
+      if (number === 1) throw "not closed";
+    },
+  );
+  await work.start();
+  await expect(work.stop()).rejects.toBe("not closed");
+  expect(await work.start()).toBe(2);
+  await work.stop();
 });

@@ -14,6 +14,7 @@ import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { type ServerSentEvent, streamEvents } from "../api/event-stream.ts";
+import { sendJson } from "../api/json-answer.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 
@@ -118,7 +119,7 @@ async function answer(call: Call, handle: Handler): Promise<void> {
     await leftClientsKnown();
     if (response.closed) return;
     if (body === undefined) response.status(response.statusCode === 202 ? 202 : 204).end();
-    else response.set("Cache-Control", "no-store").json(body);
+    else sendJson(request, response, body);
   } catch (error) {
     if (!response.closed) sendProblem(response, error);
   }

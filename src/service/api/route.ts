@@ -18,8 +18,8 @@ import { requestTraceparent } from "../../shared/telemetry.ts";
 import type { Reach } from "../webhooks/address.ts";
 import { type Auth, type Principal, principalOf } from "./auth.ts";
 import { readBody } from "./body.ts";
+import { sendJson } from "./json-answer.ts";
 import { sendProblem } from "./problem.ts";
-import { TenantBounds } from "./tenant-bounds.ts";
 
 /** Dependencies of every route. */
 export interface RouteParts {
@@ -132,15 +132,6 @@ function pathInExpress(path: string): string {
   return path.replace(/\{path\}$/, "*path").replace(/\{(\w+)\}/g, ":$1");
 }
 
-/** Maximum MiB of a tenant's answers that its clients have not read yet; a megabyte is about a million characters of JSON. */
-const MOST_UNREAD_MIB = 128;
-
-const unread = new TenantBounds({
-  mostMib: MOST_UNREAD_MIB,
-  what: "Answers that this tenant's clients have not read",
-  advice: "read them, ask for smaller pages (limit)",
-});
-
 async function answer(row: Route, parts: RouteParts, request: Request, response: Response): Promise<void> {
   const signals = answerSignals(request, response);
   try {
@@ -151,11 +142,8 @@ async function answer(row: Route, parts: RouteParts, request: Request, response:
     await parts.auth.requireStillValid(request);
     if (sent) await leftClientsKnown();
     if (response.closed) return;
-    const text = JSON.stringify(body);
-    // An answer that tells of a change is never refused.
-    if (row.method === "get") unread.hold(request, response, text.length);
     if (location !== undefined) response.set("Location", location);
-    response.status(status).set("Cache-Control", "no-store").type("json").send(text);
+    sendJson(request, response.status(status), body);
   } catch (error) {
     if (response.closed) return;
     sendProblem(response, error);

@@ -5,6 +5,7 @@ import express from "express";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { internalsOf } from "../../../src/producer/client.ts";
+import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { createAuth } from "../../../src/service/api/auth.ts";
 import { type Route, routerOf } from "../../../src/service/api/route.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
@@ -13,12 +14,14 @@ import { slowClient } from "../../helpers/slow-client.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
-/** So long that no network takes the answer from a client that does not read it. */
-const ANSWER = "x".repeat(30_000_000);
 /** Such answers that a tenant may leave unread. */
 const MOST_UNREAD = 4;
+/** So long that no network takes the answer from a client that does not read it; four fill the bound but for some bytes. */
+const ANSWER = "x".repeat((128 * 1_024 * 1_024) / MOST_UNREAD - 4);
+/** Fewer characters than the bound has bytes, but more bytes. */
+const WIDE_ANSWER = "€".repeat(45_000_000);
 
-/** Serves two routes whose answers are large, one that reads and one that changes something. */
+/** Serves three routes whose answers are large, two that read and one that changes something, and the Agent Protocol. */
 async function startLargeAnswers() {
   const client = (await openStage()).client();
   const { open } = internalsOf(client);
@@ -36,9 +39,13 @@ async function startLargeAnswers() {
   const rows: Route[] = [
     { ...row, method: "get" },
     { ...row, method: "post" },
+    { ...row, method: "get", path: "/wide", handle: async () => ({ status: 200, body: WIDE_ANSWER }) },
   ];
-  const parts = { client, auth, clock: systemClock, webhookReach: "public" as const };
-  return `${await listenUntilEnd(createServer(express().use(routerOf(rows, parts))))}/large`;
+  const parts = { client, auth, clock: systemClock, webhookReach: "public" as const, logger: undefined };
+  const threads = agentProtocol();
+  const app = express().use(routerOf(rows, parts));
+  app.use(threads.path, auth.require("spawn"), threads.handler(parts));
+  return listenUntilEnd(createServer(app));
 }
 
 async function askUnread(url: string): Promise<Socket> {
@@ -47,7 +54,10 @@ async function askUnread(url: string): Promise<Socket> {
 }
 
 test("what one tenant's clients do not read is bounded; a change is told all the same; who leaves makes room", async () => {
-  const url = await startLargeAnswers();
+  const origin = await startLargeAnswers();
+  const url = `${origin}/large`;
+  const threads = () => fetch(`${origin}/agent-protocol/ok`);
+  expect((await threads()).status).toBe(200);
   const headOf = async (method: string) => {
     const leaving = new AbortController();
     const { status } = await fetch(url, { method, signal: leaving.signal });
@@ -64,6 +74,11 @@ test("what one tenant's clients do not read is bounded; a change is told all the
   expect(refused).toMatchObject({ code: "rate_limited", retryable: true });
   expect(refused.detail).toContain("Answers that this tenant's clients have not read");
   expect(await headOf("POST")).toBe(200);
+  expect((await threads()).status).toBe(429);
   for (const each of clients) each.destroy();
   await until(async () => (await headOf("HEAD")) === 200);
+});
+
+test("what a tenant's clients do not read is counted in bytes, not in characters", async () => {
+  expect((await fetch(`${await startLargeAnswers()}/wide`)).status).toBe(429);
 });

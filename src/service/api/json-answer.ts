@@ -1,0 +1,26 @@
+/**
+ * Answers in JSON, in the same way for the API's routes and its mounts. This process holds at most {@link MOST_UNREAD_MIB} MiB of
+ * answers that a tenant's clients have not read.
+ *
+ * 1. Only the answer to a GET is refused for it: any other may tell of a change.
+ */
+import type { Request, Response } from "express";
+import { TenantBounds } from "./tenant-bounds.ts";
+
+/** Maximum MiB of a tenant's unread answers. */
+const MOST_UNREAD_MIB = 128;
+/** Methods that change nothing; the answer to a HEAD is that of its GET. */
+const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+const unread = new TenantBounds({
+  mostMib: MOST_UNREAD_MIB,
+  what: "Answers that this tenant's clients have not read",
+  advice: "read them, ask for smaller pages (limit)",
+});
+
+/** Sends `body` with the status of `response`. Throws `rate_limited`, before anything is sent, if the tenant's clients do not read. */
+export function sendJson(request: Request, response: Response, body: unknown): void {
+  const text = JSON.stringify(body);
+  if (READING.has(request.method)) unread.hold(request, response, Buffer.byteLength(text));
+  response.set("Cache-Control", "no-store").type("json").send(text);
+}

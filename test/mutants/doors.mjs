@@ -1327,8 +1327,8 @@ export default [
     id: "door-mcp-envelope-unbounded",
     promise: "What MCP's answers may repeat of a message is bounded.",
     file: "src/service/mcp/message.ts",
-    find: "if (JSON.stringify([envelope, named]).length <= MOST_ENVELOPE_CHARS) return;",
-    replace: "return;",
+    find: "if (JSON.stringify([envelope, named]).length > MOST_ENVELOPE_CHARS) {",
+    replace: "if (named === undefined) {",
     tests: BODY,
   },
   {
@@ -2881,7 +2881,7 @@ export default [
   {
     id: "door-answer-for-a-cache",
     promise: "No answer of the API is for a cache.",
-    file: "src/service/api/route.ts",
+    file: "src/service/api/json-answer.ts",
     find: '.set("Cache-Control", "no-store").type("json")',
     replace: '.type("json")',
     tests: ["test/integration/service/api.test.ts"],
@@ -3980,9 +3980,9 @@ export default [
   {
     id: "thread-answer-for-a-cache",
     promise: "No answer of the Agent Protocol is for a cache.",
-    file: "src/service/agent-protocol/router.ts",
-    find: 'response.set("Cache-Control", "no-store").json(body)',
-    replace: "response.json(body)",
+    file: "src/service/api/json-answer.ts",
+    find: '.set("Cache-Control", "no-store").type("json")',
+    replace: '.type("json")',
     tests: ["test/integration/service/threads.test.ts"],
     title: "all texts",
   },
@@ -5144,9 +5144,9 @@ export default [
   {
     id: "mcp-message-refused-without-code",
     promise: "What is no message of JSON-RPC is refused with a code of this API.",
-    file: "src/service/mcp/mount.ts",
-    find: "  requireJsonRpc(body);\n",
-    replace: "",
+    file: "src/service/mcp/message.ts",
+    find: 'throw new SubagentError("invalid_input", NO_JSON_RPC, {}, error);',
+    replace: "throw error;",
     tests: ["test/integration/service/mcp-messages.test.ts"],
   },
   {

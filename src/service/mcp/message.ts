@@ -1,5 +1,9 @@
 /** Bounds and forms of a message to the MCP server, the same for every transport. Pure. */
-import type { JSONRPCErrorResponse } from "@modelcontextprotocol/server";
+import {
+  type JSONRPCErrorResponse,
+  type JSONRPCMessage,
+  parseJSONRPCMessage,
+} from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { readInput, requireFewFields } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -16,6 +20,8 @@ export const RPC = {
 /** Maximum characters of a message besides the tool's input: an answer repeats the id, and may repeat the rest. */
 const MOST_ENVELOPE_CHARS = 16_384;
 const MOST_NAME_CHARS = 128;
+const NO_JSON_RPC =
+  'This is no message of JSON-RPC: send jsonrpc as "2.0", a method or a result, and an id that is text or a whole number.';
 
 const WithParams = z.object({ params: z.unknown() });
 const Message = z.looseObject({ params: z.looseObject({}).optional() });
@@ -31,11 +37,11 @@ export const CallParams = z.looseObject({
 });
 
 /**
- * Throws `invalid_input` unless `value` is one message with few fields, a short envelope, and few arguments or answers. Refuses a
- * list of messages: neither revision of the protocol has them, and the rate limit would count the list as one request. `place`:
- * what carries the message.
+ * Returns `value` as a message. Throws `invalid_input` unless it is one message of JSON-RPC with few fields, a short envelope, and
+ * few arguments or answers. Refuses a list of messages: neither revision of the protocol has them, and the rate limit would count
+ * the list as one request. `place`: what carries the message.
  */
-export function requireMessage(value: unknown, place: "request" | "line"): void {
+export function readMessage(value: unknown, place: "request" | "line"): JSONRPCMessage {
   requireFewFields(value, "message");
   requireFewFields(WithParams.safeParse(value).data?.params, "params");
   const message = Message.safeParse(value).data;
@@ -44,9 +50,16 @@ export function requireMessage(value: unknown, place: "request" | "line"): void 
   const { params: { arguments: given, inputResponses, ...named } = {}, ...envelope } = message;
   requireFewFields(given, "arguments");
   requireFewFields(inputResponses, "inputResponses");
-  if (JSON.stringify([envelope, named]).length <= MOST_ENVELOPE_CHARS) return;
-  const sentence = `The message has more than ${MOST_ENVELOPE_CHARS} characters besides its arguments: shorten its id, names and _meta.`;
-  throw new SubagentError("invalid_input", sentence);
+  if (JSON.stringify([envelope, named]).length > MOST_ENVELOPE_CHARS) {
+    const sentence = `The message has more than ${MOST_ENVELOPE_CHARS} characters besides its arguments: shorten its id, names and _meta.`;
+    throw new SubagentError("invalid_input", sentence);
+  }
+  try {
+    return parseJSONRPCMessage(value);
+  } catch (error) {
+    // The SDK would refuse it without a code.
+    throw new SubagentError("invalid_input", NO_JSON_RPC, {}, error);
+  }
 }
 
 /**

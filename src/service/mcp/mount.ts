@@ -1,6 +1,6 @@
 /** The MCP server over streamable HTTP, as a mount on the API's port: `/mcp?parent=<id>`, of the key's tenant. */
 import { toNodeHandler } from "@modelcontextprotocol/node";
-import { createMcpHandler, parseJSONRPCMessage } from "@modelcontextprotocol/server";
+import { createMcpHandler } from "@modelcontextprotocol/server";
 import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -11,7 +11,7 @@ import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
-import { RPC, refusalOfCall, requireMessage } from "./message.ts";
+import { RPC, readMessage, refusalOfCall } from "./message.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
@@ -46,24 +46,11 @@ const requirePost: RequestHandler = ({ method }, response, next) => {
 
 /** Refuses what is no message, and answers a call of a wrong form. */
 const requireReadable: RequestHandler = ({ body }, response, next) => {
-  requireMessage(body, "request");
-  requireJsonRpc(body);
+  readMessage(body, "request");
   const refusal = refusalOfCall(body);
   if (refusal) response.json(refusal);
   else next();
 };
-
-const NO_MESSAGE =
-  'This is no message of JSON-RPC: send jsonrpc as "2.0", a method or a result, and an id that is text or a whole number.';
-
-/** Throws `invalid_input` for what the SDK would refuse without a code. */
-function requireJsonRpc(body: unknown): void {
-  try {
-    parseJSONRPCMessage(body);
-  } catch (error) {
-    throw new SubagentError("invalid_input", NO_MESSAGE, {}, error);
-  }
-}
 
 /** Answers an unreadable request with a JSON-RPC error, without an id. */
 function sendRpcError(response: Response, error: unknown, logger: Logger | undefined): void {

@@ -9,22 +9,21 @@ import { isUtf8 } from "node:buffer";
 import type { Readable, Writable } from "node:stream";
 import {
   type JSONRPCMessage,
-  parseJSONRPCMessage,
   type RequestId,
   serializeMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
-import { isUnreadable, SubagentError } from "../../shared/errors.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import { requireSmall } from "../api/body.ts";
 import { problemDocument } from "../api/problem.ts";
-import { RPC, refusalOfCall, requireMessage } from "./message.ts";
+import { RPC, readMessage, refusalOfCall } from "./message.ts";
 import { idIn, type MessageLine, MessageLines } from "./message-lines.ts";
 
 const MIB = 1_024 * 1_024;
 /** The same as of a request over HTTP. */
 const MOST_LINE_BYTES = 8 * MIB;
 const MOST_UNREAD_BYTES = 8 * MIB;
-const NO_MESSAGE = "Send one JSON-RPC message a line, as an object.";
+const NO_JSON = "Send one JSON-RPC message a line, as an object.";
 
 /** Streams and callbacks of a connection. */
 export interface StdioTransportOptions {
@@ -115,10 +114,10 @@ export class StdioTransport implements Transport {
       id = idIn(line.bytes);
       const value = parse(line.bytes);
       id = idOf(value);
-      requireMessage(value, "line");
-      const refusal = refusalOfCall(value);
+      const message = readMessage(value, "line");
+      const refusal = refusalOfCall(message);
       if (refusal) this.#answer(refusal);
-      else this.onmessage?.(parseJSONRPCMessage(value));
+      else this.onmessage?.(message);
     } catch (error) {
       this.#refuse(id, error);
     }
@@ -127,14 +126,15 @@ export class StdioTransport implements Transport {
   #refuse(id: RequestId | null, error: unknown): void {
     if (error instanceof Error) this.onerror?.(error);
     const { detail, code, retryable } = problemDocument(error, undefined);
+    const isJson = !(error instanceof SyntaxError);
     this.#answer({
       jsonrpc: "2.0",
       // The SDK's type of an answer knows no null.
       id: id as never,
       error: {
-        code: error instanceof SyntaxError ? RPC.parseError : RPC.invalidRequest,
-        message: isUnreadable(error) ? NO_MESSAGE : detail,
-        data: { code: isUnreadable(error) ? "invalid_input" : code, retryable },
+        code: isJson ? RPC.invalidRequest : RPC.parseError,
+        message: isJson ? detail : NO_JSON,
+        data: { code: isJson ? code : "invalid_input", retryable },
       },
     });
   }

@@ -4,8 +4,8 @@
  *
  * Owns: the connection, its time ({@link LoopTime}), its running calls, and the calls that wait for a slot.
  *
- * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets one of {@link MAX_CALLS} slots, for any number of
- *    commands. Calls wait for a slot only while Redis answers others.
+ * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets a slot, for any number of commands. Calls wait for a
+ *    slot only while Redis answers others.
  * 2. `redis_unavailable`: no command of the call changed anything. `outcome_unknown`: a command may have changed something,
  *    and the error names the key that makes the same call safe.
  * 3. A command whose answer was lost is sent once more, unchanged: every verb of ours may be repeated.
@@ -39,7 +39,7 @@ import { type Sockets, watchSockets } from "../shared/redis/connection/socket-wa
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
 export const CALL_BUDGET_MS = 800;
-/** Maximum number of running calls on one connection; further calls wait for a slot, in order. */
+/** Default number of slots: as many calls run at a time; further ones wait for a slot, in order. */
 const MAX_CALLS = 256;
 
 /**

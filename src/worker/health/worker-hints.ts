@@ -6,8 +6,8 @@
  * check. Redis' answer decides; a hint only says that a check is worthwhile.
  *
  * 1. As soon as the subscription is back, every run is checked: a hint may have been sent while it was down.
- * 2. While it is down, every run is checked twice a second if the worker's own connection is ready; of many runs, a hundred a
- *    second. Checks of thousands of runs would keep Redis busy.
+ * 2. While it is down, all runs are checked twice a second if the worker's own connection is ready. More than fifty are checked less
+ *    often, a hundred a second, because many checks keep Redis busy; but each run as often as its lease is renewed.
  * 3. A connection on which Redis no longer answers is replaced by a new one (`heartbeat.ts`).
  */
 import type { Clock } from "../../shared/clock.ts";
@@ -22,8 +22,9 @@ import {
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import type { LeaseKeeper } from "../run/lease.ts";
 
+/** Shortest time between two checks of all runs. */
 const DISCONNECTED_CHECK_MS = 500;
-/** The same for each run: a check costs Redis some 0.1 ms. */
+/** Time that each run adds to it where there are many: a check costs Redis some 0.1 ms. */
 const CHECK_OF_RUN_MS = 10;
 /** Prefix of a hint about a provider's limiter; every other hint is the uid of an agent. */
 const LIMITER_HINT = "limiter ";
@@ -82,7 +83,7 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   const checkWhileDisconnected = () => {
     timer?.cancel();
     if (hears || stopped) return;
-    // A lease is renewed that often in any case.
+    // A lease is renewed that often in any case, and a check renews it.
     const pauseMs = Math.min(TIMING.renewMs, leases.held.size * CHECK_OF_RUN_MS);
     timer = clock.timeout(Math.max(DISCONNECTED_CHECK_MS, pauseMs), checkWhileDisconnected);
     askAboutAll();

@@ -27,7 +27,10 @@ export interface Sockets {
 export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, "nowMs">): Sockets {
   /** When a socket last received bytes or, if that is later, when a node that owed nothing was asked. */
   const silentSince = new Map<RedisConnection, number>();
-  /** The one server of a connection is asked for its silence only while a command waits for it. */
+  /**
+   * The one server of a connection is asked for its silence only while a command waits for it. A node that is not ready owes its
+   * greeting, and commands may wait for it.
+   */
   const owes = (connection: RedisConnection) =>
     connection === redis || connection.commandQueue.length > 0 || connection.status !== "ready";
   let answeredAtMs = Number.NEGATIVE_INFINITY;

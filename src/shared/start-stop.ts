@@ -22,7 +22,7 @@ export function createStartable(begin: () => () => Promise<void>): Startable {
   };
 }
 
-/** What is opened by its start; a stop waits for a start under way, and a start for a stop. */
+/** A value that its start opens and its stop closes; a stop waits for a start under way, and a start for a stop. */
 interface Openable<T> {
   /** Resolves with what was opened; rejects as `open` does, and the next start tries again. Idempotent. */
   start(): Promise<T>;

@@ -24,7 +24,7 @@ export const INTAKE_MAX_VALUES = 20_000;
 
 /**
  * Returns the size of a request in its JSON, as it counts towards {@link INTAKE_MAX_BYTES}: bytes of UTF-8, each escape as one. So
- * an entry is no longer as a job than as an entry, whatever signs its texts have.
+ * an entry that becomes a job grows only by the quotes and commas around its fields.
  */
 export function intakeBytes(json: string): number {
   let [spared, length] = [0, 0];

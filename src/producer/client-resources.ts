@@ -126,12 +126,12 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   /** Runs `send`; the commands that it sends synchronously leave in one packet, in order. Not on a cluster. */
   inOneFlight<T>(send: () => T): T;
   /**
-   * Reads a page of events, few pages at a time: each costs this process some milliseconds, and a parent may have many
-   * readers. Only for readers in the background: while Redis is away each page takes a whole deadline.
+   * Returns the line of a tenant's readers in the background that follow events. It reads few pages at a time: each costs this process
+   * some milliseconds, a parent may have many readers, and while Redis is away each page takes a whole deadline.
    */
-  inEventLine: RunInLine;
-  /** Like {@link inEventLine}, for readers that follow a channel of replies. */
-  inReplyLine: RunInLine;
+  eventLineOf(tenant: string): RunInLine;
+  /** Like {@link ClientResources.eventLineOf}, for readers that follow a channel of replies. */
+  replyLineOf(tenant: string): RunInLine;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
   inBackground(work: Promise<unknown>): void;
   /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
@@ -181,8 +181,8 @@ export function openClientResources(options: ClientOptions): ClientResources {
     listingLineOf: linesByKey(() => createLine(LISTINGS_AT_A_TIME)),
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
-    inEventLine: createLine(EVENT_PAGES_AT_A_TIME),
-    inReplyLine: createLine(REPLY_PAGES_AT_A_TIME),
+    eventLineOf: linesByKey(() => createLine(EVENT_PAGES_AT_A_TIME)),
+    replyLineOf: linesByKey(() => createLine(REPLY_PAGES_AT_A_TIME)),
     inBackground: background.add,
     requireDurable,
     knownTools: toolDirectory(installation, clock),

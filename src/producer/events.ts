@@ -211,13 +211,14 @@ class HistoryReader {
 
   /** Pushes page by page; resolves with true if it reached the end of the history. */
   async #readOn(): Promise<boolean> {
-    const { redis, keys, call, inEventLine } = this.#client;
+    const { redis, keys, call, eventLineOf } = this.#client;
     const { parent } = this.#context.profile;
+    const inLine = eventLineOf(parent.tenant);
     let after = await watchFrom(this.#client, this.#context, this.#cursor ?? (await this.#after));
     this.#cursor = after;
     while (this.#hasRoom) {
       const request = { after, count: PAGE_LINES, offsets: this.#offsets };
-      const page = await inEventLine(() =>
+      const page = await inLine(() =>
         call(({ read }) => read(() => readEvents(redis, keys, parent, request))),
       );
       for (const line of page.lines) this.#push(line);

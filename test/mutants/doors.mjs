@@ -5229,4 +5229,20 @@ export default [
     replace: "",
     tests: ["test/unit/shared/event-loop.lines.test.ts"],
   },
+  {
+    id: "door-replies-of-all-tenants",
+    promise: "A reader that follows replies waits for no reader of another tenant.",
+    file: "src/producer/client-resources.ts",
+    find: "linesByKey(() => createLine(REPLY_PAGES_AT_A_TIME))",
+    replace: "((line) => () => line)(createLine(REPLY_PAGES_AT_A_TIME))",
+    tests: ["test/integration/service/readers.tenants.test.ts"],
+  },
+  {
+    id: "door-events-of-all-tenants",
+    promise: "A reader that follows events waits for no reader of another tenant.",
+    file: "src/producer/client-resources.ts",
+    find: "linesByKey(() => createLine(EVENT_PAGES_AT_A_TIME))",
+    replace: "((line) => () => line)(createLine(EVENT_PAGES_AT_A_TIME))",
+    tests: ["test/integration/service/readers.tenants.test.ts"],
+  },
 ];

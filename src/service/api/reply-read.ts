@@ -92,7 +92,9 @@ export async function* followReplies(
     while (!bell.isClosed) {
       const rung = bell.next();
       const read = async () => (bell.isClosed ? undefined : readPage(client, parent, cursor));
-      const page = await client.inReplyLine(read).catch(() => undefined);
+      const page = await client
+        .replyLineOf(parent.tenant)(read)
+        .catch(() => undefined);
       if (page) cursor = page.cursor;
       yield* page?.entries ?? [];
       // A failed page is read again at the next ring or slow tick.

@@ -102,13 +102,15 @@ export function createClient(options: ClientOptions): Client {
   const settings = readInput(Settings, options, "createClient");
   const { prefix, model, prices, limits, budgets, models, agents } = settings;
   parseRedisUrl(settings.redisUrl);
+  // The client opens later: by then the caller may have made the options of another client out of this object.
+  const own = { ...options };
   const definitions = openDefinitions(agents, options.clock ?? systemClock);
   let opened: Promise<ClientResources> | undefined;
   let stopped = false;
 
   /** Opens everything; after a failure the next call tries again. */
   const open = () =>
-    openResources({ ...options, ...(prefix !== undefined && { prefix }) }).catch((error: unknown) => {
+    openResources({ ...own, ...(prefix !== undefined && { prefix }) }).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });

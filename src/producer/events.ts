@@ -71,19 +71,21 @@ async function open(context: ParentContext, options: EventOptions) {
   const { signal, after } = readOptions(EventsInput, options, "events");
   const client = await context.open();
   if (after !== undefined) await refuseFutureCursor(client, after).catch(throwRefusal);
-  let [unwatch, forgetStop] = [() => {}, () => {}];
+  let [unwatch, forgetStop, isOver] = [() => {}, () => {}, false];
   let reader: HistoryReader | undefined;
   const stream = createPushIterator<NumberedEvent>({
     signal,
     onEmpty: () => reader?.goOn(),
     onEnd() {
+      isOver = true;
       reader?.end();
       forgetStop();
       unwatch();
     },
   });
   forgetStop = context.onStop(stream.end);
-  if (signal?.aborted) return stream;
+  // The signal or the parent's stop may have ended it by now.
+  if (isOver) return stream;
   // The parent's later calls follow this command on the connection, so "from now on" includes all their events. The run of
   // such a call publishes its first events even if the channel is not subscribed yet.
   const from = watchFrom(client, context, after).catch(() => after);

@@ -88,7 +88,8 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       isLogged = noWorkerWait !== undefined && (isLogged || isNews === true);
       const waitOfAll = noWorkerWait ?? pauseWaitOf(seen.paused);
       for (const each of watched) if (waitOfAll || isOfAll(each.wait)) tell(each, waitOfAll);
-      for (const each of waitOfAll ? [] : asked) tell(each, waitOf(seen.records.get(each)));
+      for (const each of waitOfAll ? [] : asked)
+        if (watched.has(each)) tell(each, waitOf(seen.records.get(each)));
       // The checked tasks go to the end of the queue.
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }

@@ -223,8 +223,10 @@ function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
   const answer = async (entry: QuestionEntry) => {
     open.add(entry);
     const { text } = readInput(AnswerInput, { text: await onQuestion(entry.entry) }, "answer");
-    while (!(await tryAnswer(context, entry, text)) && !over.isStopped)
+    while (!(await tryAnswer(context, entry, text))) {
+      if (over.isStopped) return;
       await client.clock.sleep(RETRY_MS, over.signal);
+    }
     if (open.has(entry)) await ack(entry);
   };
   return {

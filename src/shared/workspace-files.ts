@@ -144,9 +144,11 @@ async function openHome({ root, address, agentId }: WorkspaceAddress): Promise<O
   const top = await openRoot(root);
   const agent = top && (await descend(top, agentSegments(address, agentId)));
   if (!agent) return undefined;
-  if ((await stampedUid(agent)) === address.uid) return descend(agent, [FILES_NAME]);
-  await agent.handle.close();
-  return undefined;
+  try {
+    return (await stampedUid(agent)) === address.uid ? await openBelow(agent, FILES_NAME) : undefined;
+  } finally {
+    await agent.handle.close();
+  }
 }
 
 async function stampedUid(agent: OpenDirectory): Promise<string | undefined> {

@@ -3805,4 +3805,47 @@ export default [
     replace: "z.number().positive()",
     tests: ["test/unit/shared/protocol/limits.least-cost.test.ts"],
   },
+  {
+    id: "events-watch-of-a-stopped-parent",
+    promise: "A watch whose parent stops before it has begun leaves nothing behind in the shared client.",
+    file: "src/producer/events.ts",
+    find: "if (isOver) return stream;",
+    replace: "if (signal?.aborted) return stream;",
+    tests: ["test/integration/producer/events.stopped.test.ts"],
+  },
+  {
+    id: "question-acked-without-its-answer",
+    promise:
+      "A question leaves the channel only with its answer, also if its task ends while Redis refuses the answer.",
+    file: "src/producer/task.ts",
+    find: "if (over.isStopped) return;",
+    replace: "if (over.isStopped) break;",
+    tests: ["test/integration/producer/task-answers.refused.test.ts"],
+  },
+  {
+    id: "task-told-after-its-end",
+    promise: "A task that is over is told of no wait any more.",
+    file: "src/producer/task-wait-reasons.ts",
+    find: "if (watched.has(each)) tell(",
+    replace: "tell(",
+    tests: ["test/unit/producer/task-wait-reasons.untold.test.ts"],
+  },
+  {
+    id: "client-options-of-another",
+    promise:
+      "A client keeps the options that it was made with, whatever its caller makes of the object afterwards.",
+    file: "src/producer/client.ts",
+    find: "const own = { ...options };",
+    replace: "const own = options;",
+    tests: ["test/unit/producer/client.options.test.ts"],
+  },
+  {
+    id: "workspace-of-a-locked-stamp-left-open",
+    promise: "A parent that asks for files leaves no directory open, also if it may not read the stamp.",
+    file: "src/shared/workspace-files.ts",
+    find: "  } finally {\n    await agent.handle.close();\n  }",
+    replace:
+      "  } catch (error) {\n    if (error instanceof TypeError) await agent.handle.close();\n    throw error;\n  }",
+    tests: ["test/unit/shared/workspace-files.handles.test.ts"],
+  },
 ];

@@ -317,7 +317,7 @@ const MEMBERS: ReadonlySet<string> = new Set<keyof PreToolUseVerdict | keyof Pos
 async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<HookVerdict> {
   const said: unknown = await call(signal);
   if (said === undefined || said === null) return {};
-  if (typeof said !== "object" || Array.isArray(said))
+  if (typeof said !== "object" || !isPlain(said))
     return { block: "it answered with something that is no verdict" };
   const unknown = Object.keys(said).find((name) => !MEMBERS.has(name));
   if (unknown !== undefined)
@@ -329,6 +329,13 @@ async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal
   if (!isText(verdict.block) || !isText(verdict.context))
     return { block: "it answered with something that is no verdict" };
   return verdict;
+}
+
+/** Returns false for instances of classes: what an error, a map or a getter says would be lost, and the call would go on. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Another realm has an `Object.prototype` of its own.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function blockedBy({ name }: Hook, why: string): string {

@@ -5,7 +5,8 @@
  * 1. An unusable skill is a problem with its path, and does not affect the others.
  * 2. Reads are bounded and stay within the skill's folder: no `..`, no links, no special files, no keys.
  */
-import { stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { open, opendir, stat } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { SkillFiles } from "@modelcontextprotocol/server/ext/skills";
 import { messageOf } from "../../shared/errors.ts";
@@ -52,10 +53,10 @@ export async function openSkills(folders: readonly string[]): Promise<SkillLibra
   const problems: SkillProblem[] = [];
   const found = new Map<string, { skill: Skill; files: SkillFiles; path: string }>();
   for (const folder of folders) {
-    const tooLarge = new Map<string, string>();
-    const files = bounded(folder, nodeSkillFiles(folder), tooLarge);
+    const unusable = new Map<string, string>();
+    const files = bounded(folder, nodeSkillFiles(folder), unusable);
     const onWarning = ({ path, message }: SkillProblem) =>
-      problems.push({ path: join(folder, path), message: tooLarge.get(path) ?? message });
+      problems.push({ path: join(folder, path), message: unusable.get(path) ?? message });
     const limits = { files: MOST_FILES, bytes: MOST_BYTES_PER_SKILL };
     try {
       const { entries } = await SkillsExtension.load(files, { onWarning, limits });
@@ -109,24 +110,21 @@ function within(uri: string): string {
 }
 
 /**
- * Wraps `files`: files that are too large count as unsupported, with a message in `tooLarge`. A description with a colon,
- * which is no valid YAML, is put in quotes.
+ * Wraps `files`: entries that are too large, or that this process may not read, count as unsupported, with a message in
+ * `unusable`; else one of them would be the end of all skills of the folder. A description with a colon, which is no valid YAML,
+ * is put in quotes.
  */
-function bounded(folder: string, files: SkillFiles, tooLarge: Map<string, string>): SkillFiles {
-  const most = (name: string) => (name === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL);
+function bounded(folder: string, files: SkillFiles, unusable: Map<string, string>): SkillFiles {
   return {
     async list(path) {
       const entries = await files.list(path);
-      return Promise.all(
-        entries.map(async (entry) => {
-          if (entry.kind !== "file") return entry;
-          const { size } = await stat(join(folder, path, entry.name));
-          if (size <= most(entry.name)) return entry;
-          const bounds = `${size} bytes are more than the ${most(entry.name)} that it may have`;
-          tooLarge.set(posix.join(path, entry.name), `${bounds} (skipped)`);
-          return { ...entry, kind: "unsupported" as const };
-        }),
-      );
+      const listed: typeof entries = [];
+      for (const entry of entries) {
+        const problem = await problemOf(join(folder, path, entry.name), entry);
+        if (problem !== undefined) unusable.set(posix.join(path, entry.name), `${problem} (skipped)`);
+        listed.push(problem === undefined ? entry : { ...entry, kind: "unsupported" });
+      }
+      return listed;
     },
     async read(path) {
       const bytes = await files.read(path);
@@ -134,6 +132,29 @@ function bounded(folder: string, files: SkillFiles, tooLarge: Map<string, string
       return Buffer.from(withQuotedDescription(Buffer.from(bytes).toString("utf8")));
     },
   };
+}
+
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** Returns why a file or directory cannot be used; undefined if it can, or if it is of another kind. */
+async function problemOf(
+  path: string,
+  { name, kind }: { name: string; kind: string },
+): Promise<string | undefined> {
+  try {
+    if (kind === "directory") {
+      // Fails if the directory may not be entered.
+      await stat(`${path}/.`);
+      await (await opendir(path)).close();
+    }
+    if (kind !== "file") return undefined;
+    const most = name === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL;
+    const handle = await open(path, READ);
+    const { size } = await handle.stat().finally(() => handle.close());
+    return size > most ? `${size} bytes are more than the ${most} that it may have` : undefined;
+  } catch (error) {
+    return `it cannot be read (${messageOf(error)})`;
+  }
 }
 
 function withQuotedDescription(text: string): string {

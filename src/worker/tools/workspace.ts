@@ -196,7 +196,7 @@ async function claimStamp(
       });
       // `link` is atomic, and never replaces a stamp that another process has written meanwhile.
       await link(draft, path);
-      if (foreign) await renameIfThere(directory, aside);
+      if (foreign) await setAside(directory, aside, path);
       return "stamped";
     } catch (error) {
       if (!isErrno(error, "EEXIST")) throw error;
@@ -205,6 +205,16 @@ async function claimStamp(
     }
   }
   throw new SubagentError("setup_failed", "Another worker keeps claiming this workspace.");
+}
+
+/** Sets aside the files of another agent; if that fails, takes back our stamp, with which they would count as ours. */
+async function setAside(directory: string, aside: string, stamp: string): Promise<void> {
+  try {
+    await renameIfThere(directory, aside);
+  } catch (error) {
+    await rm(stamp, { force: true });
+    throw error;
+  }
 }
 
 /** Returns the uid in the stamp; `undefined` without a stamp, "" if the stamp is unreadable. */

@@ -72,9 +72,12 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
         const cwd = directories.get(workspace.home);
         const watch = await watchHoldings(workspace, signal, clock);
         const script = watch.wasFull ? `${WRITE_NOTHING}; ${command}` : command;
-        const outcome = await runner
-          .run({ script, workspace, cwd, timeoutMs, signal: watch.signal })
-          .finally(watch.stop);
+        let outcome: CommandOutcome;
+        try {
+          outcome = await runner.run({ script, workspace, cwd, timeoutMs, signal: watch.signal });
+        } finally {
+          watch.stop();
+        }
         if (outcome.network?.requests) log?.(outcome.network, ctx);
         if (outcome.cwd !== undefined) directories.set(workspace.home, outcome.cwd);
         const whyFull = await watch.whyFull(outcome.killed === undefined);

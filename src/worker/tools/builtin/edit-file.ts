@@ -7,7 +7,7 @@ import { ToolFailure } from "../../../shared/errors.ts";
 import { openFile, readHead, replaceFile } from "../files/file.ts";
 import { type FileLocation, openLocation } from "../files/open.ts";
 import { quotePath } from "../files/path.ts";
-import { bookLocation } from "../files/quota.ts";
+import { writeBooked } from "../files/quota.ts";
 import { defineTool, type Tool } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
 
@@ -76,13 +76,10 @@ async function edit(
       `The edited file would have more than ${MAX_EDIT_BYTES} bytes; nothing was changed.`,
     );
   }
-  await bookLocation(
-    workspace,
-    location,
-    content.length + offsets.length * (replacement.length - old.length),
-  );
   const edited = splice(content, offsets, old.length, replacement);
-  await replaceFile(location, edited, { path: change.path, signal, unchangedSince: file.stat });
+  await writeBooked(workspace, location, edited.length, () =>
+    replaceFile(location, edited, { path: change.path, signal, unchangedSince: file.stat }),
+  );
   return offsets.length;
 }
 

@@ -18,7 +18,7 @@ import type { Workspace } from "../workspace.ts";
 import { type Directory, type FileLocation, giveToOwner, openLocation, otherDevice } from "./open.ts";
 import { plainFailure, quotePath } from "./path.ts";
 import { refuseSecret } from "./policy.ts";
-import { bookDirectory, bookLocation } from "./quota.ts";
+import { bookDirectory, writeBooked } from "./quota.ts";
 
 /** A regular file, open for reading; its holder closes its handle. */
 export interface OpenFile {
@@ -161,8 +161,9 @@ export function writeWhole(
       create: (above) => bookDirectory(workspace, above),
     });
     try {
-      await bookLocation(workspace, location, bytes.length);
-      await replaceFile(location, bytes, { path, signal });
+      await writeBooked(workspace, location, bytes.length, () =>
+        replaceFile(location, bytes, { path, signal }),
+      );
     } finally {
       await location.directory.handle.close();
     }

@@ -132,17 +132,26 @@ export async function bookWrite(
 }
 
 /**
- * Books the new size of the file at a place; the operator has to limit the contents of a root. The replaced file frees at
- * most what was counted for it (its blocks) or booked for it (its size), whichever is less.
+ * Books the new size of the file at a place, and runs `write`; a write that fails is not booked. The operator has to limit the
+ * contents of a root. The replaced file frees at most what was counted for it (its blocks) or booked for it (its size),
+ * whichever is less.
  */
-export async function bookLocation(
+export async function writeBooked(
   workspace: Workspace,
   { directory, stat }: FileLocation,
   bytes: number,
+  write: () => Promise<void>,
 ): Promise<void> {
-  if (directory.area.kind !== "workspace") return;
+  if (directory.area.kind !== "workspace") return write();
+  const held = await holdingsOf(workspace);
   const freed = stat === undefined ? 0 : Math.min(stat.size, stat.blocks * BLOCK_BYTES);
   await bookWrite(workspace, { bytes: bytes - freed, files: stat === undefined ? 1 : 0 });
+  try {
+    await write();
+  } catch (error) {
+    known.set(workspace.home, held);
+    throw error;
+  }
 }
 
 /** Books a directory before it is created in another one. */

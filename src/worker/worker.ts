@@ -66,7 +66,7 @@ export interface SubagentWorker {
    * Connects and begins to take wakes. Waits for Redis without a time limit; rejects with `closed` if `stop` is called
    * meanwhile. Rejects with `setup_failed` if workspaces cannot be written. Rejects with `invalid_config` if Redis refuses
    * the password or database, is a cluster node addressed as a single server, or has settings that must not be used. On
-   * rejection nothing has been taken or written. Idempotent.
+   * rejection nothing has been taken or written. During a stop it begins after that. Idempotent.
    */
   start(): Promise<void>;
   /** Releases its runs and closes everything it opened; takes at most the grace and about 10 s. Idempotent. */
@@ -94,15 +94,21 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
+  let stops = 0;
+
   const end = async (held: Opened) => {
     await close(held, mcp, starting, clock);
     opened = undefined;
     starting = undefined;
     stopping = undefined;
   };
-  return {
+  const worker: SubagentWorker = {
     id,
     start() {
+      if (stopping) {
+        const before = stops;
+        return stopping.then(() => (stops === before ? worker.start() : Promise.reject(stoppedEarly())));
+      }
       opened ??= open({ ...options, logger, clock, id, toolbox });
       starting ??= begin(
         opened,
@@ -112,6 +118,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
       return starting;
     },
     stop() {
+      stops += 1;
       if (opened) stopping ??= end(opened);
       return stopping ?? Promise.resolve();
     },
@@ -119,6 +126,11 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
     readiness: async () => (await opened?.health.readiness()) ?? NOT_STARTED,
     metrics: async () => opened?.metrics?.scrape(),
   };
+  return worker;
+}
+
+function stoppedEarly(): SubagentError {
+  return new SubagentError("closed", "The worker was stopped before it had started.");
 }
 
 /** Longest wait for Redis to take the worker out of the directory: a cluster that is down lets commands wait for ever. */
@@ -179,7 +191,7 @@ async function begin(
   const checks = [prepare, trace, health.admit, () => refuseWrongServer(redis), admitBesideOthers];
   for (const step of [...checks, hints.start, watch, pool.start, announcer.start]) {
     await step();
-    if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
+    if (isStopping()) throw stoppedEarly();
   }
   metrics?.start();
   sweeper.start();

@@ -4331,4 +4331,20 @@ export default [
     replace: 'answer.status === "same" && answer.ended_reason === endedReason',
     tests: ["test/integration/worker/settling.other.test.ts"],
   },
+  {
+    id: "worker-not-started-again",
+    promise: "A worker that is started while it stops works afterwards.",
+    file: "src/worker/worker.ts",
+    find: "if (stopping) {",
+    replace: "if (stopping && !starting) {",
+    tests: ["test/integration/worker/restarting.test.ts"],
+  },
+  {
+    id: "worker-started-after-its-last-stop",
+    promise: "A worker that is stopped before its restart does not start.",
+    file: "src/worker/worker.ts",
+    find: "stops === before ? worker.start()",
+    replace: "before >= 0 ? worker.start()",
+    tests: ["test/integration/worker/restarting.test.ts"],
+  },
 ];

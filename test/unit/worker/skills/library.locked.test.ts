@@ -17,7 +17,7 @@ test("a skill that may not be listed, entered or read whole is a problem of its 
     writeFileSync(join(folder, name, "SKILL.md"), `---\nname: ${name}\ndescription: One.\n---\nDo it.\n`);
   }
   chmodSync(join(folder, "locked"), 0o600);
-  chmodSync(join(folder, "shut"), 0);
+  chmodSync(join(folder, "shut"), 0o300);
   writeFileSync(join(folder, "closed", "key.txt"), "key", { mode: 0 });
   // Root may enter every directory.
   if (process.geteuid?.() === 0) {

@@ -34,11 +34,11 @@ export class LinkedList<T> implements Iterable<T> {
     return value;
   }
 
-  /** Iterates over a copy, so a caller may add and remove values meanwhile. */
+  /** A caller may add and remove values meanwhile: none of them is yielded. */
   *[Symbol.iterator](): Iterator<T> {
-    const values: T[] = [];
-    for (let link = this.#ends.next; link !== this.#ends; link = link.next) values.push(link.value as T);
-    yield* values;
+    const links: Link<T>[] = [];
+    for (let link = this.#ends.next; link !== this.#ends; link = link.next) links.push(link);
+    for (const link of links) if (link.isListed) yield link.value as T;
   }
 
   /** Removes all values. */
@@ -55,6 +55,11 @@ export class Link<T> {
 
   constructor(value?: T) {
     this.value = value;
+  }
+
+  /** False once it was removed. */
+  get isListed(): boolean {
+    return this.next !== this;
   }
 
   insertBefore(link: Link<T>): void {

@@ -4347,4 +4347,13 @@ export default [
     replace: "before >= 0 ? worker.start()",
     tests: ["test/integration/worker/restarting.test.ts"],
   },
+  {
+    id: "removed-while-iterated",
+    promise:
+      "What was unregistered or cancelled is not called any more, also if that happens amid the calls.",
+    file: "src/shared/linked-list.ts",
+    find: "if (link.isListed) yield",
+    replace: "yield",
+    tests: ["test/unit/shared/stop-signal.unregistered.test.ts"],
+  },
 ];

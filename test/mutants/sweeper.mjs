@@ -223,7 +223,7 @@ export default [
     id: "worker-stop-while-starting",
     promise: "A worker that is stopped while it starts does not begin.",
     file: "src/worker/worker.ts",
-    find: 'if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");',
+    find: "if (isStopping()) throw stoppedEarly();",
     replace: "",
     tests: ["test/integration/worker/draining.test.ts"],
     title: "stopped while it starts",

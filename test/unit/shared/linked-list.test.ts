@@ -28,7 +28,7 @@ test("a link that was taken out can be taken out again, and points to nothing", 
   expect(first.value).toBeUndefined();
 });
 
-test("whoever goes through the values may add and take out what it wants", () => {
+test("whoever goes through the values may add and take out what it wants, and gets none of that", () => {
   const list = new LinkedList<number>();
   const links = [0, 1, 2, 3].map((value) => list.add(value));
   const seen: number[] = [];
@@ -38,6 +38,6 @@ test("whoever goes through the values may add and take out what it wants", () =>
     links[value + 1]?.remove();
     list.add(value + 10);
   }
-  expect(seen).toEqual([0, 1, 2, 3]);
-  expect([...list]).toEqual([10, 11, 12, 13]);
+  expect(seen).toEqual([0, 2]);
+  expect([...list]).toEqual([10, 12]);
 });

@@ -39,7 +39,7 @@ import { type NewReplies, newReplies } from "./model-replies.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
-import { whenOpened } from "./push-iterator.ts";
+import { untilStop, whenOpened } from "./push-iterator.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./registered-profile.ts";
 import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import {
@@ -267,7 +267,7 @@ async function openReader(
 ): Promise<AsyncIterableIterator<ReceivedEntry>> {
   const { signal, follow } = readOptions(RepliesInput, options, "replies");
   const { channels } = await open();
-  if (!follow) return channels.readPresent(parent, signal);
+  if (!follow) return untilStop(channels.readPresent(parent, signal), onStop);
   let forgetStop = () => {};
   const stream = channels.read(parent, { signal, onEnd: () => forgetStop() });
   forgetStop = onStop(stream.end);

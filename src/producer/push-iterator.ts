@@ -86,3 +86,22 @@ export function whenOpened<T>(opening: Promise<AsyncIterableIterator<T>>): Async
   };
   return iterator;
 }
+
+/** Iterates over `values` until `onStop` calls the function that it is given; the values after that are left out. */
+export async function* untilStop<T>(
+  values: AsyncIterable<T>,
+  onStop: (end: () => void) => () => void,
+): AsyncGenerator<T, undefined> {
+  let isOver = false;
+  const forget = onStop(() => {
+    isOver = true;
+  });
+  try {
+    for await (const value of values) {
+      if (isOver) break;
+      yield value;
+    }
+  } finally {
+    forget();
+  }
+}

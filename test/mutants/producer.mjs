@@ -3848,4 +3848,12 @@ export default [
       "  } catch (error) {\n    if (error instanceof TypeError) await agent.handle.close();\n    throw error;\n  }",
     tests: ["test/unit/shared/workspace-files.handles.test.ts"],
   },
+  {
+    id: "present-replies-after-the-stop",
+    promise: "A reader of the present entries ends with its parent, like every iterator.",
+    file: "src/producer/push-iterator.ts",
+    find: "if (isOver) break;",
+    replace: "",
+    tests: ["test/integration/producer/replies.stopped.test.ts"],
+  },
 ];

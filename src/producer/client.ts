@@ -97,20 +97,21 @@ async function openResources(options: ClientOptions): Promise<ClientResources> {
   return openClientResources({ ...options, ...(logger && { logger: guardedLogger(logger) }) });
 }
 
-/** Creates a client; does not connect yet. Throws `invalid_config` or `invalid_input` on wrong options. */
+/**
+ * Creates a client; does not connect yet, and keeps the options as they are now: the caller may make another client's out of the
+ * same object. Throws `invalid_config` or `invalid_input` on wrong options.
+ */
 export function createClient(options: ClientOptions): Client {
   const settings = readInput(Settings, options, "createClient");
   const { prefix, model, prices, limits, budgets, models, agents } = settings;
   parseRedisUrl(settings.redisUrl);
-  // The client opens later: by then the caller may have made the options of another client out of this object.
-  const own = { ...options };
-  const definitions = openDefinitions(agents, options.clock ?? systemClock);
-  let opened: Promise<ClientResources> | undefined;
-  let stopped = false;
+  const own = { ...options, ...(prefix !== undefined && { prefix }) };
+  const definitions = openDefinitions(agents, own.clock ?? systemClock);
+  let [opened, stopped]: [Promise<ClientResources> | undefined, boolean] = [undefined, false];
 
   /** Opens everything; after a failure the next call tries again. */
   const open = () =>
-    openResources({ ...own, ...(prefix !== undefined && { prefix }) }).catch((error: unknown) => {
+    openResources(own).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });

@@ -216,10 +216,8 @@ function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
   const { client, context, onQuestion, over, cancel } = run;
   if (!onQuestion) return undefined;
   const open = new Set<QuestionEntry>();
-  const ack = async (entry: QuestionEntry) => {
-    open.delete(entry);
-    await client.channels.tryAck(context.profile.parent, entry);
-  };
+  const ack = async (entry: QuestionEntry) =>
+    open.delete(entry) && client.channels.tryAck(context.profile.parent, entry);
   const answer = async (entry: QuestionEntry) => {
     open.add(entry);
     const { text } = readInput(AnswerInput, { text: await onQuestion(entry.entry) }, "answer");
@@ -227,7 +225,7 @@ function takerOfQuestions(run: OngoingTask): TaskQuestions | undefined {
       if (over.isStopped) return;
       await client.clock.sleep(RETRY_MS, over.signal);
     }
-    if (open.has(entry)) await ack(entry);
+    await ack(entry);
   };
   return {
     take: (entry) => void answer(entry).catch(cancel),

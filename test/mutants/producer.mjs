@@ -3835,7 +3835,7 @@ export default [
     promise:
       "A client keeps the options that it was made with, whatever its caller makes of the object afterwards.",
     file: "src/producer/client.ts",
-    find: "const own = { ...options };",
+    find: "const own = { ...options, ...(prefix !== undefined && { prefix }) };",
     replace: "const own = options;",
     tests: ["test/unit/producer/client.options.test.ts"],
   },

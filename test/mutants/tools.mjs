@@ -4070,8 +4070,8 @@ export default [
     id: "hook-verdict-of-another-realm",
     promise: "A plain object of another realm is a verdict.",
     file: "src/worker/hooks/hooks.ts",
-    find: "Object.getPrototypeOf(prototype) === null",
-    replace: "prototype === Object.prototype",
+    find: "return above === null;",
+    replace: "return prototype === Object.prototype;",
     tests: ["test/unit/worker/hooks/hooks.instances.test.ts"],
   },
   {

@@ -334,8 +334,10 @@ async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal
 /** Returns false for instances of classes: what an error, a map or a getter says would be lost, and the call would go on. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === null) return true;
   // Another realm has an `Object.prototype` of its own.
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
+  const above: unknown = Object.getPrototypeOf(prototype);
+  return above === null;
 }
 
 function blockedBy({ name }: Hook, why: string): string {

@@ -4106,4 +4106,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/workspace.aside.test.ts"],
   },
+  {
+    id: "search-waits-for-no-thread",
+    promise: "When the machine gives no thread, each request that waits is told so.",
+    file: "src/worker/tools/search/threads.ts",
+    find: "if (this.#waiting[0] === job) return;",
+    replace: "return;",
+    tests: ["test/unit/worker/tools/search/matcher.refused.test.ts"],
+  },
 ];

@@ -80,7 +80,11 @@ export class ThreadPool {
   #assign(): void {
     for (let job = this.#waiting[0]; job !== undefined; job = this.#waiting[0]) {
       const thread = [...this.#threads].find((one) => one.job === undefined) ?? this.#startFor(job);
-      if (thread === undefined) return;
+      if (thread === undefined) {
+        if (this.#waiting[0] === job) return;
+        // It was refused, and the next one must not wait for a thread that none will bring.
+        continue;
+      }
       this.#waiting.splice(this.#waiting.indexOf(job), 1);
       thread.job = job;
       thread.worker.ref();

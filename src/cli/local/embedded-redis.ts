@@ -57,28 +57,24 @@ export async function startEmbeddedRedis({
   clock,
   nodeArguments = process.execArgv,
 }: EmbeddedRedisOptions): Promise<EmbeddedRedis> {
-  const entry = join(import.meta.dirname, `embedded-redis-child${extname(import.meta.filename)}`);
-  const child = fork(entry, {
-    execArgv: nodeArguments.filter((argument) => !argument.startsWith("--inspect")),
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
-    env: {},
-    detached: true,
-  });
-  const lastWords = listen(child);
-  const gone = once(child, "close").then(() => {});
   const late = new AbortController();
   const failed = (sentence: () => string) => () =>
     Promise.reject(new SubagentError("setup_failed", sentence()));
+  let stop = async () => {};
   try {
+    const child = launch(nodeArguments);
+    const lastWords = listen(child);
+    const gone = whenGone(child);
+    stop = () => end(child, gone);
     const ready = once(child, "message").then(([message]) => prove(Ready.parse(message).url));
     const ended = gone.then(failed(() => lastWords() || "it ended at once"));
     const silent = clock
       .sleep(READY_WITHIN_MS, late.signal)
       .then(failed(() => `it did not answer within ${READY_WITHIN_MS / 1_000} s`));
     const url = await Promise.race([ready, ended, silent]);
-    return { url, program: "js-redis-server", pid: child.pid ?? 0, gone, stop: () => end(child, gone) };
+    return { url, program: "js-redis-server", pid: child.pid ?? 0, gone, stop };
   } catch (error) {
-    await end(child, gone);
+    await stop();
     const why = messageOf(error);
     const sentence = IS_MISSING.test(why)
       ? `${NOT_INSTALLED}.`
@@ -87,6 +83,25 @@ export async function startEmbeddedRedis({
   } finally {
     late.abort();
   }
+}
+
+function launch(nodeArguments: readonly string[]): ChildProcess {
+  const entry = join(import.meta.dirname, `embedded-redis-child${extname(import.meta.filename)}`);
+  return fork(entry, {
+    execArgv: nodeArguments.filter((argument) => !argument.startsWith("--inspect")),
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+    env: {},
+    detached: true,
+  });
+}
+
+/** Resolves when the process has ended, or could not be started. */
+function whenGone(child: ChildProcess): Promise<void> {
+  // Without a listener an error would end this process; the start reports its own.
+  child.on("error", () => {});
+  return new Promise((resolve) => {
+    child.once("close", () => resolve());
+  });
 }
 
 /** Collects the child's standard error. The returned function gives the error line in it, else the last line. */

@@ -11,11 +11,12 @@
  * The server runs in its own session: Ctrl-C reaches only this process, which still needs Redis to drain.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
+import { type EventEmitter, once } from "node:events";
 import { accessSync, constants, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import type { Readable } from "node:stream";
 import { pathToFileURL } from "node:url";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -74,31 +75,24 @@ export async function startPrivateRedis(options: PrivateRedisOptions): Promise<P
   }
   const directory = makeDirectory();
   const socketPath = join(directory, "redis.sock");
-  const shell = launch(found.path, directory, socketPath);
-  const output = shell.stdio[3];
-  const gone = output ? once(output, "close").then(() => {}) : Promise.resolve();
-  const closed = once(shell, "close");
+  let supervisor: Supervisor | undefined;
   const stop = async () => {
-    shell.stdin?.end();
-    await closed;
+    await supervisor?.end();
     rmSync(directory, { recursive: true, force: true });
   };
   try {
-    await once(shell, "spawn");
+    supervisor = launch(found.path, directory, socketPath);
+    const { gone } = supervisor;
+    await supervisor.spawned;
     await untilReady(socketPath, gone, options.clock);
+    const url = `unix://${pathToFileURL(socketPath).pathname}`;
+    return { url, program: found.program, directory, gone, stop };
   } catch (error) {
     const lastWords = lastLine(join(directory, "server.log"));
     await stop();
     const reason = error instanceof SubagentError ? lastWords || error.message : String(error);
     throw new SubagentError("setup_failed", `${found.program} could not be started: ${reason}`, {}, error);
   }
-  return {
-    url: `unix://${pathToFileURL(socketPath).pathname}`,
-    program: found.program,
-    directory,
-    gone,
-    stop,
-  };
 }
 
 /** Returns the first server on `searchPath`; undefined if there is none. */
@@ -134,7 +128,17 @@ function makeDirectory(): string {
   }
 }
 
-function launch(path: string, directory: string, socketPath: string): ChildProcess {
+/** The shell that holds the server. */
+interface Supervisor {
+  /** Resolves when the shell runs; rejects if the machine gives no process. */
+  readonly spawned: Promise<unknown>;
+  /** Resolves when the server has ended; at once if it never began. */
+  readonly gone: Promise<void>;
+  /** Ends both; resolves when they have ended. Idempotent. */
+  end(): Promise<void>;
+}
+
+function launch(path: string, directory: string, socketPath: string): Supervisor {
   const door = ["--port", "0", "--unixsocket", socketPath, "--unixsocketperm", "700"];
   const keeping = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""];
   const rest = ["--maxmemory-policy", "noeviction", "--dir", directory, "--daemonize", "no"];
@@ -146,11 +150,29 @@ function launch(path: string, directory: string, socketPath: string): ChildProce
     cwd: directory,
     detached: true,
   });
+  const spawned = once(child, "spawn");
+  const closed = whenClosed(child);
+  // A process that gets no file descriptor has no pipes.
+  const output = (child.stdio as ChildProcess["stdio"] | undefined)?.[3] as Readable | null | undefined;
   // The shell may have ended before this process closes the pipe.
-  child.stdin?.on("error", () => {});
-  child.stdio[3]?.on("error", () => {});
-  (child.stdio[3] as NodeJS.ReadableStream | null)?.resume();
-  return child;
+  const emitters: (EventEmitter | null | undefined)[] = [child, child.stdin, output];
+  for (const emitter of emitters) emitter?.on("error", () => {});
+  output?.resume();
+  return {
+    spawned,
+    gone: output ? whenClosed(output) : closed,
+    end() {
+      child.stdin?.end();
+      return closed;
+    },
+  };
+}
+
+/** Resolves at the event `close`. An error before it does not count, unlike with `once` of `node:events`. */
+function whenClosed(emitter: EventEmitter): Promise<void> {
+  return new Promise((resolve) => {
+    emitter.once("close", () => resolve());
+  });
 }
 
 /** Its log lies beside its data: on a disk that is full it can say nothing. */
@@ -158,26 +180,33 @@ const ENDED_WITHOUT_A_WORD =
   "it ended at once and could write nothing down; make room where TMPDIR (else /tmp) lies, or set REDIS_URL";
 
 async function untilReady(socketPath: string, gone: Promise<void>, clock: Clock): Promise<void> {
-  let ended = false;
-  void gone.then(() => {
-    ended = true;
-  });
-  const giveUpAt = clock.monotonicMs() + READY_WITHIN_MS;
-  while (!(await answersPing(socketPath))) {
-    if (ended) throw new SubagentError("setup_failed", ENDED_WITHOUT_A_WORD);
-    if (clock.monotonicMs() > giveUpAt) {
-      throw new SubagentError("setup_failed", `it did not answer within ${READY_WITHIN_MS / 1_000} s`);
-    }
-    await clock.sleep(POLL_EVERY_MS);
+  const over = new AbortController();
+  const { signal } = over;
+  const failed = (sentence: string) => () => Promise.reject(new SubagentError("setup_failed", sentence));
+  const ended = gone.then(failed(ENDED_WITHOUT_A_WORD));
+  const silent = clock
+    .sleep(READY_WITHIN_MS, signal)
+    .then(failed(`it did not answer within ${READY_WITHIN_MS / 1_000} s`));
+  const answers = async () => {
+    while (!signal.aborted && !(await answersPing(socketPath, signal)))
+      await clock.sleep(POLL_EVERY_MS, signal);
+  };
+  try {
+    await Promise.race([answers(), ended, silent]);
+  } finally {
+    over.abort();
   }
 }
 
-/** Resolves to true if the server answers PONG; to false if it does not, or the socket does not exist yet. */
-async function answersPing(socketPath: string): Promise<boolean> {
+/** Resolves to true if the server answers PONG; to false if it does not before `signal` aborts, or the socket does not exist yet. */
+async function answersPing(socketPath: string, signal: AbortSignal): Promise<boolean> {
   const socket = connect(socketPath);
   try {
     socket.write("PING\r\n");
-    const answer: unknown[] = await Promise.race([once(socket, "data"), once(socket, "close")]);
+    const answer: unknown[] = await Promise.race([
+      once(socket, "data", { signal }),
+      once(socket, "close", { signal }),
+    ]);
     return String(answer[0]).startsWith("+PONG");
   } catch {
     return false;

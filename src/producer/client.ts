@@ -97,6 +97,11 @@ async function openResources(options: ClientOptions): Promise<ClientResources> {
   return openClientResources({ ...options, ...(logger && { logger: guardedLogger(logger) }) });
 }
 
+/** Closes what was opened. A failure to open was the answer to the calls that opened; nothing is left to close. */
+async function closeOpened(ending: Promise<ClientResources> | undefined): Promise<void> {
+  await (await ending?.catch(() => undefined))?.close();
+}
+
 /**
  * Creates a client; does not connect yet, and keeps the options as they are now: the caller may make another client's out of the
  * same object. Throws `invalid_config` or `invalid_input` on wrong options.
@@ -107,7 +112,10 @@ export function createClient(options: ClientOptions): Client {
   parseRedisUrl(settings.redisUrl);
   const own = { ...options, ...(prefix !== undefined && { prefix }) };
   const definitions = openDefinitions(agents, own.clock ?? systemClock);
-  let [opened, stopped]: [Promise<ClientResources> | undefined, boolean] = [undefined, false];
+  let [opened, stopping]: [Promise<ClientResources> | undefined, Promise<void> | undefined] = [
+    undefined,
+    undefined,
+  ];
 
   /** Opens everything; after a failure the next call tries again. */
   const open = () =>
@@ -123,7 +131,7 @@ export function createClient(options: ClientOptions): Client {
       },
     },
     async open() {
-      if (stopped) throw new SubagentError("closed", "This client was stopped: make a new one.");
+      if (stopping) throw new SubagentError("closed", "This client was stopped: make a new one.");
       opened ??= open();
       return opened;
     },
@@ -140,12 +148,9 @@ export function createClient(options: ClientOptions): Client {
       const { reach } = await inside.open();
       await reach();
     },
-    async stop() {
-      stopped = true;
-      const ending = opened;
-      opened = undefined;
-      // A failure to open was the answer to the calls that opened; nothing is left to close.
-      await (await ending?.catch(() => undefined))?.close();
+    stop() {
+      stopping ??= closeOpened(opened);
+      return stopping;
     },
   };
   internals.set(client, inside);

@@ -38,7 +38,7 @@ export interface WatchListener {
   away(problem: string): void;
 }
 
-/** Watches until the options end it. Rejects with the first error that is not retryable. */
+/** Watches until the options end it. Rejects with the first error of a poll that is not retryable, or of the events. */
 export async function watchAgents(
   parent: Pick<Parent, "list" | "get" | "events">,
   { clock, signal, quietMs = Number.POSITIVE_INFINITY }: WatchOptions,
@@ -60,10 +60,13 @@ export async function watchAgents(
       if (!known.get(event.agent_id) || event.type === "ended") pollNow.abort();
     }
   };
-  const following = followEvents();
+  // The polls may go on for days: an error of the events ends them.
+  const following = followEvents().then(noFailure, (error: unknown) => {
+    end();
+    return { error };
+  });
   const forget = onAbort(signal, end);
-  let isAway = false;
-  let liveAtMs = clock.monotonicMs();
+  let [isAway, liveAtMs] = [false, clock.monotonicMs()];
   try {
     while (!ending.signal.aborted) {
       pollNow = new AbortController();
@@ -79,12 +82,15 @@ export async function watchAgents(
       }
       if (!ending.signal.aborted) await clock.sleep(POLL_EVERY_MS, pollNow.signal);
     }
-    await following;
+    const failure = await following;
+    if (failure) throw failure.error;
   } finally {
     forget();
     ending.abort();
   }
 }
+
+function noFailure(): undefined {}
 
 async function poll(
   parent: Pick<Parent, "list" | "get">,

@@ -174,6 +174,15 @@ function createListener({ host, port: wanted, prepare, serve }: ListenerOptions)
     await prepare();
     port = await listen(server, host, port);
   };
+  const begin = (): Promise<void> => {
+    const begun = open();
+    running = begun;
+    begun.catch(() => {
+      // A start after a stop may be under way in its place.
+      if (running === begun) running = undefined;
+    });
+    return begun;
+  };
   const close = async (opened: Promise<void>): Promise<void> => {
     const listens = await opened.then(
       () => true,
@@ -185,11 +194,7 @@ function createListener({ host, port: wanted, prepare, serve }: ListenerOptions)
 
   return {
     start() {
-      running ??= open().catch((error: unknown) => {
-        running = undefined;
-        throw error;
-      });
-      return running;
+      return running ?? begin();
     },
     stop() {
       if (running !== undefined) stopping = close(running);
@@ -222,6 +227,8 @@ function createExchangeServer(serve: ListenerOptions["serve"], underWay: Set<Pro
     underWay.add(serving);
     serving.finally(() => underWay.delete(serving));
   });
+  // A connection that the system cannot give, for want of memory or a descriptor, is no reason to end the process.
+  server.on("error", () => {});
   server.keepAliveTimeout = 0;
   server.requestTimeout = 0;
   return server;

@@ -112,6 +112,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     oneAfterAnother(answer),
   );
+  // A connection that the system cannot give, for want of memory or a descriptor, is no reason to end the process.
+  server.on("error", () => {});
   server.on("connection", (socket) => {
     holdTurns();
     stops.set(socket, stop);

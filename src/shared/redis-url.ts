@@ -68,7 +68,8 @@ function addressOf(url: string): RedisAddress | undefined {
 function serverOf(url: URL): RedisAddress | undefined {
   const { protocol, hostname, pathname, search, hash } = url;
   if (hash !== "") return undefined;
-  if (protocol === "unix:" && search === "" && pathname.length > 1)
+  // With two slashes in place of three the first name would be a host, and the path another one.
+  if (protocol === "unix:" && hostname === "" && search === "" && pathname.length > 1)
     return { path: decodeURIComponent(pathname) };
   if ((protocol !== "redis:" && protocol !== "rediss:") || hostname === "") return undefined;
   const db = pathname.slice(1);

@@ -36,7 +36,7 @@ export interface Output {
   readonly resultStyle: Style;
   /** Style for stderr. */
   readonly style: Style;
-  /** Prints lines to stdout. */
+  /** Prints lines to stdout. Any number of lines: joined, as one text, because a call takes some 100,000 arguments at most. */
   result(...lines: string[]): void;
   /** Prints lines to stderr. */
   note(...lines: string[]): void;

@@ -70,7 +70,7 @@ interface Measured<Row> {
 
 function measured<Row>(column: Column<Row>, rows: readonly Row[]): Measured<Row> {
   const { title, text, most = Number.POSITIVE_INFINITY } = column;
-  const widest = Math.max(cells(title), ...rows.map((row) => cells(text(row))));
+  const widest = rows.reduce((most, row) => Math.max(most, cells(text(row))), cells(title));
   const width = column.width ?? Math.min(widest, most);
   return { column, width, least: Math.min(width, column.least ?? width) };
 }

@@ -42,10 +42,16 @@ interface OfflineModelFlags {
   ledger?: string;
 }
 
-/** Runs the command until a signal stops it. Throws `invalid_input` for the scenario, `setup_failed` for the server. */
+const NO_LEDGER = "--ledger cannot be used: write the path of a file.";
+
+/**
+ * Runs the command until a signal stops it. Throws `invalid_input` for the scenario and an empty path of the ledger,
+ * `setup_failed` for the server.
+ */
 async function offlineModel(context: CommandContext, flags: OfflineModelFlags): Promise<number> {
   const { host, port, latencyMs, parallel } = flags;
   const scenario = flags.scenario === undefined ? undefined : await readScenario(flags.scenario, context);
+  if (flags.ledger === "") throw new SubagentError("invalid_input", NO_LEDGER);
   const server = createOfflineModel({ host, port, latencyMs, parallel, scenario, ledgerPath: flags.ledger });
   try {
     await server.start();

@@ -210,5 +210,11 @@ export function describeError(error: unknown, withStack: boolean): string[] {
 
 function problemsOf(error: SubagentError): ConfigProblem[] {
   const { problems } = error.details;
-  return error.code === "invalid_config" && Array.isArray(problems) ? problems : [];
+  const list: readonly unknown[] = error.code === "invalid_config" && Array.isArray(problems) ? problems : [];
+  return list.filter(isConfigProblem);
+}
+
+/** Other refusals list their problems as texts. */
+function isConfigProblem(problem: unknown): problem is ConfigProblem {
+  return typeof problem === "object" && problem !== null && "variable" in problem;
 }

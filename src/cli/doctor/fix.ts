@@ -53,7 +53,10 @@ async function deleteOld(installation: Installation, { hostNowMs, workspaces }: 
   const { root, directories } = workspaces;
   for (const found of directories.filter(({ isDeletable }) => isDeletable)) {
     const isOld = await isUntouchedSince(join(root, found.path), hostNowMs - OLD_WORKSPACE_MS);
-    if (isOld && (await agentStateOf(installation, found)) !== "live") await deleteWorkspace(root, found);
+    if (isOld && (await agentStateOf(installation, found)) !== "live")
+      await deleteWorkspace(root, found).catch((error: unknown) =>
+        installation.logger.warn({ path: found.path, problem: String(error) }, "Workspace not deleted"),
+      );
   }
 }
 

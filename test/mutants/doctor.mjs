@@ -551,4 +551,12 @@ export default [
     replace: "survey.strayMembers",
     tests: ["test/integration/doctor-second-look.test.ts"],
   },
+  {
+    id: "doctor-ended-by-a-workspace",
+    promise: "A workspace that this user may not delete does not end the doctor as if Redis were away.",
+    file: "src/cli/doctor/fix.ts",
+    find: 'installation.logger.warn({ path: found.path, problem: String(error) }, "Workspace not deleted")',
+    replace: "Promise.reject(error)",
+    tests: ["test/integration/doctor-fix.undeletable.test.ts"],
+  },
 ];

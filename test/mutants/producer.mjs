@@ -3856,4 +3856,13 @@ export default [
     replace: "",
     tests: ["test/integration/producer/replies.stopped.test.ts"],
   },
+  {
+    id: "client-second-stop-too-early",
+    promise: "Every stop of a client resolves when its connections are closed.",
+    file: "src/producer/client.ts",
+    find: "      stopping ??= closeOpened(opened);\n      return stopping;",
+    replace:
+      "      const isFirst = !stopping;\n      stopping ??= closeOpened(opened);\n      return isFirst ? stopping : Promise.resolve();",
+    tests: ["test/unit/producer/client.stopping.test.ts"],
+  },
 ];

@@ -86,14 +86,15 @@ export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLim
   // The outer directory is only for its owner; the inner one is shown to the sandbox, which runs as another user.
   const outer = await makeDirectory("net");
   const directory = join(outer, "net");
-  await mkdir(directory);
-  // Whatever the umask: the mode of mkdir is subject to it.
-  await chmod(directory, 0o755);
-  const traffic = new Traffic(policy, { ...LIMITS, ...limits });
   const socket = join(directory, SOCKET_NAME);
+  const traffic = new Traffic(policy, { ...LIMITS, ...limits });
   try {
+    await mkdir(directory);
+    // Whatever the umask: the mode of mkdir is subject to it.
+    await chmod(directory, 0o755);
     await new Promise<void>((resolve, reject) => {
-      traffic.server.once("error", reject);
+      // It stays: a server that cannot accept a connection has an error, too.
+      traffic.server.on("error", reject);
       traffic.server.listen(socket, resolve);
     });
     await chmod(socket, 0o666);
@@ -155,6 +156,8 @@ class Traffic {
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     });
     this.server.maxConnections = limits.connections;
+    // Node sets it again when a request follows on a connection.
+    this.server.timeout = limits.silenceMs;
     this.server.on("connection", (socket: Socket) => {
       this.#keep(socket);
       socket.setTimeout(limits.silenceMs, () => socket.destroy());
@@ -187,6 +190,8 @@ class Traffic {
       const failed = (error: unknown): void => refuse(error, target);
       server.once("error", failed);
       const carry = guarded(failed, () => {
+        // From here on the bytes are the site's own: no answer of the proxy may stand among them.
+        server.off("error", failed);
         client.write("HTTP/1.1 200 Connection Established\r\n\r\n");
         // Bytes that came with the request are metered and carried as those behind it.
         if (head.length > 0) client.unshift(head);

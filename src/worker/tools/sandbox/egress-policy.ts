@@ -35,7 +35,7 @@ export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { proble
   const items = hosts.split(",").map((part) => part.trim().toLowerCase());
   for (const item of items.filter((part) => part !== "")) {
     const [, name = "", port] = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(item) ?? [];
-    const bare = name.replace(/^\[|\]$/g, "");
+    const bare = asInUrls(name.replace(/^\[|\]$/g, ""));
     if (
       !(isAddress(bare) || (HOST.test(bare) && !ENDS_IN_NUMBER.test(bare))) ||
       (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
@@ -55,4 +55,9 @@ export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { proble
       }),
     mayReach: (address) => isPublic(address) || inside(address),
   };
+}
+
+/** Spells an IPv6 address as every URL spells it; returns any other host unchanged. */
+function asInUrls(host: string): string {
+  return host.includes(":") && isAddress(host) ? new URL(`http://[${host}]`).hostname.slice(1, -1) : host;
 }

@@ -36,6 +36,9 @@ const MAX_COVERED = 500;
 /** Longest age of a scan. Scanning 20,000 entries takes most of a second: the commands of one turn share a scan. */
 const FRESH_MS = 10_000;
 
+/** A scan is repeated if a directory has gone before its turn: what was in it may now be elsewhere in the tree. */
+const SCAN_ATTEMPTS = 3;
+
 const scans = new WeakMap<Area, { readonly cover: Cover; readonly atMs: number }>();
 
 /** Returns the cover of an area without entries that have gone, from a scan of the whole tree that is at most 10 s old and still holds. */
@@ -77,7 +80,7 @@ async function lastScan(area: Area, clock: Clock, signal: AbortSignal): Promise<
   return cover;
 }
 
-async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
+async function scan(area: Area, signal: AbortSignal, attempts = SCAN_ATTEMPTS): Promise<Cover> {
   const entries: CoveredEntry[] = [];
   const open: string[][] = [[]];
   let left = MAX_ENTRIES;
@@ -105,7 +108,8 @@ async function scan(area: Area, signal: AbortSignal): Promise<Cover> {
         else if (isSpecial(entry)) entries.push({ path, isDirectory: false });
       }
     }
-  } catch {
+  } catch (error) {
+    if (attempts > 1 && codeOf(error) === "ENOENT") return scan(area, signal, attempts - 1);
     return { problem: "it cannot be read whole" };
   }
   return entries.length > MAX_COVERED ? { problem: "too much of it may hold secrets" } : { entries };

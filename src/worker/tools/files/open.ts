@@ -141,7 +141,12 @@ export async function giveToOwner(
 
 async function openArea(area: Area): Promise<Directory> {
   const handle = await openDirectoryAt(area.path);
-  return { handle, path: area.path, area, device: (await handle.stat()).dev, segments: [] };
+  try {
+    return { handle, path: area.path, area, device: (await handle.stat()).dev, segments: [] };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
 }
 
 type Attempt<Found> = { readonly found: Found } | { readonly target: Target };

@@ -186,7 +186,7 @@ function withinTime(
       timers.timeout(tool.timeoutMs, () => cutOff(refused(tookTooLong(tool)))),
     );
     const forget = stop.onStop(() => cutOff(refused(CANCELLED)));
-    const context = new CallContext(caller, { stop: mine, limit, mayRun });
+    const context = new CallContext(caller, { stop: mine, limit, timers, mayRun });
     void checkedRun(tool, input, context, { stop: mine, mayRun }).then(end);
   });
 }
@@ -221,6 +221,7 @@ class TimeLimit {
 
 interface CallMeans extends Pick<RunToolOptions, "stop" | "mayRun"> {
   readonly limit: TimeLimit;
+  readonly timers: Pick<Clock, "timeout">;
 }
 
 /** Creates signal and workspace when the tool reads them. A class, because a getter per object would cost a hidden class each. */
@@ -256,9 +257,10 @@ class CallContext implements ToolContext {
 
 /**
  * Returns the workspace for one call. Waiting for earlier calls uses none of its time; behind them the call may have been
- * stopped or the run lost, and then its work is not begun.
+ * stopped or the run lost, and then its work is not begun. A call that waits for its own work waits within its time.
  */
-function workspaceOfCall(shared: Workspace, { limit, stop, mayRun }: CallMeans): Workspace {
+function workspaceOfCall(shared: Workspace, { limit, timers, stop, mayRun }: CallMeans): Workspace {
+  let isAtWork = false;
   return {
     directory: shared.directory,
     get home() {
@@ -267,15 +269,43 @@ function workspaceOfCall(shared: Workspace, { limit, stop, mayRun }: CallMeans):
     roots: shared.roots,
     hidden: shared.hidden,
     exclusive(work) {
-      limit.pause();
+      if (!isAtWork) limit.pause();
       return shared.exclusive(async () => {
         if (stop.isStopped) throw new ToolFailure(CANCELLED);
         if (mayRun?.() === false) throw new ToolFailure(RUN_LOST);
         limit.begin();
-        return work();
+        isAtWork = true;
+        try {
+          return await untilLeft(Promise.resolve(work()), stop, timers);
+        } finally {
+          isAtWork = false;
+        }
       });
     },
   };
+}
+
+/** Time for which work on the workspace may go on after its call has ended, before the next one has its turn, ms. */
+const LEFT_AFTER_MS = 30_000;
+
+/** Settles as `work` does, or rejects {@link LEFT_AFTER_MS} after its call was stopped: work that hangs holds up no other. */
+function untilLeft<Result>(
+  work: Promise<Result>,
+  stop: StopSignal,
+  timers: Pick<Clock, "timeout">,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    let timer: { cancel(): void } | undefined;
+    const forget = stop.onStop(() => {
+      timer = timers.timeout(LEFT_AFTER_MS, () => reject(new ToolFailure(CANCELLED)));
+    });
+    const settle = () => {
+      forget();
+      timer?.cancel();
+    };
+    work.then(settle, settle);
+    work.then(resolve, reject);
+  });
 }
 
 /**

@@ -16,6 +16,7 @@ import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import { createLogger, guardedLogger, isLogger, LOGGER_FORM, type Logger } from "../../shared/logger.ts";
 import { type OptionForms, optionProblems, PREFIX, refuseProblems } from "../../shared/options.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
@@ -56,7 +57,10 @@ const REQUIRED: ReadonlySet<string> = new Set(["redisUrl"]);
 
 /** See the module's header. */
 export interface Intake {
-  /** Connects and begins to take requests; waits for Redis without a limit. Idempotent. */
+  /**
+   * Connects and begins to take requests; waits for Redis without a limit. During a stop it begins after that, and rejects with
+   * `closed` if it is stopped again before. Idempotent.
+   */
   start(): Promise<void>;
   /** Stops taking requests, leaves waiting ones to other processes, and closes everything. Idempotent; can be started again. */
   stop(): Promise<void>;
@@ -80,23 +84,34 @@ export function createIntake(options: IntakeOptions): Intake {
   let opened: Opened | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
+  let stops = 0;
   const endAll = async (held: Opened) => {
     await end(held);
     opened = undefined;
     starting = undefined;
     stopping = undefined;
   };
-  return {
+  const intake: Intake = {
     start() {
+      if (stopping) {
+        const before = stops;
+        return stopping.then(() => (stops === before ? intake.start() : Promise.reject(stoppedEarly())));
+      }
       opened ??= open(options);
       starting ??= begin(opened, options.client);
       return starting;
     },
     stop() {
+      stops += 1;
       if (opened) stopping ??= endAll(opened);
       return stopping ?? Promise.resolve();
     },
   };
+  return intake;
+}
+
+function stoppedEarly(): SubagentError {
+  return new SubagentError("closed", "The intake was stopped before it had started.");
 }
 
 function open({ redisUrl, prefix, client, clock = systemClock, ...more }: IntakeOptions): Opened {

@@ -5278,6 +5278,8 @@ export default [
     find: 'protocol === "unix:" && hostname === "" &&',
     replace: 'protocol === "unix:" &&',
     tests: ["test/unit/shared/redis-url.socket.test.ts"],
+  },
+  {
     id: "intake-not-started-again",
     promise: "An intake that is started while it stops works afterwards.",
     file: "src/service/intake/intake.ts",

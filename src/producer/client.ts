@@ -112,10 +112,8 @@ export function createClient(options: ClientOptions): Client {
   parseRedisUrl(settings.redisUrl);
   const own = { ...options, ...(prefix !== undefined && { prefix }) };
   const definitions = openDefinitions(agents, own.clock ?? systemClock);
-  let [opened, stopping]: [Promise<ClientResources> | undefined, Promise<void> | undefined] = [
-    undefined,
-    undefined,
-  ];
+  let opened: Promise<ClientResources> | undefined;
+  let stopping: Promise<void> | undefined;
 
   /** Opens everything; after a failure the next call tries again. */
   const open = () =>

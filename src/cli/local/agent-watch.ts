@@ -61,7 +61,7 @@ export async function watchAgents(
     }
   };
   // The polls may go on for days: an error of the events ends them.
-  const following = followEvents().then(noFailure, (error: unknown) => {
+  const following = followEvents().catch((error: unknown) => {
     end();
     return { error };
   });
@@ -89,8 +89,6 @@ export async function watchAgents(
     ending.abort();
   }
 }
-
-function noFailure(): undefined {}
 
 async function poll(
   parent: Pick<Parent, "list" | "get">,

@@ -188,7 +188,7 @@ export const MAX_CONCURRENCY = 5_000;
 const MAX_WINDOW_MS = 30 * DAY;
 
 const caps = {
-  max_total_tokens: z.int().min(1).max(CEILING.max_total_tokens).optional(),
+  max_total_tokens: totalTokens.optional(),
   max_cost_usd: costUsd.optional(),
 };
 const NO_CAP = "name max_total_tokens, max_cost_usd or both";

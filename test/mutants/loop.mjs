@@ -855,7 +855,7 @@ export default [
     file: "src/worker/loop/next.ts",
     find: "{ finalCall: allowed.cause, ...call, ",
     replace: "{ ...call, finalCall: allowed.cause, ",
-    tests: ["test/integration/worker/hidden-classes.test.ts"],
+    tests: ["test/integration/worker/optimized-code.test.ts"],
   },
   {
     id: "log-full-goes-on",

@@ -32,7 +32,7 @@ export default [
     file: "src/shared/hidden-class.ts",
     find: "Partial<Record<Kind, object>> = {};",
     replace: "Partial<Record<Kind, object>> = new Proxy({}, { set: () => true });",
-    tests: ["test/integration/worker/idle-collection.test.ts"],
+    tests: ["test/integration/worker/optimized-code.test.ts"],
   },
   {
     id: "idle-collection-drops-shared-commands",
@@ -41,7 +41,7 @@ export default [
     file: "src/shared/redis/connection/server-connection.ts",
     find: "    this.#lastOfClass.set(Reflect.getPrototypeOf(command), command);\n",
     replace: "    void this.#lastOfClass;\n",
-    tests: ["test/integration/worker/idle-collection.test.ts"],
+    tests: ["test/integration/worker/optimized-code.test.ts"],
   },
   {
     id: "model-ended-call-keeps-its-request",

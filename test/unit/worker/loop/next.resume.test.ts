@@ -65,10 +65,10 @@ test("a finished log, cut at every entry, comes to the same end and repeats no c
       seen.answers += finished.entries.filter(([, json]) => json.includes("answer to")).length;
       for (const { reason } of finished.settled) seen.reasons.add(reason);
     }),
-    { numRuns: cases(120), examples: SITUATIONS.map((script) => [script]) },
+    { numRuns: cases(60), examples: SITUATIONS.map((script) => [script]) },
   );
-  expect(seen.cuts).toBeGreaterThan(1_000);
-  expect(seen.interrupted).toBeGreaterThan(100);
+  expect(seen.cuts).toBeGreaterThan(500);
+  expect(seen.interrupted).toBeGreaterThan(50);
   expect(seen.answers).toBeGreaterThan(5);
   expect(seen.unanswered).toBeGreaterThan(5);
   expect([...seen.reasons]).toEqual(
@@ -91,7 +91,7 @@ test("any subset of a log's entries has a next step, and the run ends within max
         expect(calls.length).toBeLessThanOrEqual(script.rules.limits.max_turns);
       }
     }),
-    { numRuns: cases(500) },
+    { numRuns: cases(100) },
   );
 });
 
@@ -135,9 +135,9 @@ test("the Messages API takes the conversation of every prefix, and each call's g
       });
       everyPrefix(script, life);
     }),
-    { numRuns: cases(200) },
+    { numRuns: cases(100) },
   );
-  expect(seen.calls).toBeGreaterThan(500);
+  expect(seen.calls).toBeGreaterThan(300);
   expect(seen.finalCalls).toBeGreaterThan(50);
   expect(seen.summaries).toBeGreaterThan(10);
 });
@@ -164,6 +164,6 @@ test("deciding changes nothing and depends on nothing but the log, in whatever o
         .map(({ entry }) => entry);
       expect(JSON.stringify(judge(script, logOf(script, lifeFrom(shuffled, cut.settled))))).toBe(judged);
     }),
-    { numRuns: cases(200) },
+    { numRuns: cases(100) },
   );
 });

@@ -116,7 +116,7 @@ test("the state that moves on by one entry is the one computed from the whole lo
       });
       seen.runs += life.settled.length;
     }),
-    { numRuns: cases(120), examples: Object.values(SITUATIONS).map((script) => [script]) },
+    { numRuns: cases(60), examples: Object.values(SITUATIONS).map((script) => [script]) },
   );
   for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
 });
@@ -136,7 +136,7 @@ test("the mark of the prompt cache stands where the call before ended", () => {
         sent = { message: step.message, run, messages };
       });
     }),
-    { numRuns: cases(200) },
+    { numRuns: cases(100) },
   );
 });
 
@@ -156,7 +156,7 @@ test("a log with gaps, in any order, is read as the reference reads it", () => {
         }
       }
     }),
-    { numRuns: cases(300) },
+    { numRuns: cases(150) },
   );
 });
 

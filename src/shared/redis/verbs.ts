@@ -183,7 +183,7 @@ export const AGENT_VERBS = {
    * `worker_lost` and read only its record. `suspect`: two workers in a row crashed with it, or one in a tool if the caller
    * can isolate runs; claim it with `isolation`.
    * `missing_tools`: this worker lacks `tools`. `newer`: a newer version wrote the record. Leave both to another worker.
-   * `held`: another worker holds the agent, or the agent is not yet due.
+   * `held`: another worker holds the agent; or it is queued, with this `wake`, and not yet due.
    */
   claim: {
     keys: ["record", "log", "inbox", "timeline", "history", "watching"],
@@ -221,7 +221,7 @@ export const AGENT_VERBS = {
       crashed: { epoch: int, run: int, running_ms: int, attempts: int, breaks: int, record: hash },
       suspect: { crashes: int, isolated_crashes: int, wake: int },
       missing_tools: { tools: names, wake: int },
-      held: { wait_ms: int },
+      held: { wait_ms: int, wake: optional(int), due_at: optional(int) },
       nothing: { agent_status: agentStatus },
       /** Its unanswered message is older than the agent's maximum age: a sweeper ends it. */
       too_old: {},

@@ -13,7 +13,7 @@ const FIRST_RETURN_DELAY_MS = 200;
 const LONGEST_ROUND_DELAY_MS = 10_000;
 /** Most rounds of a wake; then it is dropped, and a sweeper that can do more for the agent wakes it again. */
 const MOST_ROUNDS = 100;
-/** Longest wait for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
+/** Longest wait in its slot for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
 const EARLY_MS = 2_000;
 
 /** Other runs in the process of suspects: other suspects (`group`), or none (`own_process`). */
@@ -143,7 +143,10 @@ async function claim(
     case "held": {
       // The stop of this process ended its wait: another one waits for the rest.
       const isCutShort = context.draining.aborted && answer.wait_ms <= EARLY_MS;
-      return isCutShort ? { status: "returned", reason: "drain", delayMs: 0 } : dropWake("held");
+      if (isCutShort) return { status: "returned", reason: "drain", delayMs: 0 };
+      return comesInTime(context, answer, wake)
+        ? { status: "returned", reason: "early", delayMs: answer.wait_ms }
+        : dropWake("held");
     }
     default:
       return dropWake(answer.status);
@@ -193,6 +196,18 @@ async function claimInTime(
 /** Returns true if the agent has a newer wake: then this one need not wait for anything. */
 function isReplaced(answer: { wake: number }, wake: number): boolean {
   return answer.wake > wake;
+}
+
+/**
+ * Checks whether the agent's own wake, delayed by this worker's clock, comes when the agent is due. For other workers it comes later
+ * by as much as this clock is ahead of Redis': not later than a sweeper would replace a dropped one.
+ */
+function comesInTime(
+  { clock, store }: RunContext,
+  { wait_ms, due_at = 0, wake: own }: Extract<ClaimAnswer, { status: "held" }>,
+  wake: number,
+): boolean {
+  return own === wake && clock.now() + wait_ms <= due_at + store.timing.checkMs;
 }
 
 function dropWake(reason: string): NoRun {

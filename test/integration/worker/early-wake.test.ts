@@ -30,12 +30,15 @@ test("a wake that comes a moment before its agent may be claimed waits for that 
   expect((await installation.record(agent)).wake).toBe(wake + 2);
 });
 
-test("a wake that comes long before its time is dropped; its slot is free at once", async () => {
+test("a wake that comes long before its time waits in the queue for it; its slot is free at once", async () => {
   const installation = await openStage({ scenario: done });
   await installation.startWorker({ concurrency: 1 });
   const agent = await installation.spawn();
   await wakeTooEarly(installation, agent, 60_000);
   const other = await installation.task("another");
   expect(await installation.reply(other)).toMatchObject({ status: "succeeded" });
-  expect(await installation.record(agent)).toMatchObject({ status: "queued" });
+  const { status, wake } = await installation.record(agent);
+  expect(status).toBe("queued");
+  expect((await installation.wakes.counts()).delayed).toBe(1);
+  expect(await installation.wakes.isAlive({ uid: agent.uid, wake })).toBe(true);
 });

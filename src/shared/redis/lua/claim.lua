@@ -41,7 +41,7 @@ if agent.status == 'running' then
   in_doubt = agent.begun ~= nil and not under_way
 elseif agent.status == 'queued' then
   local left = num(agent.not_before) - now
-  if left > 0 then return answer('held', { wait_ms = left }) end
+  if left > 0 then return answer('held', { wait_ms = left, wake = num(agent.wake), due_at = num(agent.not_before) }) end
 else
   return answer('nothing', { agent_status = agent.status })
 end

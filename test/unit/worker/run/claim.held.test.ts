@@ -6,8 +6,8 @@ import type { RunContext } from "../../../../src/worker/run/context.ts";
 import type { RunSlot } from "../../../../src/worker/run-slots.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 
-/** Claims an agent that is free in `waitMs`; the worker begins to stop meanwhile if it `stops`. */
-async function claimHeld(waitMs: number, stops: boolean) {
+/** Claims an agent that is free in `waitMs`; the worker begins to stop meanwhile if it `stops`. `more`: the rest of the answer. */
+async function claimHeld(waitMs: number, stops: boolean, more: { wake?: number; due_at?: number } = {}) {
   const draining = new AbortController();
   const context = {
     clock: handClock(),
@@ -18,7 +18,7 @@ async function claimHeld(waitMs: number, stops: boolean) {
       timing: TIMING,
       async claim() {
         if (stops) draining.abort();
-        return { status: "held", wait_ms: waitMs };
+        return { status: "held", wait_ms: waitMs, ...more };
       },
     },
     toolNames: () => [],
@@ -37,3 +37,17 @@ test.for([true, false])(
     expect(await claimHeld(2_001, stops)).toEqual({ status: "passed", reason: "held" });
   },
 );
+
+test("the own wake of an agent that is due later goes back into the queue until then, by the clock of its worker", async () => {
+  const back = { status: "returned", reason: "early", delayMs: 2_001 };
+  expect(await claimHeld(2_001, false, { wake: 1, due_at: 2_001 })).toEqual(back);
+  expect(await claimHeld(2_001, true, { wake: 1, due_at: 2_001 })).toEqual(back);
+  const replaced = { status: "passed", reason: "held" };
+  expect(await claimHeld(2_001, false, { wake: 2, due_at: 2_001 })).toEqual(replaced);
+});
+
+test("a worker whose clock is further ahead than a sweeper is late drops the wake: it would keep it from the others", async () => {
+  const aheadBy = (ms: number) => claimHeld(2_001, false, { wake: 1, due_at: 2_001 - ms });
+  expect(await aheadBy(TIMING.checkMs)).toMatchObject({ status: "returned" });
+  expect(await aheadBy(TIMING.checkMs + 1)).toEqual({ status: "passed", reason: "held" });
+});

@@ -174,7 +174,10 @@ function createWorkspace(directory: string, hidden: string, roots: readonly Open
   };
 }
 
-/** Writes our stamp beside the workspace; first sets aside files under another stamp. */
+/**
+ * Writes our stamp beside the workspace, after it has set aside what is there under another one or none. So a process that is killed
+ * in between leaves no stamp under which the files of another agent would count as ours.
+ */
 async function claimStamp(
   agentDirectory: string,
   { uid, clock }: OpenWorkspaceOptions,
@@ -183,12 +186,16 @@ async function claimStamp(
   const directory = join(agentDirectory, FILES_NAME);
   const draft = join(agentDirectory, `${STAMP_NAME}.${randomUUID()}`);
   for (let attempt = 0; attempt < STAMP_ATTEMPTS; attempt++) {
+    // Looked at first: a directory that another opener makes beneath our stamp meanwhile is ours, and stays.
+    const foreign = await inodeOf(directory);
     const found = await readStamp(path);
     if (found === uid) return "found";
-    // Checked before our stamp exists: a directory that another opener makes after the stamp is ours too, and stays.
-    const foreign = await isThere(directory);
     const aside = join(agentDirectory, `former-${clock.now()}-${randomUUID()}`);
-    if (found !== undefined) await renameIfThere(path, `${aside}${STAMP_NAME}`);
+    const stampAside = `${aside}${STAMP_NAME}`;
+    const isForeign = async () => (await inodeOf(aside)) === foreign;
+    const isFound = async () => (await readStamp(stampAside)) === found;
+    if (foreign !== undefined && !(await moved(directory, aside, isForeign))) continue;
+    if (found !== undefined && !(await moved(path, stampAside, isFound))) continue;
     try {
       await writeFile(draft, JSON.stringify({ v: 1, uid, created_at: new Date(clock.now()).toISOString() }), {
         flag: "wx",
@@ -196,7 +203,6 @@ async function claimStamp(
       });
       // `link` is atomic, and never replaces a stamp that another process has written meanwhile.
       await link(draft, path);
-      if (foreign) await setAside(directory, aside, path);
       return "stamped";
     } catch (error) {
       if (!isErrno(error, "EEXIST")) throw error;
@@ -207,14 +213,12 @@ async function claimStamp(
   throw new SubagentError("setup_failed", "Another worker keeps claiming this workspace.");
 }
 
-/** Sets aside the files of another agent; if that fails, takes back our stamp, with which they would count as ours. */
-async function setAside(directory: string, aside: string, stamp: string): Promise<void> {
-  try {
-    await renameIfThere(directory, aside);
-  } catch (error) {
-    await rm(stamp, { force: true });
-    throw error;
-  }
+/** Moves `from` to `to`; if it was not the one that is meant, because another opener was faster, moves it back and returns false. */
+async function moved(from: string, to: string, isMeant: () => Promise<boolean>): Promise<boolean> {
+  await renameIfThere(from, to);
+  if (await isMeant()) return true;
+  await renameIfThere(to, from);
+  return false;
 }
 
 /** Returns the uid in the stamp; `undefined` without a stamp, "" if the stamp is unreadable. */
@@ -234,12 +238,12 @@ export async function readStamp(path: string): Promise<string | undefined> {
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+/** Returns the number by which a file system knows what is at `path`; undefined if nothing is there. */
+async function inodeOf(path: string): Promise<bigint | undefined> {
   try {
-    await lstat(path);
-    return true;
+    return (await lstat(path, { bigint: true })).ino;
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return false;
+    if (isErrno(error, "ENOENT")) return undefined;
     throw error;
   }
 }

@@ -2,12 +2,14 @@
  * Performs `deliver`: adds the parent's messages to the log. It first writes the files of a message into the workspace, then
  * adds the message, with its images, to the log. After a crash in between, the same files are written once more.
  */
+import type { Clock } from "../../shared/clock.ts";
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
 import { type Attached, attachmentKey, type InboxMessage } from "../../shared/protocol/message.ts";
 import { newDelivery, newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { writeParentFiles } from "../tools/parent-files.ts";
 import type { RunContext } from "./context.ts";
+import { onDisk } from "./run-workspace.ts";
 import type { Session } from "./session.ts";
 
 type DeliverStep = Extract<Step, { do: "deliver" }>;
@@ -47,9 +49,9 @@ interface Delivery {
   attached: string[];
 }
 
-/** Writes the files of `messages` into the workspace. Rejects if the workspace cannot be made or Redis cannot be asked. */
+/** Writes the files of `messages` into the workspace. Rejects if the disk or Redis cannot be asked. */
 async function takeAttachments(
-  { store }: Pick<RunContext, "store">,
+  { store, clock }: Pick<RunContext, "store" | "clock">,
   session: Session,
   messages: readonly InboxMessage[],
 ): Promise<Delivery> {
@@ -66,7 +68,7 @@ async function takeAttachments(
   for (const [i, message] of messages.entries()) {
     const own = names[i] ?? [];
     const parts = own.map((name) => byName.get(name));
-    delivered.push(own.length === 0 ? plain(message) : await withParts(session, message, parts));
+    delivered.push(own.length === 0 ? plain(message) : await withParts(clock, session, message, parts));
   }
   return { messages: delivered, attached };
 }
@@ -76,6 +78,7 @@ function plain({ v, message_id, text }: InboxMessage): DeliveredMessage {
 }
 
 async function withParts(
+  clock: Clock,
   session: Session,
   message: InboxMessage,
   parts: readonly (Attached | undefined)[],
@@ -85,7 +88,8 @@ async function withParts(
   const notes = parts.includes(undefined) ? [ATTACHMENTS_MISSING] : [];
   if (files.length > 0) {
     const workspace = await session.equipment.workspace.open();
-    notes.push(...(await writeParentFiles(workspace, files, session.lease.workStop.signal)));
+    const write = (signal: AbortSignal) => writeParentFiles(workspace, files, signal);
+    notes.push(...(await onDisk(clock, session.lease.workStop, write)));
   }
   return {
     ...plain(message),

@@ -1,7 +1,6 @@
 /** Prepares a claimed run: its rules, tools and state; tells the model if it has a new workspace without its earlier files. */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
-import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import type { VerbAnswer } from "../../shared/redis/scripts.ts";
@@ -33,6 +32,8 @@ export async function openSession(
 ): Promise<Session> {
   const { address } = lease;
   const { record, log, inbox } = await context.store.claimed(address, claimAnswer);
+  // A long log is read after the claim: if its agent has ended since, it is empty, and the lease must know before a call.
+  if (claimAnswer.log === undefined) await lease.renew();
   const entries = readLog(log);
   const { agent_id: agentId, name, run, spec } = record;
   const prepared = context.specs.of(spec);
@@ -51,7 +52,7 @@ export async function openSession(
   const usesFiles = (name: string) => mayUseWorkspace(tools.get(name));
   const expected = hasUsedFiles(entries, usesFiles);
   const hasLeftFiles = expected && hasUsedFiles(entries, (name) => usesFiles(name) && !READERS.has(name));
-  const workspace = workspaceOf(context, address, record, hasLeftFiles);
+  const workspace = workspaceOf(context, lease, record, hasLeftFiles);
   const claimed = { record, inbox, entries, watched: claimAnswer.watched };
   const session = new Session(context.store, lease, claimed, {
     hooks,
@@ -127,9 +128,9 @@ function hasUsedFiles(entries: readonly LogEntry[], uses: (tool: string) => bool
 
 function workspaceOf(
   { workspaceRoot: root, roots, clock }: RunContext,
-  { tenant, parentId, uid }: AgentAddress,
+  { address: { tenant, parentId, uid }, workStop }: Lease,
   { agent_id: agentId }: AgentRecord,
   expected: boolean,
 ): RunWorkspace {
-  return new RunWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock });
+  return new RunWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock }, workStop);
 }

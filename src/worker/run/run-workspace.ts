@@ -3,21 +3,59 @@
  * lists the files in it at the end.
  */
 import { createHash } from "node:crypto";
-import { ToolFailure } from "../../shared/errors.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { SubagentError, ToolFailure } from "../../shared/errors.ts";
 import { type LeftFile, MOST_LEFT_FILES } from "../../shared/protocol/reply.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
+import type { StopSignal } from "../../shared/stop-signal.ts";
 import { listFiles, readWorkspaceFile, type WorkspaceAddress } from "../../shared/workspace-files.ts";
 import { type OpenWorkspaceOptions, openWorkspace, type Workspace } from "../tools/workspace.ts";
 
-/** See the module's header. */
+/** Longest wait for a disk between two steps of a run, ms: a network disk may never answer. */
+const DISK_MS = 30_000;
+/** The same once the run is stopped: a disk that answers at all does so in this time. */
+const STOPPED_DISK_MS = 1_000;
+
+/**
+ * Does `work` on the disk of the workspaces; a stop aborts its signal. Rejects with `setup_failed` if the disk does not answer in
+ * {@link DISK_MS}, or {@link STOPPED_DISK_MS} after the stop: the outcome of `work`, which may go on, is then ignored.
+ */
+export function onDisk<T>(
+  clock: Clock,
+  stop: StopSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const given = new AbortController();
+  return new Promise((resolve, reject) => {
+    const giveUp = () => {
+      given.abort();
+      reject(new SubagentError("setup_failed", "The disk of the workspaces does not answer."));
+    };
+    let limit = clock.timeout(DISK_MS, giveUp);
+    const forget = stop.onStop(() => {
+      given.abort();
+      limit.cancel();
+      limit = clock.timeout(STOPPED_DISK_MS, giveUp);
+    });
+    const isOver = () => {
+      limit.cancel();
+      forget();
+    };
+    work(given.signal).then(resolve, reject).finally(isOver);
+  });
+}
+
+/** See the module's header. `stop` ends its waits. */
 export class RunWorkspace {
   readonly #options: OpenWorkspaceOptions;
+  readonly #stop: StopSignal;
   #opening: Promise<Workspace> | undefined;
   #opened: Workspace | undefined;
   #areFilesGone = false;
 
-  constructor(options: OpenWorkspaceOptions) {
+  constructor(options: OpenWorkspaceOptions, stop: StopSignal) {
     this.#options = options;
+    this.#stop = stop;
   }
 
   get opened(): Workspace | undefined {
@@ -29,14 +67,15 @@ export class RunWorkspace {
     return this.#areFilesGone;
   }
 
-  /** Makes the workspace, once. Rejects if the disk refuses. */
+  /** Makes the workspace, once. Rejects if the disk refuses, or as {@link onDisk}. */
   open(): Promise<Workspace> {
     this.#opening ??= this.#open();
     return this.#opening;
   }
 
   async #open(): Promise<Workspace> {
-    const { workspace, state } = await openWorkspace(this.#options);
+    const opening = () => openWorkspace(this.#options);
+    const { workspace, state } = await onDisk(this.#options.clock, this.#stop, opening);
     this.#opened = workspace;
     this.#areFilesGone = state === "missing_stamp";
     return workspace;

@@ -10,6 +10,7 @@ import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
 import type { AgentStore } from "../../../src/shared/redis/agent-store.ts";
+import { StopSignal } from "../../../src/shared/stop-signal.ts";
 import {
   type NewEntry,
   newAnswer,
@@ -117,10 +118,13 @@ function equipmentOf(
     isStreamed: false,
     outputFormat: "",
     pace: {},
-    workspace: new RunWorkspace({
-      ...{ root: "/dev/null/no run of these tests has files", tenant, parentId, agentId: "a", uid },
-      ...{ roots: [], expected: false, clock: systemClock },
-    }),
+    workspace: new RunWorkspace(
+      {
+        ...{ root: "/dev/null/no run of these tests has files", tenant, parentId, agentId: "a", uid },
+        ...{ roots: [], expected: false, clock: systemClock },
+      },
+      new StopSignal(),
+    ),
     slot,
     trace: undefined,
     observer: new Observer(createLogger({ level: "silent" })).observe(names),

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../../src/shared/clock.ts";
+import { StopSignal } from "../../../../src/shared/stop-signal.ts";
 import { leftFiles, RunWorkspace } from "../../../../src/worker/run/run-workspace.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
@@ -12,14 +13,8 @@ const address = { tenant: "default", parentId: "p", uid: "u" };
 async function workspaceOf(expected: boolean) {
   const root = await mkdtemp(join(tmpdir(), "run-"));
   closeAtEnd(() => rm(root, { recursive: true }));
-  const workspace = new RunWorkspace({
-    ...address,
-    root,
-    agentId: "a",
-    roots: [],
-    expected,
-    clock: systemClock,
-  });
+  const options = { ...address, root, agentId: "a", roots: [], expected, clock: systemClock };
+  const workspace = new RunWorkspace(options, new StopSignal());
   return { root, workspace };
 }
 

@@ -205,7 +205,7 @@ async function answerTo<T>(
   let timer: { cancel(): void } | undefined;
   const silence = new Promise<Outcome<T>>((resolve) => {
     const checkSilence = () => {
-      const silentMs = time.nowMs - Math.max(sentAtMs, connection.silentSinceMs());
+      const silentMs = time.nowMs - Math.max(sentAtMs, connection.silentSinceMs(sentAtMs));
       const isSilent = silentMs >= maxSilenceMs;
       if (isSilent) connection.drop(maxSilenceMs);
       if (isSilent || leftMs() === 0) {

@@ -102,6 +102,9 @@ test("while its node answers others, a late call is sent once, and an idle node 
     unanswered = cluster.get(OTHER_KEY).catch(() => {});
   });
   expect(sent).toBe(2);
+  // The node that was asked before this call, and not for it, is silent all the time.
+  await lateCall();
+  expect(sent).toBe(3);
   expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(0);
   connection.close();
   await unanswered;

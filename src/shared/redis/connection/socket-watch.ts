@@ -11,10 +11,11 @@ import { READ_ONLY } from "./server-connection.ts";
 /** See the module's header. Times are those of {@link watchSockets}, ms. */
 export interface Sockets {
   /**
-   * Returns since when Redis has sent nothing though it owes an answer, on a cluster the node silent for longest; `Infinity` if no
+   * Returns since when Redis has sent nothing though it owes an answer, on a cluster the node silent for longest of those that were
+   * asked at `askedSinceMs` (default: ever) or later: no other one owes an answer to a call that began then. `Infinity` if no such
    * node owes one.
    */
-  silentSinceMs(): number;
+  silentSinceMs(askedSinceMs?: number): number;
   /** Returns when Redis last sent bytes, on a cluster the node that was heard last. */
   answeredAtMs(): number;
   /** The last problem, for messages; empty while the connection is ready, and while the server has refused nothing. */
@@ -27,6 +28,8 @@ export interface Sockets {
 export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, "nowMs">): Sockets {
   /** When a socket last received bytes or, if that is later, when a node that owed nothing was asked. */
   const silentSince = new Map<RedisConnection, number>();
+  /** When a node of a cluster was last asked. */
+  const askedAt = new WeakMap<RedisConnection, number>();
   /**
    * The one server of a connection is asked for its silence only while a command waits for it. A node that is not ready owes its
    * greeting, and commands may wait for it.
@@ -36,7 +39,11 @@ export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, 
   let answeredAtMs = Number.NEGATIVE_INFINITY;
   const sockets: Sockets = {
     problem: "",
-    silentSinceMs: () => Math.min(...[...silentSince].map(([each, ms]) => (owes(each) ? ms : Infinity))),
+    silentSinceMs(askedSinceMs = Number.NEGATIVE_INFINITY) {
+      const isMeant = (each: RedisConnection) =>
+        owes(each) && (each === redis || (askedAt.get(each) ?? Number.NEGATIVE_INFINITY) >= askedSinceMs);
+      return Math.min(...[...silentSince].map(([each, ms]) => (isMeant(each) ? ms : Infinity)));
+    },
     answeredAtMs: () => answeredAtMs,
     drop(silentMs?: number) {
       for (const [connection, sinceMs] of silentSince)
@@ -58,9 +65,16 @@ export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, 
     const { sendCommand } = connection;
     connection.sendCommand = (...command) => {
       if (!owes(connection)) silentSince.set(connection, time.nowMs);
+      askedAt.set(connection, time.nowMs);
       return sendCommand.apply(connection, command);
     };
   });
+  noteProblems(redis, sockets);
+  return sockets;
+}
+
+/** Keeps the last problem of `redis` in `sockets`. */
+function noteProblems(redis: RedisClient, sockets: Pick<Sockets, "problem">): void {
   redis.on(READ_ONLY, (error: Error) => {
     sockets.problem = error.message;
   });
@@ -72,5 +86,4 @@ export function watchSockets(redis: RedisClient, time: Pick<Readonly<LoopTime>, 
   redis.on("ready", () => {
     sockets.problem = "";
   });
-  return sockets;
 }

@@ -759,7 +759,7 @@ export default [
     id: "call-late-is-silent",
     promise: "A socket that answers others is not given up.",
     file: "src/producer/redis-call.ts",
-    find: "Math.max(sentAtMs, connection.silentSinceMs())",
+    find: "Math.max(sentAtMs, connection.silentSinceMs(sentAtMs))",
     replace: "sentAtMs",
     tests: ["test/unit/producer/redis-call.test.ts"],
   },
@@ -3761,8 +3761,17 @@ export default [
     id: "line-idle-node-is-silent",
     promise: "A node of a cluster that nobody asks makes no call of other nodes late.",
     file: "src/shared/redis/connection/socket-watch.ts",
-    find: "(owes(each) ? ms : Infinity)",
+    find: "(isMeant(each) ? ms : Infinity)",
     replace: "ms",
+    tests: ["test/integration/cluster-line.test.ts"],
+  },
+  {
+    id: "line-node-of-earlier-call",
+    promise:
+      "A node of a cluster that has left an earlier call unanswered makes no call of other nodes late.",
+    file: "src/producer/redis-call.ts",
+    find: "connection.silentSinceMs(sentAtMs)",
+    replace: "connection.silentSinceMs()",
     tests: ["test/integration/cluster-line.test.ts"],
   },
   {

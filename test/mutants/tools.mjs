@@ -1022,7 +1022,7 @@ export default [
     id: "workspace-adopts-unstamped",
     promise: "A directory without a stamp is set aside.",
     file: "src/worker/tools/workspace.ts",
-    find: "if (foreign) await setAside(directory, aside, path);",
+    find: "    if (foreign !== undefined && !(await moved(directory, aside, isForeign))) continue;\n",
     replace: "",
     tests: ["test/unit/worker/tools/workspace.test.ts"],
   },
@@ -4099,11 +4099,20 @@ export default [
     tests: ["test/unit/worker/skills/library.locked.test.ts"],
   },
   {
-    id: "stamp-kept-over-foreign-files",
-    promise: "Files of an earlier agent that cannot be set aside are never shown to the next one.",
+    id: "stamp-before-set-aside",
+    promise: "An opener that is killed leaves no stamp over the files of another agent.",
     file: "src/worker/tools/workspace.ts",
-    find: "await rm(stamp, { force: true });",
-    replace: "",
+    find: 'await link(draft, path);\n      return "stamped";',
+    replace:
+      'await renameIfThere(aside, directory);\n      await link(draft, path);\n      if (foreign !== undefined) await renameIfThere(directory, aside);\n      return "stamped";',
+    tests: ["test/unit/worker/tools/workspace.aside.test.ts"],
+  },
+  {
+    id: "workspace-of-faster-opener",
+    promise: "A workspace that another opener of its agent makes meanwhile is not set aside.",
+    file: "src/worker/tools/workspace.ts",
+    find: "  if (await isMeant()) return true;\n",
+    replace: "  return true;\n",
     tests: ["test/unit/worker/tools/workspace.aside.test.ts"],
   },
   {

@@ -7,7 +7,8 @@
  *
  * 1. As soon as the subscription is back, every run is checked: a hint may have been sent while it was down.
  * 2. While it is down, all runs are checked twice a second if the worker's own connection is ready. More than fifty are checked less
- *    often, a hundred a second, because many checks keep Redis busy; but each run as often as its lease is renewed.
+ *    often, a hundred a second, because many checks keep Redis busy; but each run as often as its lease is renewed. A subscription
+ *    that Redis refuses for a while is tried again as often.
  * 3. A connection on which Redis no longer answers is replaced by a new one (`heartbeat.ts`).
  */
 import type { Clock } from "../../shared/clock.ts";
@@ -41,7 +42,7 @@ export interface WorkerHints {
    * `invalid_config` if the Redis user may not subscribe.
    */
   start(): Promise<void>;
-  /** True if Redis answered on this connection a moment ago. */
+  /** True if hints are received: Redis answered on this connection a moment ago. */
   readonly isAlive: boolean;
   /** Closes the connection. Idempotent. */
   stop(): void;
@@ -80,16 +81,20 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
     timer?.cancel();
     askAboutAll();
   };
+  const subscribe = () => void listen().catch(() => {});
   const checkWhileDisconnected = () => {
     timer?.cancel();
     if (hears || stopped) return;
     // A lease is renewed that often in any case, and a check renews it.
     const pauseMs = Math.min(TIMING.renewMs, leases.held.size * CHECK_OF_RUN_MS);
-    timer = clock.timeout(Math.max(DISCONNECTED_CHECK_MS, pauseMs), checkWhileDisconnected);
+    timer = clock.timeout(Math.max(DISCONNECTED_CHECK_MS, pauseMs), () => {
+      if (redis.status === "ready") subscribe();
+      checkWhileDisconnected();
+    });
     askAboutAll();
   };
   redis.on("message", (_channel: string, hint: string) => applyHint(hint, options));
-  redis.on("ready", () => void listen().catch(() => {}));
+  redis.on("ready", subscribe);
   redis.on("close", () => {
     hears = false;
     checkWhileDisconnected();
@@ -101,7 +106,7 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
       await listen();
     },
     get isAlive() {
-      return heartbeat.isAlive;
+      return hears && heartbeat.isAlive;
     },
     stop() {
       stopped = true;

@@ -193,8 +193,10 @@ export async function afterError(
   const isFull = saysDiskFull(error);
   const breaks = (session ?? claimed).breaks + (isFull ? 0 : 1);
   const problem = messageOf(error);
-  context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   const isTaken = lease.endReason === "taken";
+  const { uid } = lease.address;
+  if (isTaken) context.logger.debug({ uid, problem }, "Run broke off here, and is over or another worker's");
+  else context.logger.error({ uid, breaks, problem }, "Run broke off and is handed back");
   const isLast = !isTaken && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
   // `release` clears the mark of a call under way, so the next claim reports none: its cost is booked here.
   if (session) await chargeUnbooked(context, session, isLast);

@@ -74,9 +74,7 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
     if (canAsk()) for (const lease of leases.held.values()) void lease.renew();
   };
   const listen = async () => {
-    await redis.subscribe(channel).catch((error: unknown) => {
-      throw namingChannel(channel, error);
-    });
+    await subscribeTo(channel, redis);
     hears = true;
     timer?.cancel();
     askAboutAll();
@@ -119,6 +117,12 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
 function applyHint(hint: string, { leases, onLimiter }: WorkerHintsOptions): void {
   if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));
   else leases.askAbout(hint);
+}
+
+async function subscribeTo(channel: string, redis: RedisClient): Promise<void> {
+  await redis.subscribe(channel).catch((error: unknown) => {
+    throw namingChannel(channel, error);
+  });
 }
 
 /** Adds the channel's name to Redis' error, which does not have it. */

@@ -5295,4 +5295,12 @@ export default [
     replace: "before >= 0 ? intake.start()",
     tests: ["test/integration/service/intake-restarted.test.ts"],
   },
+  {
+    id: "webhook-round-breaks-off-at-once",
+    promise: "A round of pushes that cannot read on ends when its requests are answered.",
+    file: "src/service/webhooks/parent-push.ts",
+    find: "await Promise.allSettled(Array.from({ length: AT_A_TIME }, pushNext));",
+    replace: "await Promise.allSettled([Promise.all(Array.from({ length: AT_A_TIME }, pushNext))]);",
+    tests: ["test/unit/service/webhooks/parent-push.unread-page.test.ts"],
+  },
 ];

@@ -112,7 +112,10 @@ interface Round extends Tried {
   readonly isCut: boolean;
 }
 
-/** Pushes the entries that no round has tried, then the others from the end of the last round on. */
+/**
+ * Pushes the entries that no round has tried, then the others from the end of the last round on. If a page cannot be read, rejects
+ * as the read does, after the answers to all requests under way.
+ */
 async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
   const { parent, webhook, mayGoOn, onlyNewer } = pushing;
   const failed: PushAnswer[] = [];
@@ -139,7 +142,9 @@ async function pushAll(parts: PushParts, pushing: Pushing): Promise<Round> {
       }
     }
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, pushNext));
+  const ends = await Promise.allSettled(Array.from({ length: AT_A_TIME }, pushNext));
+  // Only now: the next round would send again what is still under way.
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
   const isCut = hasHadShare() || (isTaken && failed.length >= MOST_FAILURES);
   return { failed, isTaken, isCut, after, newest };
 }

@@ -114,10 +114,10 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   readonly clock: Clock;
   call: RunCall;
   /**
-   * Returns calls of which few of one tenant run at a time: a page of replies may have megabytes, and hundreds of them would fill
-   * the connection that all calls share, until no answer came in time.
+   * Returns calls for single pages, those that a tenant's requests ask for once; few of them run at a time: a page of replies may have
+   * megabytes, and hundreds of them would fill the connection that all calls share, until no answer came in time.
    */
-  lineOf(tenant: string): RunCall;
+  singlePageLineOf(tenant: string): RunCall;
   /**
    * Returns the line of a tenant's lists of files: a list opens up to 10,000 files, seconds of work for the threads that all file
    * accesses of this process share.
@@ -149,8 +149,8 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   close(): Promise<void>;
 }
 
-/** Calls of one tenant in its line that run at a time. */
-const TENANT_CALLS_AT_A_TIME = 2;
+/** What one tenant has of each kind at a time: calls for single pages, lists, pages of readers that follow. */
+const SINGLE_PAGES_AT_A_TIME = 2;
 const LISTINGS_AT_A_TIME = 2;
 const EVENT_PAGES_AT_A_TIME = 2;
 const REPLY_PAGES_AT_A_TIME = 2;
@@ -177,7 +177,7 @@ export function openClientResources(options: ClientOptions): ClientResources {
     logger,
     clock,
     call,
-    lineOf: linesByKey(() => createRedisCalls(connection, TENANT_CALLS_AT_A_TIME).run),
+    singlePageLineOf: linesByKey(() => createRedisCalls(connection, SINGLE_PAGES_AT_A_TIME).run),
     listingLineOf: linesByKey(() => createLine(LISTINGS_AT_A_TIME)),
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),

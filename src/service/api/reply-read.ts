@@ -36,7 +36,7 @@ interface PageSource extends Pick<ClientResources, "call" | "replies"> {
 
 /** Returns the source of pages that are read in the tenant's line. */
 function inLine(client: ClientResources, { tenant }: ParentAddress, signal?: AbortSignal): PageSource {
-  return { call: client.lineOf(tenant), replies: client.replies, ...(signal && { signal }) };
+  return { call: client.singlePageLineOf(tenant), replies: client.replies, ...(signal && { signal }) };
 }
 
 /** Reads up to `count` entries after `after`. */

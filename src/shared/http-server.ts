@@ -29,6 +29,7 @@ import type { Socket } from "node:net";
 import { systemClock } from "./clock.ts";
 import { messageOf, SubagentError } from "./errors.ts";
 import { holdTurns } from "./event-loop.ts";
+import { createOpenable } from "./start-stop.ts";
 import { StopSignal } from "./stop-signal.ts";
 
 const HEADERS_TIMEOUT_MS = 5_000;
@@ -91,9 +92,9 @@ export interface HttpServerOptions {
 export interface HttpServer {
   /** `http://host:port`; the port is known after the start. */
   readonly url: string;
-  /** Listens. Rejects with `setup_failed` if the address cannot be used. */
+  /** Listens; during a stop after that. Rejects with `setup_failed` if the address cannot be used. Idempotent. */
   start(): Promise<void>;
-  /** Takes the time of grace at most. Idempotent. */
+  /** Waits for a start under way, then takes the time of grace at most. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -102,7 +103,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { who, host, connections, requestTimeoutMs, stopGraceMs = STOP_GRACE_MS, answer } = options;
   let { port } = options;
   let stop = new StopSignal();
-  let stopping = Promise.resolve();
   const server = createServer(
     {
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
@@ -119,31 +119,26 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     stops.set(socket, stop);
   });
   boundConnections(server, connections, requestTimeoutMs);
+  const listen = async () => {
+    // Node would listen on every address of the machine.
+    if (host === "")
+      throw new SubagentError(
+        "setup_failed",
+        `${who} has no address to listen on: name one, e.g. 127.0.0.1.`,
+      );
+    stop = new StopSignal();
+    server.listen({ host, port });
+    await once(server, "listening").catch((error: unknown) => {
+      const sentence = `${who} cannot listen on ${host}:${port} (${messageOf(error)}): choose another address or port.`;
+      throw new SubagentError("setup_failed", sentence, { host, port }, error);
+    });
+    const address = server.address();
+    if (typeof address === "object" && address !== null) port = address.port;
+  };
   return {
+    ...createOpenable(listen, () => stopServer(server, stop, stopGraceMs)),
     get url() {
       return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
-    },
-    async start() {
-      await stopping;
-      if (server.listening) return;
-      // Node would listen on every address of the machine.
-      if (host === "")
-        throw new SubagentError(
-          "setup_failed",
-          `${who} has no address to listen on: name one, e.g. 127.0.0.1.`,
-        );
-      stop = new StopSignal();
-      server.listen({ host, port });
-      await once(server, "listening").catch((error: unknown) => {
-        const sentence = `${who} cannot listen on ${host}:${port} (${messageOf(error)}): choose another address or port.`;
-        throw new SubagentError("setup_failed", sentence, { host, port }, error);
-      });
-      const address = server.address();
-      if (typeof address === "object" && address !== null) port = address.port;
-    },
-    stop() {
-      if (server.listening) stopping = stopServer(server, stop, stopGraceMs);
-      return stopping;
     },
   };
 }

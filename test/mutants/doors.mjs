@@ -5303,4 +5303,20 @@ export default [
     replace: "await Promise.allSettled([Promise.all(Array.from({ length: AT_A_TIME }, pushNext))]);",
     tests: ["test/unit/service/webhooks/parent-push.unread-page.test.ts"],
   },
+  {
+    id: "http-stopped-before-it-listens",
+    promise: "A server that is stopped while it starts listens no more.",
+    file: "src/shared/http-server.ts",
+    find: "() => stopServer(server, stop, stopGraceMs)",
+    replace: "async () => (server.listening ? undefined : stopServer(server, stop, stopGraceMs))",
+    tests: ["test/unit/shared/http-server.started.test.ts"],
+  },
+  {
+    id: "board-left-open",
+    promise: "A board whose queue cannot be opened closes its connection.",
+    file: "src/service/board/board.ts",
+    find: "const queue = await openQueue().catch((error: unknown) => {\n    closeRedis(redis);",
+    replace: "const queue = await openQueue().catch((error: unknown) => {",
+    tests: ["test/integration/service/board-life.unopened.test.ts"],
+  },
 ];

@@ -110,15 +110,16 @@ async function openServer(
   const { redisUrl, prefix, host = DEFAULT_HOST, port, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
   const refusal = lastRefusal(redis);
-  try {
+  const openQueue = async () => {
     await whenTried(redis, clock);
     if (redis.status === "ready") await refuseWrongServer(redis);
-  } catch (error) {
+    return openWakeQueueForReading(redis, openInstallation(redis, { prefix }).keys);
+  };
+  const queue = await openQueue().catch((error: unknown) => {
     closeRedis(redis);
     throw error;
-  }
+  });
   const heartbeat = startHeartbeat(redis, clock);
-  const queue = await openWakeQueueForReading(redis, openInstallation(redis, { prefix }).keys);
   const app = createBoardApp({
     board: createBullBoardRouter(queue, BOARD_PATH),
     hosts,

@@ -1,3 +1,6 @@
+/** Starts and stops work in a fixed order, whatever calls come together. */
+import { SubagentError } from "./errors.ts";
+
 /** Work that its owner can start and stop any number of times. */
 interface Startable {
   /** Idempotent; starts again after a stop. */
@@ -54,4 +57,67 @@ export function createOpenable<T>(open: () => Promise<T>, close: (opened: T) => 
       return stopping;
     },
   };
+}
+
+/** Steps of work that a stop cancels while it starts. */
+interface CancellableSteps<T> {
+  /** Opens what the work needs, without a wait. */
+  open(): T;
+  /** Begins the work. Between two steps it calls `requireGoingOn`, which throws `closed` during a stop. */
+  begin(opened: T, requireGoingOn: () => void): Promise<void>;
+  /** Ends the work, or its start under way, `starting`, and closes everything. */
+  end(opened: T, starting: Promise<void> | undefined): Promise<void>;
+}
+
+/** Work that a stop cancels while it starts. */
+interface Cancellable<T> {
+  /** What is open; undefined before a start and after a stop. */
+  readonly opened: T | undefined;
+  /**
+   * Resolves when the work goes on; rejects as `begin` does, and again until the next stop. During a stop it begins after that, and
+   * rejects with `closed` if it is stopped again before. Idempotent.
+   */
+  start(): Promise<void>;
+  /** Resolves when everything is closed. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** Creates a stopped {@link Cancellable}; `what` begins its refusals: `The worker`. */
+export function createCancellable<T>(
+  what: string,
+  { open, begin, end }: CancellableSteps<T>,
+): Cancellable<T> {
+  let opened: T | undefined;
+  let starting: Promise<void> | undefined;
+  let stopping: Promise<void> | undefined;
+  let stops = 0;
+  const requireNoStopSince = (before: number) => {
+    if (stops !== before) throw new SubagentError("closed", `${what} was stopped before it had started.`);
+  };
+  const endAll = async (held: T) => {
+    await end(held, starting);
+    opened = starting = stopping = undefined;
+  };
+  const work: Cancellable<T> = {
+    get opened() {
+      return opened;
+    },
+    async start() {
+      const before = stops;
+      if (stopping) {
+        await stopping;
+        requireNoStopSince(before);
+        return work.start();
+      }
+      opened ??= open();
+      starting ??= begin(opened, () => requireNoStopSince(before));
+      return starting;
+    },
+    stop() {
+      stops += 1;
+      if (opened) stopping ??= endAll(opened);
+      return stopping ?? Promise.resolve();
+    },
+  };
+  return work;
 }

@@ -5,7 +5,6 @@
 
 import { hostname } from "node:os";
 import { type Clock, CoarseTimers, systemClock, within } from "../shared/clock.ts";
-import { SubagentError } from "../shared/errors.ts";
 import { createLogger, guardedLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
@@ -25,6 +24,7 @@ import { eventPublisher } from "../shared/redis/events.ts";
 import { openInstallation } from "../shared/redis/installation.ts";
 import { createProviderLimiter } from "../shared/redis/provider-limiter.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+import { createCancellable } from "../shared/start-stop.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
 import { packageVersion } from "../shared/version.ts";
@@ -90,47 +90,20 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   const toolbox = createToolbox([...createBaseTools({ clock }), ...ownToolsOf(options)], mcp.tools);
   if (options.isolated)
     return createIsolatedWorker(id, () => openIsolated({ ...options, logger, clock, id, toolbox }, mcp));
-  let opened: Opened | undefined;
-  let starting: Promise<void> | undefined;
-  let stopping: Promise<void> | undefined;
-
-  let stops = 0;
-
-  const end = async (held: Opened) => {
-    await close(held, mcp, starting, clock);
-    opened = undefined;
-    starting = undefined;
-    stopping = undefined;
-  };
-  const worker: SubagentWorker = {
+  const prepare = () => Promise.all([requireWritable(options.workspaceRoot, clock), mcp.start()]);
+  const work = createCancellable("The worker", {
+    open: () => open({ ...options, logger, clock, id, toolbox }),
+    begin: (opened, requireGoingOn) => begin(opened, prepare, requireGoingOn),
+    end: (opened, starting) => close(opened, mcp, starting, clock),
+  });
+  return {
     id,
-    start() {
-      if (stopping) {
-        const before = stops;
-        return stopping.then(() => (stops === before ? worker.start() : Promise.reject(stoppedEarly())));
-      }
-      opened ??= open({ ...options, logger, clock, id, toolbox });
-      starting ??= begin(
-        opened,
-        () => Promise.all([requireWritable(options.workspaceRoot, clock), mcp.start()]),
-        () => stopping !== undefined,
-      );
-      return starting;
-    },
-    stop() {
-      stops += 1;
-      if (opened) stopping ??= end(opened);
-      return stopping ?? Promise.resolve();
-    },
-    active: () => opened?.pool.active() ?? [],
-    readiness: async () => (await opened?.health.readiness()) ?? NOT_STARTED,
-    metrics: async () => opened?.metrics?.scrape(),
+    start: work.start,
+    stop: work.stop,
+    active: () => work.opened?.pool.active() ?? [],
+    readiness: async () => (await work.opened?.health.readiness()) ?? NOT_STARTED,
+    metrics: async () => work.opened?.metrics?.scrape(),
   };
-  return worker;
-}
-
-function stoppedEarly(): SubagentError {
-  return new SubagentError("closed", "The worker was stopped before it had started.");
 }
 
 /** Longest wait for Redis to take the worker out of the directory: a cluster that is down lets commands wait for ever. */
@@ -184,14 +157,14 @@ interface Opened {
 async function begin(
   { redis, hints, pool, sweeper, announcer, health, watchdog, observer, metrics, admitBesideOthers }: Opened,
   prepare: () => Promise<unknown>,
-  isStopping: () => boolean,
+  requireGoingOn: () => void,
 ): Promise<void> {
   const watch = async () => watchdog?.start();
   const trace = async () => observer.traceWith(await telemetryApi());
   const checks = [prepare, trace, health.admit, () => refuseWrongServer(redis), admitBesideOthers];
   for (const step of [...checks, hints.start, watch, pool.start, announcer.start]) {
     await step();
-    if (isStopping()) throw stoppedEarly();
+    requireGoingOn();
   }
   metrics?.start();
   sweeper.start();

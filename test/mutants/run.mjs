@@ -4332,22 +4332,6 @@ export default [
     tests: ["test/integration/worker/settling.other.test.ts"],
   },
   {
-    id: "worker-not-started-again",
-    promise: "A worker that is started while it stops works afterwards.",
-    file: "src/worker/worker.ts",
-    find: "if (stopping) {",
-    replace: "if (stopping && !starting) {",
-    tests: ["test/integration/worker/restarting.test.ts"],
-  },
-  {
-    id: "worker-started-after-its-last-stop",
-    promise: "A worker that is stopped before its restart does not start.",
-    file: "src/worker/worker.ts",
-    find: "stops === before ? worker.start()",
-    replace: "before >= 0 ? worker.start()",
-    tests: ["test/integration/worker/restarting.test.ts"],
-  },
-  {
     id: "removed-while-iterated",
     promise:
       "What was unregistered or cancelled is not called any more, also if that happens amid the calls.",

@@ -16,7 +16,6 @@ import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../shared/clock.ts";
-import { SubagentError } from "../../shared/errors.ts";
 import { createLogger, guardedLogger, isLogger, LOGGER_FORM, type Logger } from "../../shared/logger.ts";
 import { type OptionForms, optionProblems, PREFIX, refuseProblems } from "../../shared/options.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
@@ -26,6 +25,7 @@ import { openInstallation } from "../../shared/redis/installation.ts";
 import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
 import { createIntakeStream } from "../../shared/redis/intake-stream.ts";
 import { parseRedisUrl } from "../../shared/redis-url.ts";
+import { createCancellable } from "../../shared/start-stop.ts";
 import { createJobTaker, type JobTaker } from "./jobs.ts";
 import { createIntakeQuota } from "./quota.ts";
 import { createStreamReader, type StreamReader } from "./stream.ts";
@@ -58,8 +58,8 @@ const REQUIRED: ReadonlySet<string> = new Set(["redisUrl"]);
 /** See the module's header. */
 export interface Intake {
   /**
-   * Connects and begins to take requests; waits for Redis without a limit. During a stop it begins after that, and rejects with
-   * `closed` if it is stopped again before. Idempotent.
+   * Connects and begins to take requests; waits for Redis without a limit. During a stop it begins after that. Rejects with `closed`
+   * if it is stopped meanwhile. Idempotent.
    */
   start(): Promise<void>;
   /** Stops taking requests, leaves waiting ones to other processes, and closes everything. Idempotent; can be started again. */
@@ -81,37 +81,12 @@ export function createIntake(options: IntakeOptions): Intake {
   internalsOf(options?.client);
   refuseProblems("The intake", optionProblems(options, FORMS, { maker: "an intake", required: REQUIRED }));
   parseRedisUrl(options.redisUrl);
-  let opened: Opened | undefined;
-  let starting: Promise<void> | undefined;
-  let stopping: Promise<void> | undefined;
-  let stops = 0;
-  const endAll = async (held: Opened) => {
-    await end(held);
-    opened = undefined;
-    starting = undefined;
-    stopping = undefined;
-  };
-  const intake: Intake = {
-    start() {
-      if (stopping) {
-        const before = stops;
-        return stopping.then(() => (stops === before ? intake.start() : Promise.reject(stoppedEarly())));
-      }
-      opened ??= open(options);
-      starting ??= begin(opened, options.client);
-      return starting;
-    },
-    stop() {
-      stops += 1;
-      if (opened) stopping ??= endAll(opened);
-      return stopping ?? Promise.resolve();
-    },
-  };
-  return intake;
-}
-
-function stoppedEarly(): SubagentError {
-  return new SubagentError("closed", "The intake was stopped before it had started.");
+  const { start, stop } = createCancellable("The intake", {
+    open: () => open(options),
+    begin: (opened, requireGoingOn) => begin(opened, options.client, requireGoingOn),
+    end,
+  });
+  return { start, stop };
 }
 
 function open({ redisUrl, prefix, client, clock = systemClock, ...more }: IntakeOptions): Opened {
@@ -134,9 +109,10 @@ function open({ redisUrl, prefix, client, clock = systemClock, ...more }: Intake
   };
 }
 
-async function begin({ reader, jobs }: Opened, client: Client): Promise<void> {
+async function begin({ reader, jobs }: Opened, client: Client, requireGoingOn: () => void): Promise<void> {
   // It loads code. Loaded at the first request, it would be missing where the package's files have been replaced meanwhile.
   await internalsOf(client).open();
+  requireGoingOn();
   reader.start();
   await jobs.start();
 }

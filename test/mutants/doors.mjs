@@ -5327,4 +5327,12 @@ export default [
     replace: "const queue = await openQueue().catch((error: unknown) => {",
     tests: ["test/integration/service/board-life.unopened.test.ts"],
   },
+  {
+    id: "door-thread-stream-acked-for-a-left-client",
+    promise: "A client that left while the API stood still acks no reply of a thread's stream.",
+    file: "src/service/agent-protocol/router.ts",
+    find: "const { values, ack } = await thread.state();\n      await leftClientsKnown();",
+    replace: "const { values, ack } = await thread.state();",
+    tests: ["test/integration/service/acks.threads.stream.test.ts"],
+  },
 ];

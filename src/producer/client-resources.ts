@@ -130,8 +130,6 @@ export interface ClientResources extends Omit<Installation, "pause"> {
    * some milliseconds, a parent may have many readers, and while Redis is away each page takes a whole deadline.
    */
   eventLineOf(tenant: string): RunInLine;
-  /** Like {@link ClientResources.eventLineOf}, for readers that follow a channel of replies. */
-  replyLineOf(tenant: string): RunInLine;
   /** Registers work that no caller awaits and that never rejects; `close` waits for it, at most a second. */
   inBackground(work: Promise<unknown>): void;
   /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; checks once per connection. */
@@ -149,11 +147,10 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   close(): Promise<void>;
 }
 
-/** What one tenant has of each kind at a time: calls for single pages, lists, pages of readers that follow. */
+/** What one tenant has of each kind at a time: calls for single pages, lists, pages of readers that follow events. */
 const SINGLE_PAGES_AT_A_TIME = 2;
 const LISTINGS_AT_A_TIME = 2;
 const EVENT_PAGES_AT_A_TIME = 2;
-const REPLY_PAGES_AT_A_TIME = 2;
 
 /** Opens a client's resources; connects in the background. */
 export function openClientResources(options: ClientOptions): ClientResources {
@@ -182,7 +179,6 @@ export function openClientResources(options: ClientOptions): ClientResources {
     pause: pauseByCalls(installation, call, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
     eventLineOf: linesByKey(() => createLine(EVENT_PAGES_AT_A_TIME)),
-    replyLineOf: linesByKey(() => createLine(REPLY_PAGES_AT_A_TIME)),
     inBackground: background.add,
     requireDurable,
     knownTools: toolDirectory(installation, clock),

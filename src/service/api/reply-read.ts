@@ -9,12 +9,19 @@
 import type { ClientResources } from "../../producer/client-resources.ts";
 import { PAGE_ENTRIES } from "../../producer/replies/client-channels.ts";
 import { cursorAt } from "../../producer/replies/parent-channel.ts";
-import { listenToDoorbell } from "../../producer/subscriber.ts";
+import { type Doorbell, listenToDoorbell } from "../../producer/subscriber.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
-import { isReadable, keptReply, type StreamEntry, type StreamPage } from "../../shared/redis/replies.ts";
+import {
+  isReadable,
+  keptReply,
+  type MeasuredPage,
+  type StreamEntry,
+  type StreamPage,
+} from "../../shared/redis/replies.ts";
+import { type HeldPage, PageBounds } from "../page-bounds.ts";
 
 /** Maximum pages read to find entries whose position no record has. */
 const MOST_PAGES = 10;
@@ -79,6 +86,9 @@ export async function waitForPage(
   }
 }
 
+/** Pages of the readers that follow a channel: a client that reads slowly keeps what is left of one in this process. */
+const followed = new PageBounds();
+
 /** Yields every unacked entry after `after`, oldest first, then new ones, until `signal` aborts or the client stops. */
 export async function* followReplies(
   client: ClientResources,
@@ -91,17 +101,41 @@ export async function* followReplies(
   try {
     while (!bell.isClosed) {
       const rung = bell.next();
-      const read = async () => (bell.isClosed ? undefined : readPage(client, parent, cursor));
-      const page = await client
-        .replyLineOf(parent.tenant)(read)
+      const page = await followed
+        .read(parent.tenant, () => pageFor(bell, client, parent, cursor), signal)
         .catch(() => undefined);
-      if (page) cursor = page.cursor;
-      yield* page?.entries ?? [];
+      cursor = page?.lastId ?? cursor;
+      if (page) yield* heldEntries(page);
       // A failed page is read again at the next ring or slow tick.
       if (!page || page.isLast) await rung;
     }
   } finally {
     bell.close();
+  }
+}
+
+/** Reads the page after `after` for a reader; none once its doorbell is closed. */
+async function pageFor(
+  bell: Doorbell,
+  { call, replies }: ClientResources,
+  parent: ParentAddress,
+  after: string,
+): Promise<MeasuredPage> {
+  if (bell.isClosed) return { ...NO_PAGE, chars: 0 };
+  return call(({ read }) => read(() => replies.page(parent, after, PAGE_ENTRIES)));
+}
+
+/** Yields the entries of a page, and releases each when the next one is asked for, or none any more. */
+function* heldEntries({ entries, release }: HeldPage): Generator<StreamEntry> {
+  let released = 0;
+  try {
+    for (const entry of entries) {
+      yield entry;
+      released += 1;
+      release();
+    }
+  } finally {
+    for (; released < entries.length; released += 1) release();
   }
 }
 

@@ -10,7 +10,7 @@ import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import type { StreamEntry } from "../../shared/redis/replies.ts";
 import type { RoundOutcome, Tried, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
-import type { PageBounds } from "./page-bounds.ts";
+import type { PageBounds } from "../page-bounds.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
 /** Dependencies of a round. */
@@ -178,7 +178,7 @@ async function* entriesBehind(
 ): AsyncGenerator<HeldEntry> {
   for (let after: string | undefined = begin; after !== undefined && after !== end && !signal.aborted; ) {
     const from: string = after;
-    const { entries, lastId, release } = await bounds.read(parent.tenant, () =>
+    const { entries, lastId, isLast, release } = await bounds.read(parent.tenant, () =>
       call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES))),
     );
     let given = 0;
@@ -192,7 +192,7 @@ async function* entriesBehind(
       for (; given < entries.length; given += 1) release();
     }
     // An entry written after the last page rings the doorbell.
-    after = lastId;
+    after = isLast ? undefined : lastId;
   }
 }
 

@@ -1,8 +1,8 @@
-/** Bounds of what the pushes hold of one tenant: pages begin in turn, and only while the tenant has room for them. */
+/** Bounds of what receivers and readers hold of one tenant: pages begin in turn, and only while the tenant has room for them. */
 import { expect, test } from "vitest";
-import { PageBounds } from "../../../../src/service/webhooks/page-bounds.ts";
-import type { MeasuredPage, StreamItem } from "../../../../src/shared/redis/replies.ts";
-import { latch } from "../../../helpers/latch.ts";
+import { PageBounds } from "../../../src/service/page-bounds.ts";
+import type { MeasuredPage, StreamItem } from "../../../src/shared/redis/replies.ts";
+import { latch } from "../../helpers/latch.ts";
 
 function item(id: string): StreamItem {
   const head = { reply_id: id, parent_id: "p", agent_id: "a", name: "a", run: 1, created_at: "" };
@@ -67,6 +67,30 @@ test("a failed read and a page without a readable entry take no room", async () 
   const empty = await bounds.read("acme", async () => ({ items: [unreadable], chars: 9, isLast: false }));
   expect(empty).toMatchObject({ entries: [], lastId: "9-0" });
   expect(await bounds.read("acme", async () => ({ ...pageOf(1), isLast: true }))).toMatchObject({
-    lastId: undefined,
+    lastId: "1-0",
+    isLast: true,
   });
+});
+
+test("a read whose signal aborts begins at once, and takes no turn of another", async () => {
+  const bounds = new PageBounds(1);
+  const held = await bounds.read("acme", async () => pageOf(1));
+  const begun: string[] = [];
+  const leaving = new AbortController();
+  const readOf = (who: string, signal?: AbortSignal) =>
+    bounds.read(
+      "acme",
+      async () => {
+        begun.push(who);
+        return pageOf(0, []);
+      },
+      signal,
+    );
+  const [left, stays] = [readOf("left", leaving.signal), readOf("stays")];
+  leaving.abort();
+  expect(await left).toMatchObject({ entries: [] });
+  expect(begun).toEqual(["left"]);
+  held.release();
+  await stays;
+  expect(begun).toEqual(["left", "stays"]);
 });

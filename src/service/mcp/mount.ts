@@ -11,7 +11,7 @@ import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
-import { RPC, readMessage, refusalOfCall } from "./message.ts";
+import { RPC, readMessage, refusalOfCall, withErrorCode } from "./message.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
@@ -82,5 +82,14 @@ async function serve(
       ...(logger && { logger }),
       ...(answerWithinMs !== undefined && { answerWithinMs }),
     });
-  await toNodeHandler(createMcpHandler(build))(request, response, request.body);
+  const handler = createMcpHandler(build);
+  const fetch: typeof handler.fetch = async (...asked) => withCodeOf(await handler.fetch(...asked));
+  await toNodeHandler({ fetch })(request, response, request.body);
+}
+
+/** Returns an answer of the SDK; a refusal, which it sends as JSON before any server has the message, comes with a code of this API. */
+async function withCodeOf(answer: globalThis.Response): Promise<globalThis.Response> {
+  const { status, headers, body } = answer;
+  if (status < 400 || body === null) return answer;
+  return globalThis.Response.json(withErrorCode<unknown>(await answer.json()), { status, headers });
 }

@@ -8,7 +8,13 @@
  * 4. A reply stays in its parent's channel until the answer with it was sent: a process that dies before loses no reply.
  */
 
-import { ProtocolError, type RequestId, Server, type ServerContext } from "@modelcontextprotocol/server";
+import {
+  ProtocolError,
+  type RequestId,
+  Server,
+  type ServerContext,
+  type Transport,
+} from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
@@ -23,7 +29,7 @@ import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { problemDocument } from "../api/problem.ts";
-import { CallParams, RPC } from "./message.ts";
+import { CallParams, RPC, withErrorCode } from "./message.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients time out after 60 s. */
@@ -36,6 +42,7 @@ const INSTRUCTIONS =
 const MISSING_CAPABILITY = -32_021;
 
 const Params = z.looseObject({});
+const ListParams = z.looseObject({ cursor: z.string().optional() });
 const TaskParams = z.looseObject({ taskId: z.string().max(128) });
 const DeclaresTasks = z.looseObject({ extensions: z.looseObject({ [TASKS]: z.unknown().refine(Boolean) }) });
 
@@ -60,6 +67,15 @@ export interface McpServerOptions {
 
 type Ack = () => Promise<unknown>;
 
+/** A server whose errors have a code of this API, also those of the SDK. */
+class CodedServer extends Server {
+  override connect(transport: Transport): Promise<void> {
+    const send = transport.send.bind(transport);
+    transport.send = (message, options) => send(withErrorCode(message), options);
+    return super.connect(transport);
+  }
+}
+
 /** Creates a server for `parent`, not connected. */
 export function createMcpServer({
   parent,
@@ -71,7 +87,7 @@ export function createMcpServer({
   ...more
 }: McpServerOptions): Server {
   const logger = more.logger && guardedLogger(more.logger);
-  const server = new Server(
+  const server = new CodedServer(
     { name: "subagent-queue", version: packageVersion() },
     { capabilities: { tools: {}, extensions: { [TASKS]: {} } }, instructions: INSTRUCTIONS },
   );
@@ -80,13 +96,14 @@ export function createMcpServer({
   const ackWhenAnswered: AckWhenAnswered = ({ mcpReq }, ack) => {
     if (!mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);
   };
-  server.setRequestHandler("tools/list", async () => ({
-    tools: tools.map(({ name, description, input_schema }) => ({
-      name,
-      description,
-      inputSchema: input_schema,
-    })),
-  }));
+  // With a schema of its own: the SDK calls a wrong cursor an error of the server.
+  server.setRequestHandler("tools/list", { params: Params, result: Params }, async (params) => {
+    readParams(ListParams, params, "tools/list");
+    const shown = tools.map(({ name, description, input_schema: inputSchema }) => {
+      return { name, description, inputSchema };
+    });
+    return { tools: shown };
+  });
   // Registered with explicit schemas, because the SDK's result type of `tools/call` has no tasks.
   server.setRequestHandler(
     "tools/call",
@@ -257,8 +274,12 @@ function taskIdOf(params: unknown, context: ServerContext): string {
     const sentence = "Missing required client capability: only clients that declare tasks can follow them.";
     throw refusal(MISSING_CAPABILITY, "invalid_input", sentence, { requiredCapabilities });
   }
+  return readParams(TaskParams, params, context.mcpReq.method).taskId;
+}
+
+function readParams<S extends z.ZodType>(schema: S, params: unknown, method: string): z.output<S> {
   try {
-    return readInput(TaskParams, params, context.mcpReq.method).taskId;
+    return readInput(schema, params, method);
   } catch (error) {
     throw protocolError(error, undefined, RPC.invalidParams);
   }

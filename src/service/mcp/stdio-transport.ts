@@ -16,7 +16,7 @@ import {
 import { SubagentError } from "../../shared/errors.ts";
 import { requireSmall } from "../api/body.ts";
 import { problemDocument } from "../api/problem.ts";
-import { RPC, readMessage, refusalOfCall } from "./message.ts";
+import { RPC, readMessage, refusalOfCall, withErrorCode } from "./message.ts";
 import { idIn, type MessageLine, MessageLines } from "./message-lines.ts";
 
 const MIB = 1_024 * 1_024;
@@ -64,7 +64,7 @@ export class StdioTransport implements Transport {
     if (this.#isClosed) return;
     const { output, answered } = this.#options;
     await new Promise<void>((resolve, reject) => {
-      output.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
+      output.write(serializeMessage(withErrorCode(message)), (error) => (error ? reject(error) : resolve()));
     });
     if (!("method" in message) && message.id !== undefined) answered(message.id);
   }

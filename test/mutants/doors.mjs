@@ -5391,4 +5391,32 @@ export default [
     replace: '"tools/list", { params: Params, result: Params }, async () => {',
     tests: ["test/integration/service/mcp-errors.sdk.test.ts"],
   },
+  {
+    id: "mcp-answers-without-bound",
+    promise: "What MCP's clients of a tenant leave unread is bounded.",
+    file: "src/service/mcp/mount.ts",
+    find: "holdUnread(request, response, bytes)",
+    replace: "void [holdUnread, bytes]",
+    tests: ["test/integration/service/mcp-unread.test.ts"],
+    title: "over HTTP",
+  },
+  {
+    id: "mcp-refused-answer-acks",
+    promise: "An answer that is refused for its size acks nothing.",
+    file: "src/service/mcp/server.ts",
+    find: "    admit(Buffer.byteLength(JSON.stringify(answer)));\n    // An aborted request gets no answer, and a later request may reuse its id.\n    if (ack && !mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);",
+    replace:
+      "    if (ack && !mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);\n    admit(Buffer.byteLength(JSON.stringify(answer)));",
+    tests: ["test/integration/service/mcp-unread.test.ts"],
+    title: "replies and tasks",
+  },
+  {
+    id: "mcp-change-refused",
+    promise: "What tells of a change is answered, whatever its client leaves unread.",
+    file: "src/service/mcp/server.ts",
+    find: "ack ? handOver(context, answer, ack) : { ...answer };",
+    replace: "handOver(context, answer, ack);",
+    tests: ["test/integration/service/mcp-unread.test.ts"],
+    title: "replies and tasks",
+  },
 ];

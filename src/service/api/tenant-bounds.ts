@@ -24,10 +24,11 @@ export class TenantBounds {
   }
 
   /**
-   * Counts `bytes` for the request's tenant until its answer has ended; the returned function replaces them by another size
-   * while it has not. Throws `rate_limited` if they exceed the tenant's limit.
+   * Counts `bytes` for the request's tenant until its answer has ended, none if it has; the returned function replaces them by
+   * another size while it has not. Throws `rate_limited` if they exceed the tenant's limit.
    */
   hold(request: Request, response: Response, bytes: number): (bytes: number) => void {
+    if (response.closed) return () => {};
     const { tenant } = principalOf(request);
     const { mostMib, what, advice } = this.#options;
     if ((this.#held.get(tenant) ?? 0) + bytes > mostMib * MIB) {

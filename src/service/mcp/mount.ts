@@ -10,6 +10,7 @@ import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
+import { holdUnread } from "../api/json-answer.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
 import { RPC, readMessage, refusalOfCall, withErrorCode } from "./message.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
@@ -79,6 +80,7 @@ async function serve(
     createMcpServer({
       ...{ parent, clock, onceAnswered, requireStillValid: () => auth.requireStillValid(request) },
       onStop: (tell) => stopOf(request).onStop(tell),
+      admit: (bytes) => holdUnread(request, response, bytes),
       ...(logger && { logger }),
       ...(answerWithinMs !== undefined && { answerWithinMs }),
     });

@@ -54,6 +54,11 @@ export interface McpServerOptions {
   answerWithinMs?: number;
   /** Calls `ack` after the whole answer to a request was sent, and only then. Default: at once. */
   onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
+  /**
+   * Called with the size of an answer, bytes, that a client can ask for again, because its reply or task stays. What it throws is
+   * answered instead, and nothing is acked. Default: any size is answered.
+   */
+  admit?: (bytes: number) => void;
   /** Rejects with `unauthorized` if the client may no longer get the answer that it waited for. Default: it may. */
   requireStillValid?: () => Promise<void>;
   /**
@@ -82,6 +87,7 @@ export function createMcpServer({
   clock,
   answerWithinMs = ANSWER_WITHIN_MS,
   onceAnswered = (_requestId, ack) => void ack(),
+  admit = () => {},
   requireStillValid = async () => {},
   onStop = () => () => {},
   ...more
@@ -92,9 +98,12 @@ export function createMcpServer({
     { capabilities: { tools: {}, extensions: { [TASKS]: {} } }, instructions: INSTRUCTIONS },
   );
   const tools = parent.tools();
-  // An aborted request gets no answer, and a later request may reuse its id.
-  const ackWhenAnswered: AckWhenAnswered = ({ mcpReq }, ack) => {
-    if (!mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);
+  const handOver: HandOver = async ({ mcpReq }, answer, ack) => {
+    await leftClientsKnown();
+    admit(Buffer.byteLength(JSON.stringify(answer)));
+    // An aborted request gets no answer, and a later request may reuse its id.
+    if (ack && !mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);
+    return { ...answer };
   };
   // With a schema of its own: the SDK calls a wrong cursor an error of the server.
   server.setRequestHandler("tools/list", { params: Params, result: Params }, async (params) => {
@@ -110,41 +119,50 @@ export function createMcpServer({
     { params: CallParams, result: Params },
     async ({ name, arguments: input }, context) => {
       const { signal, id } = context.mcpReq;
-      const ackLater = (ack: Ack) => ackWhenAnswered(context, ack);
+      const finish = async (answer: object, ack?: Ack) =>
+        ack ? handOver(context, answer, ack) : { ...answer };
       if (name === "task" || name === "agent") {
         const options = { parent, clock, answerWithinMs, requireStillValid, onStop };
-        const call = { name, input, signal, ackLater, ...options } as const;
+        const call = { name, input, signal, finish, ...options } as const;
         return asResult(logger, () => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
       if (!tool)
         throw refusal(RPC.invalidParams, "not_found", `There is no tool ${quoted(withoutSecrets(name))}.`);
-      return asResult(logger, async () =>
-        said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })),
-      );
+      return asResult(logger, async () => {
+        let ack: Ack | undefined;
+        const ackLater = (later: Ack) => {
+          ack = later;
+        };
+        const text = await tool.run(input, { toolUse: { id: String(id) }, ackLater });
+        return finish(said(text), ack);
+      });
     },
   );
-  addTaskMethods(server, { parent, ackWhenAnswered, logger });
+  addTaskMethods(server, { parent, handOver, logger });
   return server;
 }
 
-type AckWhenAnswered = (context: ServerContext, ack: Ack) => void;
+/**
+ * Returns an answer that its client can ask for again, when it is known whether the client has left; from then on `ack` waits for
+ * its end. Throws what refuses an answer of its size.
+ */
+type HandOver = (context: ServerContext, answer: object, ack: Ack | undefined) => Promise<Answer>;
+type Answer = Record<string, unknown>;
 
 interface TaskMethods {
   parent: Parent;
-  ackWhenAnswered: AckWhenAnswered;
+  handOver: HandOver;
   logger: Logger | undefined;
 }
 
-function addTaskMethods(server: Server, { parent, ackWhenAnswered, logger }: TaskMethods): void {
+function addTaskMethods(server: Server, { parent, handOver, logger }: TaskMethods): void {
   const context = contextOf(parent);
   const schemas = { params: Params, result: Params };
   server.setRequestHandler("tasks/get", schemas, async (params, request) => {
     const taskId = taskIdOf(params, request);
     const { task, ack } = known(await asProtocol(logger, () => readTask(context, taskId)));
-    if (ack) ackWhenAnswered(request, ack);
-    await leftClientsKnown();
-    return { ...task };
+    return asProtocol(logger, () => handOver(request, task, ack));
   });
   server.setRequestHandler("tasks/update", schemas, async (params, request) => {
     const taskId = taskIdOf(params, request);
@@ -171,7 +189,8 @@ interface TaskCall {
   input: unknown;
   signal: AbortSignal;
   answerWithinMs: number;
-  ackLater: (ack: Ack) => void;
+  /** Returns an answer; `ack` waits for its end. Rejects if an answer of its size is refused. */
+  finish: (answer: object, ack?: Ack) => Promise<Answer>;
   requireStillValid: () => Promise<void>;
   onStop: NonNullable<McpServerOptions["onStop"]>;
 }
@@ -202,8 +221,9 @@ async function answerPlainly(call: TaskCall) {
   try {
     const { reply, ack } = await waitForTask(call.parent, spawned, enough.signal);
     await call.requireStillValid();
-    call.ackLater(ack);
-    return resultOf(reply, unknown_tools);
+    return await call.finish(resultOf(reply, unknown_tools), ack).catch((error: unknown) => {
+      throw replyStays(error, agent_id);
+    });
   } catch (error) {
     if (!enough.signal.aborted) throw error;
     const sentence = `Sub-agent ${agent_id} is still at work, and goes on: call check_sub_agent with this agent_id later for its reply.`;
@@ -214,19 +234,21 @@ async function answerPlainly(call: TaskCall) {
   }
 }
 
+/** Returns the refusal of an answer with a reply, with the way to the reply. */
+function replyStays(error: unknown, agentId: string): unknown {
+  if (!(error instanceof SubagentError)) return error;
+  const sentence = `${error.message} The reply of sub-agent ${agentId} stays: call check_sub_agent with this agent_id.`;
+  return new SubagentError(error.code, sentence, error.details, error);
+}
+
 function said(text: string) {
   return { content: [{ type: "text" as const, text }] };
 }
 
 /** Returns a `SubagentError` as a result that the model reads; throws other errors as protocol errors without internals. */
-async function asResult(
-  logger: Logger | undefined,
-  work: () => Promise<object>,
-): Promise<Record<string, unknown>> {
+async function asResult(logger: Logger | undefined, work: () => Promise<object>): Promise<Answer> {
   try {
-    const result = await work();
-    await leftClientsKnown();
-    return { ...result };
+    return { ...(await work()) };
   } catch (error) {
     const refusal = protocolError(error, logger);
     if (error instanceof SubagentError) return { ...said(error.message), isError: true };

@@ -9,9 +9,7 @@ export {
 } from "./agent-protocol/callback.ts";
 export { agentProtocol } from "./agent-protocol/router.ts";
 export { type Api, type ApiOptions, createApi } from "./api/api.ts";
-export type { Mount, MountParts } from "./api/app.ts";
-export type { Auth, Principal } from "./api/auth.ts";
-export type { RouteParts } from "./api/route.ts";
+export type { Auth, Handler, Mount, MountParts, Principal, RouteParts } from "./api/mount.ts";
 export { createIntake, type Intake, type IntakeOptions } from "./intake/intake.ts";
 export { mcpMount } from "./mcp/mount.ts";
 export { createMcpServer, type McpServerOptions } from "./mcp/server.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { Scenario } from "../../src/offline/server.ts";
 import { createCallbackSender } from "../../src/service/agent-protocol/callback.ts";
-import type { Mount } from "../../src/service/api/app.ts";
+import type { Mount } from "../../src/service/api/mount.ts";
 import { createIntake } from "../../src/service/intake/intake.ts";
 import type { Logger } from "../../src/shared/logger.ts";
 import { startApi } from "../helpers/api.ts";

@@ -10,11 +10,11 @@ import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from ".
 import { AgentName, TenantId } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
-import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { type ServerSentEvent, streamEvents } from "../api/event-stream.ts";
 import { sendJson } from "../api/json-answer.ts";
+import type { Mount, MountParts } from "../api/mount.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 

@@ -12,26 +12,10 @@ import express, {
   type Response,
 } from "express";
 import { SubagentError } from "../../shared/errors.ts";
-import type { Logger } from "../../shared/logger.ts";
-import type { Scope } from "../../shared/redis/api-keys.ts";
 import { type AllowedHosts, requestRefusal, securityHeaders } from "../board/app.ts";
-import type { Auth } from "./auth.ts";
+import type { Auth, Mount, MountParts } from "./mount.ts";
 import { logProblems, sendProblem } from "./problem.ts";
-import { type Route, type RouteParts, routerOf } from "./route.ts";
-
-/** Dependencies of another interface on the same port. */
-export interface MountParts extends RouteParts {
-  readonly logger: Logger | undefined;
-}
-
-/** Another interface on the same port: everything below `path`, for keys with `scope`. It reads its own bodies. */
-export interface Mount {
-  readonly path: string;
-  readonly scope: Scope;
-  /** Whether a browser reads it and sends its key by basic authentication; the interface must then change nothing. */
-  readonly isForBrowsers?: boolean;
-  handler(parts: MountParts): RequestHandler;
-}
+import { type Route, routerOf } from "./route.ts";
 
 /** Parts of the application. */
 export interface ApiAppOptions {

@@ -6,21 +6,15 @@
  * 3. One tenant's waiting and streaming requests take at most half of this process's connections: other tenants find free ones.
  */
 import { createHash } from "node:crypto";
-import type { Request, RequestHandler, Response } from "express";
+import type { IncomingMessage } from "node:http";
+import type { Request, Response } from "express";
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
+import type { Auth, Principal } from "./mount.ts";
 import { sendProblem } from "./problem.ts";
-
-/** The tenant, scope and key of a request. */
-export interface Principal {
-  readonly tenant: string;
-  readonly scope: Scope;
-  /** The key's id; undefined if the server answers without keys. */
-  readonly keyId: string | undefined;
-}
 
 /** Options of the guard. */
 export interface AuthOptions {
@@ -35,23 +29,6 @@ export interface AuthOptions {
   /** Maximum concurrent requests of one tenant in this process. */
   requestsAtOnce: number;
   clock: Clock;
-}
-
-/** The guard of the API. */
-export interface Auth {
-  /**
-   * Returns a handler that passes requests whose key has `scope`; {@link principalOf} then returns their principal.
-   * `isForBrowsers`: the key may come by basic authentication. A browser sends it automatically, even if another site's page
-   * makes the request, so such a route must change nothing.
-   */
-  require(scope: Scope, isForBrowsers?: boolean): RequestHandler;
-  /** Returns whether the principal of a streamed answer may still see it. */
-  isStillValid(request: Request): Promise<boolean>;
-  /**
-   * Rejects with `unauthorized` if a request has waited {@link CHECKED_AGAIN_MS} or longer and its key was revoked meanwhile.
-   * Call it before the awaited result is sent or acked. If Redis is unavailable, the key counts as valid.
-   */
-  requireStillValid(request: Request): Promise<void>;
 }
 
 /** Requirements of an interface for a request. */
@@ -70,10 +47,10 @@ interface Admitted extends Identified {
   readonly atMs: number;
 }
 
-const principals = new WeakMap<Request, Admitted>();
+const principals = new WeakMap<IncomingMessage, Admitted>();
 
 /** Returns the principal of a request. Throws for a request that did not pass {@link Auth.require}. */
-export function principalOf(request: Request): Principal {
+export function principalOf(request: IncomingMessage): Principal {
   const found = principals.get(request);
   if (found) return found.principal;
   throw new SubagentError("unauthorized", "This request needs an API key.");
@@ -131,7 +108,7 @@ export function createAuth(options: AuthOptions): Auth {
     ...checksOf(options, areKeysMade),
     require:
       (scope, isForBrowsers = false) =>
-      (request, response, next) => {
+      (request: Request, response: Response, next: () => void) => {
         letIn(request, response, { scope, isForBrowsers }).then(
           () => next(),
           (error: unknown) => {

@@ -8,7 +8,7 @@ import { closeQueue, openWakeQueueForReading } from "../../shared/redis/wake-que
 import { createOpenable } from "../../shared/start-stop.ts";
 import { BOARD_PATH } from "../board/app.ts";
 import { createBullBoardRouter } from "../board/bull-board.ts";
-import type { Mount } from "./app.ts";
+import type { Mount } from "./mount.ts";
 import { sendProblem } from "./problem.ts";
 
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);

@@ -13,7 +13,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import { createTurns } from "../../shared/event-loop.ts";
 import { STREAM_ID } from "../../shared/protocol/reply.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
-import type { Auth } from "./auth.ts";
+import type { Auth } from "./mount.ts";
 
 /** One event; a client sends `id` as `Last-Event-ID` to continue after it. */
 export interface ServerSentEvent {

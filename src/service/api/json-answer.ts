@@ -4,6 +4,7 @@
  *
  * 1. Only an answer that can be asked for again is refused for it, as that to a GET: any other may tell of a change.
  */
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
 import { TenantBounds } from "./tenant-bounds.ts";
 
@@ -22,7 +23,7 @@ const unread = new TenantBounds({
  * Counts `bytes` of an answer until it has ended. Throws `rate_limited` if the tenant's clients do not read; for answers that can be
  * asked for again.
  */
-export function holdUnread(request: Request, response: Response, bytes: number): void {
+export function holdUnread(request: IncomingMessage, response: ServerResponse, bytes: number): void {
   unread.hold(request, response, bytes);
 }
 

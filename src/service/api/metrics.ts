@@ -2,13 +2,13 @@
  * Metrics of an API process in Prometheus format: requests by method, status class and time, open requests, pushes to
  * webhooks, and of the installation the wakes by state and the oldest entry to push. Labels come from closed sets, never from a request.
  */
-import type { RequestHandler } from "express";
+import type { NextFunction, Request, RequestHandler, Response } from "express";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { readOldestUnpushedMs, readWakes } from "../../shared/redis/survey.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
-import type { Mount } from "./app.ts";
+import type { Mount } from "./mount.ts";
 import { sendProblem } from "./problem.ts";
 
 const DOOR = { path: "/metrics", scope: "admin", isForBrowsers: true } as const;
@@ -61,7 +61,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
     },
     mount: {
       ...DOOR,
-      handler: () => (request, response, next) => {
+      handler: () => (request: Request, response: Response, next: NextFunction) => {
         if (request.method !== "GET") return next();
         Promise.all([setWakes(client, wakes), setUnpushed(client, unpushed)])
           .then(() => registry.metrics())

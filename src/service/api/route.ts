@@ -4,31 +4,21 @@
  */
 import { type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
-import { type Client, internalsOf } from "../../producer/client.ts";
+import { internalsOf } from "../../producer/client.ts";
 import type { ClientResources } from "../../producer/client-resources.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
-import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
 import { RequestKey, TenantId } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
-import type { Reach } from "../webhooks/address.ts";
-import { type Auth, type Principal, principalOf } from "./auth.ts";
+import { principalOf } from "./auth.ts";
 import { readBody } from "./body.ts";
 import { sendJson } from "./json-answer.ts";
+import type { Principal, RouteParts } from "./mount.ts";
 import { sendProblem } from "./problem.ts";
-
-/** Dependencies of every route. */
-export interface RouteParts {
-  readonly client: Client;
-  readonly auth: Auth;
-  readonly clock: Clock;
-  /** The addresses that webhooks may reach. */
-  readonly webhookReach: Reach;
-}
 
 /** One request on its route; `query` and `body` are checked. */
 export interface RouteCall<Q = unknown, B = unknown> extends RouteParts, AnswerSignals {

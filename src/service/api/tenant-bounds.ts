@@ -1,5 +1,5 @@
 /** Bounds what this process holds in memory for the requests of each tenant, each part until its answer has ended. */
-import type { Request, Response } from "express";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { SubagentError } from "../../shared/errors.ts";
 import { principalOf } from "./auth.ts";
 
@@ -27,7 +27,7 @@ export class TenantBounds {
    * Counts `bytes` for the request's tenant until its answer has ended, none if it has; the returned function replaces them by
    * another size while it has not. Throws `rate_limited` if they exceed the tenant's limit.
    */
-  hold(request: Request, response: Response, bytes: number): (bytes: number) => void {
+  hold(request: IncomingMessage, response: ServerResponse, bytes: number): (bytes: number) => void {
     if (response.closed) return () => {};
     const { tenant } = principalOf(request);
     const { mostMib, what, advice } = this.#options;

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { expect, test } from "vitest";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
-import type { Mount } from "../../../src/service/api/app.ts";
+import type { Mount } from "../../../src/service/api/mount.ts";
 import { ask, startApi } from "../../helpers/api.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";

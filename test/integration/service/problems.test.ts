@@ -5,7 +5,7 @@ import express from "express";
 import { describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
-import type { Mount } from "../../../src/service/api/app.ts";
+import type { Mount } from "../../../src/service/api/mount.ts";
 import { createBoardApp } from "../../../src/service/board/app.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { systemClock } from "../../../src/shared/clock.ts";

@@ -8,7 +8,7 @@ import type { Response } from "express";
 import { beforeAll, describe, expect, test } from "vitest";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { createApi } from "../../../src/service/api/api.ts";
-import type { Mount } from "../../../src/service/api/app.ts";
+import type { Mount } from "../../../src/service/api/mount.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
@@ -153,7 +153,7 @@ describe("the metrics", () => {
     const mount: Mount = {
       path: "/held",
       scope: "read",
-      handler: () => (_request, response) => void held.push(response),
+      handler: () => (_request: unknown, response: Response) => void held.push(response),
     };
     const door = await startApi({ client: stage.client(), clock, mounts: [mount] });
     const answered = door.ask("GET", "/held");

@@ -5419,4 +5419,12 @@ export default [
     tests: ["test/integration/service/mcp-unread.test.ts"],
     title: "replies and tasks",
   },
+  {
+    id: "api-types-of-express",
+    promise: "A program that uses the API needs no types of Express.",
+    file: "src/service/api/mount.ts",
+    find: 'import type { IncomingMessage, ServerResponse } from "node:http";',
+    replace: 'import type { Request as IncomingMessage, Response as ServerResponse } from "express";',
+    tests: ["test/unit/service/public-types.test.ts"],
+  },
 ];

@@ -128,6 +128,11 @@ async function orAbsent<T>(
   }
 }
 
+/** Returns true if the system opened nothing because too many files are open: what it was asked for is unknown. */
+export function areTooManyOpen(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
+}
+
 /** Content of a directory: its regular files except drafts, and its directories. */
 export interface Listing {
   readonly files: readonly string[];
@@ -168,7 +173,10 @@ export interface Walk<Directory extends OpenDirectory, Rules> {
   choose(directory: Directory, listing: Listing, above: Rules): Promise<Listing & { rules: Rules }>;
 }
 
-/** Walks from an open directory and closes it, also if the consumer stops early. `above`: rules for the start. */
+/**
+ * Walks from an open directory and closes it, also if the consumer stops early. `above`: rules for the start. Throws the
+ * system's error where too many files are open, because the rest of the tree is unknown then.
+ */
 export async function* walkTree<Directory extends OpenDirectory, Rules>(
   start: Directory,
   walk: Walk<Directory, Rules>,
@@ -218,8 +226,9 @@ async function list(
       if (entry.isFile() && !entry.name.startsWith(DRAFT_PREFIX)) files.push(entry.name);
       else if (entry.isDirectory()) directories.push(entry.name);
     }
-  } catch {
+  } catch (error) {
     // A directory that vanished or cannot be read counts as empty; the walk goes on with its neighbours.
+    if (areTooManyOpen(error)) throw error;
   }
   return { files: files.sort(), directories: directories.sort() };
 }

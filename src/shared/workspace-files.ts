@@ -51,7 +51,10 @@ interface ListOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Lists the regular files of a workspace, sorted by path. Empty if there is no workspace. */
+/**
+ * Lists the regular files of a workspace, sorted by path. Empty if there is no workspace. Rejects with the system's error where
+ * too many files are open.
+ */
 export async function listFiles(
   workspace: WorkspaceAddress,
   { most = MAX_FILES, signal }: ListOptions = {},

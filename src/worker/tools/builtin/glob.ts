@@ -96,8 +96,8 @@ async function openBase(
   try {
     return { directory: await openDirectory(ctx.workspace, base) };
   } catch (error) {
-    const absent = error instanceof ToolFailure && error.reason !== "other";
-    if (absent && base !== path) return undefined;
+    const isAbsent = error instanceof ToolFailure && ["not_found", "not_directory"].includes(error.reason);
+    if (isAbsent && base !== path) return undefined;
     throw error;
   }
 }

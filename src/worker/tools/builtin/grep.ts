@@ -12,7 +12,7 @@ import { type FileSearch, searchFile } from "../search/lines.ts";
 import type { Matcher } from "../search/matcher.ts";
 import type { Expression } from "../search/request.ts";
 import { type SearchMeans, type SearchStart, searchWithin } from "../search/search.ts";
-import { TOO_DEEP, type WalkStep, walkFiles } from "../search/walk.ts";
+import { leftOut, TOO_DEEP, type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 /** Maximum length of all matches, in characters: with its notes, the text is not longer than a tool result may be. */
@@ -69,7 +69,9 @@ async function searchTree(start: Directory, { ctx, filter, search, output }: Tre
       if (signal.aborted || output.full()) return;
       const path = shownPath(step.directory.area, [...step.directory.segments, name]);
       // A file that vanished, is unreadable or may not be opened is no match; naming it would not help.
-      const file = await openNamed(step.directory, name, path).catch(() => undefined);
+      const file = await openNamed(step.directory, name, path).catch((error: unknown) =>
+        leftOut(error, path),
+      );
       if (file === undefined) continue;
       try {
         const ending = await searchFile(file, path, search);

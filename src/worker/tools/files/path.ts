@@ -1,6 +1,6 @@
 /** Pure: finds the area of a path, by its text only, and formats a path in an area for a model. */
 import { isAbsolute, join, resolve } from "node:path";
-import { ToolFailure } from "../../../shared/errors.ts";
+import { type FailureReason, ToolFailure } from "../../../shared/errors.ts";
 import { quoted } from "../../../shared/protocol/text.ts";
 import { safeText } from "../result-text.ts";
 import type { Area, Workspace } from "../workspace.ts";
@@ -105,6 +105,13 @@ const REASONS: Readonly<Record<string, string>> = {
   EMFILE: "cannot be opened now: too many files are open; try again",
   ENFILE: "cannot be opened now: too many files are open; try again",
 };
+/** Reasons of failures that a caller tells apart; all others are `other`. */
+const KINDS: Readonly<Record<string, FailureReason>> = {
+  ENOENT: "not_found",
+  ENOTDIR: "not_directory",
+  EMFILE: "unavailable",
+  ENFILE: "unavailable",
+};
 
 /** Quotes a path for an error message: JSON spelling, at most 200 characters. */
 export function quotePath(path: string): string {
@@ -116,6 +123,5 @@ export function plainFailure(error: unknown, path: string): unknown {
   if (error instanceof ToolFailure || !(error instanceof Error) || !("code" in error)) return error;
   const code = String(error.code);
   const reason = REASONS[code] ?? `cannot be used (${code})`;
-  const kind = code === "ENOENT" ? "not_found" : code === "ENOTDIR" ? "not_directory" : "other";
-  return new ToolFailure(`${quotePath(path)} ${reason}.`, kind);
+  return new ToolFailure(`${quotePath(path)} ${reason}.`, KINDS[code]);
 }

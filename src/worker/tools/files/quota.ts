@@ -8,6 +8,7 @@
  */
 import { lstat, statfs } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { areTooManyOpen } from "../../../shared/open-directory.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { codeOf, listDirectory, startOf } from "./list.ts";
 import type { Directory, FileLocation } from "./open.ts";
@@ -60,7 +61,7 @@ export async function countHoldings(
 }
 
 function refuseShortage(error: unknown): undefined {
-  if (["EMFILE", "ENFILE"].includes(codeOf(error) ?? ""))
+  if (areTooManyOpen(error))
     throw new ToolFailure(
       "Your workspace cannot be counted now: there is no file descriptor left. Try again later.",
     );

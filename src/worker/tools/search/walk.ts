@@ -3,6 +3,7 @@
  *
  * 1. `.git`, `node_modules` and the directory of all workspaces are never entered. Paths that a `.gitignore` names are left
  *    out in its directory and below; so are files and directories that may not be opened.
+ * 2. A walk fails where too many files are open: what it could not look at is not known to be without a match.
  */
 import { join } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -14,6 +15,7 @@ import {
 } from "../../../shared/open-directory.ts";
 import { openNamed, readHead } from "../files/file.ts";
 import { type Directory, openChild } from "../files/open.ts";
+import { plainFailure, shownPath } from "../files/path.ts";
 import type { Matcher } from "./matcher.ts";
 
 /** The regular files of one directory, which is open until the next step of the walk. */
@@ -36,8 +38,12 @@ export const TOO_DEEP = "directories more than 40 levels deep were not searched;
 
 const SKIPPED: ReadonlySet<string> = new Set([".git", "node_modules"]);
 
-/** Walks from an open directory; closes it, even if the consumer stops early. */
-export function walkFiles(
+/**
+ * Walks from an open directory; closes it, even if the consumer stops early.
+ *
+ * @throws {ToolFailure} `unavailable` if too many files are open.
+ */
+export async function* walkFiles(
   start: Directory,
   { budget, hidden, signal, matcher, maxDepth }: WalkOptions,
 ): AsyncGenerator<WalkStep, void, void> {
@@ -58,10 +64,24 @@ export function walkFiles(
     },
     async openBelow(directory: Directory, name: string) {
       if (join(directory.path, name) === hidden) return undefined;
-      return openChild(directory, name).catch(() => undefined);
+      return openChild(directory, name).catch((error: unknown) => leftOut(error, name));
     },
   };
-  return walkTree<Directory, IgnoreRules>(start, walk, []);
+  try {
+    yield* walkTree<Directory, IgnoreRules>(start, walk, []);
+  } catch (error) {
+    throw plainFailure(error, shownPath(start.area, start.segments));
+  }
+}
+
+/**
+ * Leaves out an entry that could not be opened.
+ *
+ * @throws {ToolFailure} `unavailable` if too many files are open: another time it could be.
+ */
+export function leftOut(error: unknown, path: string): undefined {
+  const failure = plainFailure(error, path);
+  if (failure instanceof ToolFailure && failure.reason === "unavailable") throw failure;
 }
 
 const IGNORE_FILE = ".gitignore";
@@ -78,7 +98,9 @@ async function withRulesOf(
   above: IgnoreRules,
 ): Promise<IgnoreRules> {
   if (!names.includes(IGNORE_FILE)) return above;
-  const file = await openNamed(directory, IGNORE_FILE, IGNORE_FILE).catch(() => undefined);
+  const file = await openNamed(directory, IGNORE_FILE, IGNORE_FILE).catch((error: unknown) =>
+    leftOut(error, IGNORE_FILE),
+  );
   if (!file) return above;
   try {
     const bytes = await readHead(file, IGNORE_MAX_BYTES + 1);

@@ -21,5 +21,13 @@ it("a command, a server or a search that finds no file descriptor does not end i
     "search on a new thread: line 1",
     "output: fits",
     "workspace: 0 files",
+    expect.stringContaining('grep with 0: "." cannot be opened now'),
+    expect.stringContaining('glob with 0: "." cannot be opened now'),
+    expect.stringContaining('grep with 1: "." cannot be opened now'),
+    expect.stringContaining('glob with 1: "." cannot be opened now'),
+    expect.stringContaining('grep with 2: "." cannot be opened now'),
+    expect.stringContaining('glob with 2: "." cannot be opened now'),
+    "grep with 3: deep/low.txt:1:needle top.txt:1:needle",
+    "glob with 3: deep/low.txt top.txt",
   ]);
 });

@@ -162,7 +162,7 @@ function printError(error: unknown, { output, env }: ProgramContext): number {
   const level = env.SUBAGENT_LOG_LEVEL?.trim();
   const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
   const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
-  output.note(first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain));
+  output.note([first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain)]);
   return exitCodeOf(error);
 }
 

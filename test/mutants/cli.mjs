@@ -1529,4 +1529,12 @@ export default [
     replace: "Math.max(cells(title), ...rows.map((row) => cells(text(row))));",
     tests: ["test/unit/cli/terminal/table.rows.test.ts"],
   },
+  {
+    id: "board-row-each-an-argument",
+    promise: "A board is drawn however many agents it has.",
+    file: "src/cli/terminal/progress-rows.ts",
+    find: 'rows.reduce((most, row) => Math.max(most, cells(labelOf(row))), "agent".length)',
+    replace: 'Math.max("agent".length, ...rows.map((row) => cells(labelOf(row))))',
+    tests: ["test/unit/cli/terminal/output.many-lines.test.ts"],
+  },
 ];

@@ -216,7 +216,7 @@ async function sayTotals(
   const spent = isWhole ? await parent.usage().catch(() => undefined) : undefined;
   const elapsedMs = clock.monotonicMs() - startedAtMs;
   const view = { asked, elapsedMs, columns: output.size.columns, style: output.style };
-  output.note(...renderTotals(replies, { ...view, ...(spent && { spent }) }));
+  output.note(renderTotals(replies, { ...view, ...(spent && { spent }) }));
 }
 
 /** Starts no further prompt, and asks all sub-agents of this command to finish. Rejects if there is nothing to finish. */
@@ -252,7 +252,7 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
     if (json) return;
     const { resultColumns: columns, resultStyle: style } = output;
     const question = prompt === name ? undefined : prompt;
-    output.result(...renderReply(reply, { columns, style, ...(question && { question }) }));
+    output.result(renderReply(reply, { columns, style, ...(question && { question }) }));
   } catch (error) {
     progress.drop(name);
     if (destroying.aborted) {

@@ -252,5 +252,5 @@ export function showBanner(
 ): void {
   const others = workers.length > 0 ? { workers, on: withoutPassword(redis.url), model } : undefined;
   const facts = { version, config, redis: redis.description, roots, bash, ...(others && { others }) };
-  output.note(...renderBanner(facts, output.size.columns, output.style));
+  output.note(renderBanner(facts, output.size.columns, output.style));
 }

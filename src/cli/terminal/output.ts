@@ -36,10 +36,10 @@ export interface Output {
   readonly resultStyle: Style;
   /** Style for stderr. */
   readonly style: Style;
-  /** Prints lines to stdout. Any number of lines: joined, as one text, because a call takes some 100,000 arguments at most. */
-  result(...lines: string[]): void;
-  /** Prints lines to stderr. */
-  note(...lines: string[]): void;
+  /** Prints a line, or lines, to stdout. A list, because a call takes some 100,000 arguments at most. */
+  result(lines: string | readonly string[]): void;
+  /** Prints a line, or lines, to stderr. */
+  note(lines: string | readonly string[]): void;
   /** Resolves when all results so far were passed on: to true, or to false if one was not, because the reader is gone or stdout fails. */
   delivered(): Promise<boolean>;
   /** Resolves as `delivered` does: to the error that lost results, or to undefined. A reader that is gone (EPIPE) wants no more: no error. */
@@ -85,8 +85,8 @@ export function createOutput(
     },
     resultStyle: createStyle(wantsColour(env, stdout.isTTY === true)),
     style: createStyle(wantsColour(env, stderr.isTTY === true)),
-    result: (...lines) => above(writeResult, textOf(linesFor(stdout, lines)), sameTerminal),
-    note: (...lines) => above(writeNote, textOf(linesFor(stderr, lines).map(spoken)), isLive),
+    result: (lines) => above(writeResult, textOf(linesFor(stdout, [lines].flat())), sameTerminal),
+    note: (lines) => above(writeNote, textOf(linesFor(stderr, [lines].flat()).map(spoken)), isLive),
     delivered: async () => (await results.flush()) === undefined,
     lost: async () => lossOf(await results.flush()),
     block(lines) {

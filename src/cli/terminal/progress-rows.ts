@@ -206,7 +206,7 @@ export interface BoardView {
 export function renderBoard(rows: readonly Row[], view: BoardView): string[] {
   if (rows.length === 0) return [];
   const { style, nowMs, columns } = view;
-  const longest = Math.max("agent".length, ...rows.map((row) => cells(labelOf(row))));
+  const longest = rows.reduce((most, row) => Math.max(most, cells(labelOf(row))), "agent".length);
   const footer = footerOf(rows, view);
   const { shown, hidden } = chosen(rows, Math.max(1, view.rows - 3 - footer.length));
   const mark = ({ status }: Row) => style(STATUS_GLYPHS[status].textStyle, STATUS_GLYPHS[status].glyph);

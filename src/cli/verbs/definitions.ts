@@ -28,7 +28,7 @@ function definitions({ config, clock, output }: CommandContext, { json }: { json
     output.result(toJsonLine({ definitions: listed, problems: found.problems }));
   } else {
     const width = lineCells(output.resultColumns);
-    output.result(...found.definitions.flatMap((each) => linesOf(each, width)));
+    output.result(found.definitions.flatMap((each) => linesOf(each, width)));
     for (const { file, line, message } of found.problems)
       output.note(`${plainLine(file)}:${line}: ${plainLine(message)}`);
   }

@@ -83,7 +83,7 @@ export async function replayReply(
   });
   const different = decisions.filter(({ agrees }) => !agrees).length;
   if (flags.json) output.result(toJsonLine({ reply_id: replyId, different, decisions }));
-  else output.result(...decisions.map(lineOf), `${decisions.length} decisions, ${different} differ`);
+  else output.result([...decisions.map(lineOf), `${decisions.length} decisions, ${different} differ`]);
   return different > 0 ? EXIT.failed : EXIT.done;
 }
 

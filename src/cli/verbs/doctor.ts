@@ -71,7 +71,7 @@ async function doctor(context: CommandContext, flags: DoctorFlags): Promise<numb
   const report = withPasteableAdvice(reportOf(context, redisUrl, examined, measured), context.command);
   const { resultColumns, resultStyle } = output;
   if (flags.json) output.result(toJsonLine(DoctorReport.parse(report)));
-  else output.result(...renderReport(report, resultColumns, resultStyle));
+  else output.result(renderReport(report, resultColumns, resultStyle));
   return report.errors > 0 ? EXIT.failed : EXIT.done;
 }
 

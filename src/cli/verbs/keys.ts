@@ -171,7 +171,7 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
     output.note("No API key has been created: the API answers on loopback without one.");
   else
     output.result(
-      ...renderTable(
+      renderTable(
         found,
         [
           { title: "key id", leaves: 0, text: ({ key_id }) => key_id },

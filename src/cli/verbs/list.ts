@@ -42,10 +42,10 @@ function list(context: CommandContext, flags: ActingFlags): Promise<number> {
     const { resultColumns, resultStyle } = output;
     if (flags.json) output.result(toJsonLine({ sub_agents: agents }));
     else if (agents.length > 0)
-      output.result(
+      output.result([
         ...renderAgents(agents, { own, nowMs: redisNowMs(), columns: resultColumns, style: resultStyle }),
         ...renderWaits(agents, { own, columns: resultColumns, style: resultStyle }),
-      );
+      ]);
     else output.note(`${own} has no live agents.`);
     return EXIT.done;
   });

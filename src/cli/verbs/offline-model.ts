@@ -55,7 +55,7 @@ async function offlineModel(context: CommandContext, flags: OfflineModelFlags): 
   const server = createOfflineModel({ host, port, latencyMs, parallel, scenario, ledgerPath: flags.ledger });
   try {
     await server.start();
-    context.output.result(OFFLINE_WARNING, `ready: ANTHROPIC_BASE_URL=${server.url}`);
+    context.output.result([OFFLINE_WARNING, `ready: ANTHROPIC_BASE_URL=${server.url}`]);
     await whenAborted(context.signal);
     return EXIT.done;
   } catch (error) {

@@ -61,7 +61,7 @@ async function follow(acting: ParentSession, flags: RepliesFlags): Promise<numbe
   const { output, signal } = context;
   let printed = 0;
   for await (const { ack, ...entry } of parent.replies({ signal })) {
-    output.result(...(flags.json ? [toJsonLine(entry)] : await linesOf(acting, entry)));
+    output.result(flags.json ? toJsonLine(entry) : await linesOf(acting, entry));
     if (!(await output.delivered())) return EXIT.done;
     if (flags.ack) await ackInTheEnd(context, ack);
     printed += 1;
@@ -99,7 +99,7 @@ async function printAll(acting: ParentSession, flags: RepliesFlags): Promise<num
     isMore = printed === flags.limit;
     if (isMore) break;
     const { ack: _, ...entry } = received;
-    output.result(...(await linesOf(acting, entry)));
+    output.result(await linesOf(acting, entry));
     printed += 1;
     page.push(received);
     if (page.length < PAGE_ENTRIES) continue;

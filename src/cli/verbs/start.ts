@@ -73,7 +73,7 @@ async function start(context: CommandContext, { once, json, port }: StartFlags):
 
 async function stayUp(context: CommandContext, service: LocalService, api: OpenedApi): Promise<number> {
   const { output, signal } = context;
-  output.note("", ...doorsOf(api), "", ...handingOver(context, service, api), "", "Stop it with Ctrl-C.");
+  output.note(["", ...doorsOf(api), "", ...handingOver(context, service, api), "", "Stop it with Ctrl-C."]);
   await Promise.race([whenAborted(signal), whenAborted(service.signal)]);
   if (service.failure) throw service.failure;
   return EXIT.done;

@@ -70,7 +70,7 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
       if (!isKept) output.note(`Usage is kept for ${KEPT_DAYS} days: nothing is known of the time before.`);
       const width = lineCells(output.resultColumns);
       const lines = [...renderUsage(parentId + own, day, totals), ...used];
-      output.result(...lines.flatMap((line) => wrap(line, width)));
+      output.result(lines.flatMap((line) => wrap(line, width)));
     }
     return EXIT.done;
   });

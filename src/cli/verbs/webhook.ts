@@ -54,7 +54,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .action((flags: ActingFlags) =>
       act(flags, async ({ parent, context: { output }, redisNowMs }) => {
         const view = await parent.webhook.get();
-        output.result(...(flags.json ? [toJsonLine(view)] : inWords(view, redisNowMs())));
+        output.result(flags.json ? toJsonLine(view) : inWords(view, redisNowMs()));
       }),
     );
   actingOptions(command.command("remove").description("stop pushing"))

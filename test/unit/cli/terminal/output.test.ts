@@ -25,7 +25,7 @@ function recorder(isTTY: boolean, sink: string[] = []): Recorder {
 test("results go to stdout, everything else to stderr", () => {
   const [stdout, stderr] = [recorder(false), recorder(false)];
   const output = createOutput(stdout, stderr, {});
-  output.result("a", "b");
+  output.result(["a", "b"]);
   output.note("c");
   output.block(["never drawn"]);
   expect(stdout.written.join("")).toBe("a\nb\n");

@@ -559,4 +559,12 @@ export default [
     replace: "Promise.reject(error)",
     tests: ["test/integration/doctor-fix.undeletable.test.ts"],
   },
+  {
+    id: "doctor-measure-interrupted-as-failed",
+    promise: "Measuring that was interrupted ends as interrupted.",
+    file: "src/cli/verbs/doctor.ts",
+    find: "  if (flags.measure && context.signal.aborted) return EXIT.interrupted;\n",
+    replace: "",
+    tests: ["test/integration/doctor-measure.interrupted.test.ts"],
+  },
 ];

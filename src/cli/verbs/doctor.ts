@@ -35,7 +35,8 @@ Exit codes:
   0    nothing is wrong, or warnings only
   1    errors
   2    the command line cannot be used
-  3    environment or Redis`;
+  3    environment or Redis
+  130  --measure was interrupted`;
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -59,7 +60,7 @@ interface DoctorFlags {
 }
 
 /**
- * Runs the command. Exit code: 1 with errors, 0 without (warnings included). Throws `invalid_config` without
+ * Runs the command. Exit code: 130 if the measuring was interrupted, else 1 with errors, 0 without (warnings included). Throws `invalid_config` without
  * REDIS_URL, `redis_unavailable` if Redis does not answer.
  */
 async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
@@ -72,6 +73,7 @@ async function doctor(context: CommandContext, flags: DoctorFlags): Promise<numb
   const { resultColumns, resultStyle } = output;
   if (flags.json) output.result(toJsonLine(DoctorReport.parse(report)));
   else output.result(renderReport(report, resultColumns, resultStyle));
+  if (flags.measure && context.signal.aborted) return EXIT.interrupted;
   return report.errors > 0 ? EXIT.failed : EXIT.done;
 }
 

@@ -68,7 +68,7 @@ interface WorkerFlags {
   healthHost?: string;
   /** Allow the offline model everywhere if no provider is configured. */
   allowOffline: boolean;
-  /** True: a worker started this process to run its suspects. */
+  /** True: a worker started this process to run its suspects, and says so when it is gone. */
   isolated?: boolean;
 }
 
@@ -90,20 +90,20 @@ async function worker(context: CommandContext, flags: WorkerFlags): Promise<numb
   const disposables = createDisposables();
   try {
     const pool = await createPool(context, flags, redisUrl, disposables);
-    if (flags.isolated) return await isolated(pool, signal, disposables);
-    const health = await serveHealth(context, flags, pool, disposables);
+    const health = flags.isolated ? undefined : await serveHealth(context, flags, pool, disposables);
     disposables.addBeside(() => pool.stop());
     const started = pool.start().catch((error: unknown) => {
       // `start` waits for an unreachable Redis; it rejects if Redis refuses the worker (wrong password), as a retry is useless.
       if (!signal.aborted) throw namingRedis(redisUrl, error);
     });
     await Promise.race([started, whenAborted(signal)]);
-    if (!signal.aborted) {
+    if (!signal.aborted && !flags.isolated) {
       openIntake(context, redisUrl, config.model, disposables);
       output.result(await readyLine(context, redisUrl, { worker: pool.id, health }, flags.json));
     }
     await whenAborted(signal);
-    context.logger.info("stopping: runs finish the step at hand and go to other workers");
+    if (!flags.isolated)
+      context.logger.info("stopping: runs finish the step at hand and go to other workers");
     return EXIT.done;
   } finally {
     await disposables.close();
@@ -152,18 +152,6 @@ async function createPool(
 function isolationOf({ isolated }: WorkerFlags) {
   const [, file = ""] = process.argv;
   return isolated ? { isolated } : { isolation: { file, args: ["worker", "--isolated"] } };
-}
-
-/** Runs suspects until the worker that started this process is gone, or a signal stops it. */
-async function isolated(
-  pool: SubagentWorker,
-  signal: AbortSignal,
-  disposables: Disposables,
-): Promise<number> {
-  disposables.add(() => pool.stop());
-  await pool.start();
-  await whenAborted(signal);
-  return EXIT.done;
 }
 
 /** Returns the line that is printed when the worker takes wakes: its id, its Redis, and the pause in force. */

@@ -92,9 +92,9 @@ function readOpen(
   turns.forEach((turn, position) => {
     if (turn.role !== "user" || position <= ended) return;
     const results = stepsAt.get(position) ?? [];
-    steps.push(...results);
+    for (const result of results) steps.push(result);
     const texts = textsOf(turn).filter((text) => !FINAL_CALL.test(text));
-    requests.push(...(results.length > 0 ? texts.filter(isKnown) : texts));
+    for (const text of results.length > 0 ? texts.filter(isKnown) : texts) requests.push(text);
   });
   const everything = turns.filter(({ role }) => role === "user").flatMap(textsOf);
   return { requests: requests.length > 0 ? requests : [everything.join("\n")], steps };

@@ -7,6 +7,8 @@
 
 /** Maximum number of references that are followed to one value. */
 const MAX_REFERENCES = 16;
+/** Maximum number of made-up values: a schema that refers to itself may ask for any number. Further ones are null. */
+const MOST_VALUES = 10_000;
 /** Maximum length of a list or text that is filled up, even if the schema requires more. */
 const MOST_MADE = 1_000;
 
@@ -34,6 +36,7 @@ function isSchema(value: unknown): value is Schema {
 class Shape {
   readonly #root: unknown;
   #words: string;
+  #made = 0;
 
   constructor(root: unknown, words: string) {
     this.#root = root;
@@ -43,6 +46,7 @@ class Shape {
   /** Returns a value that fits `schema`: the fitting parts of `known`, and made-up values for the rest. */
   value(schema: unknown, known: unknown, references: number): unknown {
     if (!isSchema(schema)) return known ?? null;
+    if (known === undefined && ++this.#made > MOST_VALUES) return null;
     if (typeof schema.$ref === "string" && references < MAX_REFERENCES)
       return this.value(this.#definition(schema.$ref), known, references + 1);
     if ("const" in schema) return schema.const;

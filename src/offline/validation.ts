@@ -82,7 +82,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 
 function toolsProblem(request: CountTokensRequest): string | undefined {
   const names = (request.tools ?? []).map((tool) => tool.name);
-  const twice = names.find((name, position) => names.indexOf(name) !== position);
+  const twice = firstRepeated(names);
   if (twice !== undefined) return `tools: Tool names must be unique, found ${twice} twice.`;
   const bare = (request.tools ?? []).findIndex(
     (tool) => (tool.type ?? "custom") === "custom" && !tool.input_schema,
@@ -100,6 +100,12 @@ function toolsProblem(request: CountTokensRequest): string | undefined {
   return usesTools && names.length === 0
     ? "Requests which include `tool_use` or `tool_result` blocks must define tools"
     : undefined;
+}
+
+/** Returns the first text that stands in the list before; undefined if each is there once. */
+function firstRepeated(texts: readonly string[]): string | undefined {
+  const seen = new Set<string>();
+  return texts.find((text) => seen.size === seen.add(text).size);
 }
 
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
@@ -157,7 +163,7 @@ export function joinTurns(messages: readonly Message[]): Turn[] {
   const turns: Turn[] = [];
   messages.forEach((message, index) => {
     const last = turns.at(-1);
-    if (last?.role === message.role) last.blocks.push(...message.content);
+    if (last?.role === message.role) for (const block of message.content) last.blocks.push(block);
     else turns.push({ role: message.role, index, blocks: [...message.content] });
   });
   return turns;
@@ -195,17 +201,18 @@ function callsProblem(turn: Turn, seen: Set<string>): string | undefined {
 function answersProblem(turn: Turn, open: readonly string[]): string | undefined {
   if (turn.blocks.some(isToolUse)) return "`tool_use` blocks can only be in `assistant` messages";
   const answered = turn.blocks.filter(isToolResult).map((result) => result.tool_use_id);
-  const stray = answered.filter((id) => !open.includes(id));
+  const [asked, given] = [new Set(open), new Set(answered)];
+  const stray = answered.filter((id) => !asked.has(id));
   if (stray.length > 0) {
     return (
       `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${stray.join(", ")}. ` +
       "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
     );
   }
-  const twice = answered.find((id, position) => answered.indexOf(id) !== position);
+  const twice = firstRepeated(answered);
   if (twice !== undefined)
     return `each tool_use must have a single result, found several \`tool_result\` blocks for ${twice}`;
-  const missing = open.filter((id) => !answered.includes(id));
+  const missing = open.filter((id) => !given.has(id));
   if (missing.length > 0) return unanswered(missing);
   const firstOther = turn.blocks.findIndex((block) => !isToolResult(block));
   const lastResult = turn.blocks.findLastIndex(isToolResult);

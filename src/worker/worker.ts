@@ -5,6 +5,7 @@
 
 import { hostname } from "node:os";
 import { type Clock, CoarseTimers, systemClock, within } from "../shared/clock.ts";
+import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { createLogger, guardedLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
@@ -300,6 +301,7 @@ function tellLimit(redis: RedisClient, keys: Keys) {
 function settingsOf({
   roots = [],
   workspaceRoot,
+  prefix = DEFAULT_PREFIX,
   prices = {},
   trace,
   sendTraceparent = false,
@@ -313,6 +315,7 @@ function settingsOf({
     hooks,
     skills,
     workspaceRoot,
+    prefix,
     prices,
     traced: trace === "full",
     sendsTraceparent: sendTraceparent,

@@ -88,6 +88,7 @@ export function runContextOf(installation: Stage, more: Partial<RunContext> = {}
   });
   return {
     workerId: "one",
+    prefix: installation.prefix,
     store,
     deadlines,
     wakes,

@@ -219,18 +219,15 @@ function asFindings(found: Found): readonly Partial<Finding>[] {
 
 /** Returns the problems of the Redis servers, each once for all nodes of a cluster. */
 function serverProblems({ servers, isProduction }: Facts): Partial<Finding>[] {
-  const problems = new Map(
-    servers.flatMap(({ problems }) =>
-      problems.map(({ sentence, severity }) => [sentence, severity] as const),
-    ),
-  );
+  const all = servers.flatMap(({ problems }) => problems);
+  const problems = new Map(all.map(({ sentence, severity }) => [sentence, severity] as const));
   const isError = (severity: string) => severity === "unusable" || (severity === "unsafe" && isProduction);
   return [...problems].map(([what, severity]) => ({ what, severity: isError(severity) ? "error" : "warn" }));
 }
 
 function fullServers({ servers }: Facts): Partial<Finding>[] {
-  const used = servers.map(({ usedMemoryBytes, maxMemoryBytes }) =>
-    maxMemoryBytes > 0 ? usedMemoryBytes / maxMemoryBytes : 0,
+  const used = servers.map(({ usedMemoryBytes: taken, maxMemoryBytes: most }) =>
+    most > 0 ? taken / most : 0,
   );
   const fullest = Math.round(100 * Math.max(0, ...used));
   // `redis_trouble` already reports a server that refuses writes.

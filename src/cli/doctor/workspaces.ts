@@ -7,7 +7,7 @@ import type { Dirent } from "node:fs";
 import { lstat, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { z } from "zod";
+import { z } from "zod";
 import { inBatches } from "../../shared/batch.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { isDiskFull } from "../../shared/disk.ts";
@@ -21,6 +21,7 @@ import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.
 /** The means to find the agent of a workspace. */
 export interface WorkspaceContext {
   workspaceRoot: string;
+  prefix?: string;
   /** Clock of this host, because files have its times. */
   clock: Clock;
   inspection: AgentInspection;
@@ -36,6 +37,9 @@ export const OLD_WORKSPACE_MS = 30 * 86_400_000;
 
 /** Tools that write files; an agent that used none of them need not have a workspace. */
 const WRITERS: ReadonlySet<string> = new Set(["bash", "edit_file", "write_file"]);
+/** Begins the name of a workspace that is being deleted; its uid follows. */
+const ASIDE = ".deleted-";
+const Folder = AgentId.or(z.string().regex(/^\.deleted-sa-[0-9a-f]{24}$/));
 const BATCH = 64;
 /** A worker creates the directory first and, within this time, its stamp, ms. */
 const STAMP_MS = 1_500;
@@ -53,12 +57,13 @@ export async function readWorkspaces(
   if (!listed) return { root, isThere: false, isFull: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
   const readWorkspace = async (directory: FoundDirectory): Promise<WorkspaceSnapshot> => {
-    const found = { ...directory, uid: await stampIn(join(root, directory.path)) };
+    const left = directory.agentId.split(ASIDE)[1];
+    const found = { ...directory, uid: (await stampIn(join(root, directory.path), context.prefix)) ?? left };
     const seen = known.get(found.uid ?? "");
     const agentState = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
     const isOver = agentState !== "live" && found.uid !== undefined;
-    const sinceMs = clock.now() - OLD_WORKSPACE_MS;
-    const isDeletable = isOver && (await isUntouchedSince(join(root, found.path), sinceMs));
+    const isDeletable =
+      isOver && (await isUntouchedSince(join(root, found.path), clock.now() - OLD_WORKSPACE_MS));
     return { ...found, agentState, isDeletable };
   };
   const first = await inBatches(listed.slice(0, MOST_DIRECTORIES), BATCH, readWorkspace);
@@ -66,8 +71,7 @@ export async function readWorkspaces(
   const directories = await inBatches(first, BATCH, async (snapshot) =>
     snapshot.uid === undefined ? readWorkspace(snapshot) : snapshot,
   );
-  const missing = await findMissing(context, agents);
-  const isFull = await isDiskFull(root);
+  const [missing, isFull] = [await findMissing(context, agents), await isDiskFull(root)];
   return { root, isThere: true, isFull, directories, missing, isCut: listed.length > MOST_DIRECTORIES };
 }
 
@@ -109,16 +113,16 @@ export async function findDirectories(root: string): Promise<FoundDirectory[] | 
   for (const tenant of await directoriesIn(root, TenantId)) {
     for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {
       const owner = { tenant, parentId };
-      for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), AgentId))
+      for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), Folder))
         found.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)) });
     }
   }
   return found;
 }
 
-/** Returns the uid in the stamp of an agent's directory; undefined if there is no readable stamp. */
-export async function stampIn(directory: string): Promise<string | undefined> {
-  return (await readStamp(join(directory, STAMP_NAME)).catch(() => "")) || undefined;
+/** Returns the uid in the stamp of an agent's directory; undefined without a readable stamp, or if it names another `prefix`. */
+export async function stampIn(directory: string, prefix?: string): Promise<string | undefined> {
+  return (await readStamp(join(directory, STAMP_NAME), prefix).catch(() => "")) || undefined;
 }
 
 /** Returns true if nothing in `directory` has changed since `sinceMs` (epoch ms of this host). */
@@ -138,13 +142,15 @@ export async function isUntouchedSince(directory: string, sinceMs: number): Prom
 /** Deletes a directory unless another agent has taken it. Moves it aside first, so that no worker opens one half deleted. */
 export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspace): Promise<boolean> {
   const directory = join(root, path);
-  const aside = join(root, path, "..", `.deleted-${uid}`);
-  if (uid === undefined || (await stampIn(directory)) !== uid) return false;
-  await removeTree(aside);
-  await rename(directory, aside);
-  if ((await stampIn(aside)) !== uid) {
-    await rename(aside, directory);
-    return false;
+  const aside = join(directory, "..", `${ASIDE}${uid}`);
+  if (directory !== aside) {
+    if (uid === undefined || (await stampIn(directory)) !== uid) return false;
+    await removeTree(aside);
+    await rename(directory, aside);
+    if ((await stampIn(aside)) !== uid) {
+      await rename(aside, directory);
+      return false;
+    }
   }
   await removeTree(aside);
   return true;
@@ -159,7 +165,6 @@ async function removeTree(directory: string): Promise<void> {
 /** Returns the names of the subdirectories that match `form`; none if the directory cannot be read. */
 async function directoriesIn(path: string, form: z.ZodType<string>): Promise<string[]> {
   const entries: Dirent[] = await readdir(path, { withFileTypes: true }).catch(() => []);
-  return entries
-    .filter((entry) => entry.isDirectory() && form.safeParse(entry.name).success)
-    .map(({ name }) => name);
+  const isWanted = (each: Dirent) => each.isDirectory() && form.safeParse(each.name).success;
+  return entries.filter(isWanted).map(({ name }) => name);
 }

@@ -105,8 +105,13 @@ export const STAMP_NAME = ".stamp.json";
 /** Name prefix of half-written files in a workspace. */
 export const DRAFT_PREFIX = ".subagent-queue-draft-";
 
-/** Stamp of a workspace: the workspace belongs to the agent with this uid. */
-export const WorkspaceStamp = z.object({ v: z.literal(1), uid: z.string(), created_at: z.string() });
+/** Stamp of a workspace: it belongs to the agent with this uid, of the installation with this prefix. */
+export const WorkspaceStamp = z.object({
+  v: z.literal(1),
+  uid: z.string(),
+  prefix: z.string().optional(),
+  created_at: z.string(),
+});
 
 const FORM = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
 const SAMPLED = "01";

@@ -43,6 +43,8 @@ export interface RunContext {
   hooks: readonly Hook[];
   /** Host directory of all workspaces. */
   workspaceRoot: string;
+  /** Prefix of the installation, for the stamps of workspaces. */
+  prefix: string;
   prices: PriceOverrides;
   /** True if every conversation is written to a file beside its workspace. */
   traced: boolean;

@@ -127,10 +127,10 @@ function hasUsedFiles(entries: readonly LogEntry[], uses: (tool: string) => bool
 }
 
 function workspaceOf(
-  { workspaceRoot: root, roots, clock }: RunContext,
+  { workspaceRoot: root, prefix, roots, clock }: RunContext,
   { address: { tenant, parentId, uid }, workStop }: Lease,
   { agent_id: agentId }: AgentRecord,
   expected: boolean,
 ): RunWorkspace {
-  return new RunWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock }, workStop);
+  return new RunWorkspace({ root, tenant, parentId, agentId, uid, prefix, roots, expected, clock }, workStop);
 }

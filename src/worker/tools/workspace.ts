@@ -63,6 +63,8 @@ export interface OpenWorkspaceOptions {
   readonly parentId: string;
   readonly agentId: string;
   readonly uid: string;
+  /** Prefix of the agent's installation, for the stamp: several may share a directory. Default: none. */
+  readonly prefix?: string | undefined;
   readonly roots: readonly OpenRoot[];
   readonly expected: boolean;
   readonly clock: Clock;
@@ -180,7 +182,7 @@ function createWorkspace(directory: string, hidden: string, roots: readonly Open
  */
 async function claimStamp(
   agentDirectory: string,
-  { uid, clock }: OpenWorkspaceOptions,
+  { uid, prefix, clock }: OpenWorkspaceOptions,
 ): Promise<"found" | "stamped"> {
   const path = join(agentDirectory, STAMP_NAME);
   const directory = join(agentDirectory, FILES_NAME);
@@ -197,10 +199,8 @@ async function claimStamp(
     if (foreign !== undefined && !(await moved(directory, aside, isForeign))) continue;
     if (found !== undefined && !(await moved(path, stampAside, isFound))) continue;
     try {
-      await writeFile(draft, JSON.stringify({ v: 1, uid, created_at: new Date(clock.now()).toISOString() }), {
-        flag: "wx",
-        mode: FILE_MODE,
-      });
+      const stamp = { v: 1, uid, prefix, created_at: new Date(clock.now()).toISOString() };
+      await writeFile(draft, JSON.stringify(stamp), { flag: "wx", mode: FILE_MODE });
       // `link` is atomic, and never replaces a stamp that another process has written meanwhile.
       await link(draft, path);
       return "stamped";
@@ -221,8 +221,8 @@ async function moved(from: string, to: string, isMeant: () => Promise<boolean>):
   return false;
 }
 
-/** Returns the uid in the stamp; `undefined` without a stamp, "" if the stamp is unreadable. */
-export async function readStamp(path: string): Promise<string | undefined> {
+/** Returns the uid in the stamp; `undefined` without a stamp, "" if the stamp is unreadable or names another `prefix`. */
+export async function readStamp(path: string, prefix?: string): Promise<string | undefined> {
   let text: string;
   try {
     if (!(await lstat(path)).isFile()) return "";
@@ -232,7 +232,8 @@ export async function readStamp(path: string): Promise<string | undefined> {
     throw error;
   }
   try {
-    return WorkspaceStamp.parse(JSON.parse(text)).uid;
+    const stamp = WorkspaceStamp.parse(JSON.parse(text));
+    return (stamp.prefix ?? prefix) === (prefix ?? stamp.prefix) ? stamp.uid : "";
   } catch {
     return "";
   }

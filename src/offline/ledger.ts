@@ -6,10 +6,11 @@
  *
  * Invariants:
  * 1. `seq` counts from 1 in the order in which calls ended, and never goes back, not even after `clear`.
- * 2. An entry is in the file before it is visible in memory.
+ * 2. An entry is visible in memory once it is in the file, or waits for it behind all earlier ones: a file that takes nothing
+ *    for a while, as on a full disk, has no gap and no broken line afterwards.
  * 3. Memory keeps the newest `MAX_ENTRIES`; the file keeps all.
  */
-import { appendFileSync } from "node:fs";
+import { closeSync, openSync, writeSync } from "node:fs";
 import type { TokenUsage } from "./wire.ts";
 
 /** One ended call. */
@@ -53,8 +54,10 @@ export interface LedgerEntry {
 /** The ledger of one server. */
 export interface Ledger {
   readonly entries: readonly LedgerEntry[];
-  /** Writes one entry. Throws if the file cannot be appended to, because a ledger with gaps proves nothing. */
+  /** Adds one entry. If the file takes nothing now, the entry waits in memory for {@link flush}. */
   record(entry: Omit<LedgerEntry, "seq" | "at">): void;
+  /** Writes the entries that wait for the file. Throws the system's error if it still takes nothing: then no call may begin. */
+  flush(): void;
   /** Deletes the entries in memory; the file stays. */
   clear(): void;
 }
@@ -65,16 +68,32 @@ const MAX_ENTRIES = 100_000;
 export function createLedger(path: string | undefined, now: () => number = Date.now): Ledger {
   let entries: LedgerEntry[] = [];
   let seq = 0;
+  let waiting = Buffer.alloc(0);
+  const flush = (): void => {
+    if (path === undefined || waiting.length === 0) return;
+    const file = openSync(path, "a");
+    try {
+      while (waiting.length > 0) waiting = waiting.subarray(writeSync(file, waiting));
+    } finally {
+      closeSync(file);
+    }
+  };
   return {
+    flush,
     get entries() {
       return entries;
     },
     record(entry) {
       seq += 1;
       const full: LedgerEntry = { seq, at: now(), ...entry };
-      if (path !== undefined) appendFileSync(path, `${JSON.stringify(full)}\n`);
+      if (path !== undefined) waiting = Buffer.concat([waiting, Buffer.from(`${JSON.stringify(full)}\n`)]);
       entries.push(full);
       if (entries.length > MAX_ENTRIES) entries = entries.slice(MAX_ENTRIES / 10);
+      try {
+        flush();
+      } catch {
+        // The call is over. The next one is refused while the file takes nothing.
+      }
     },
     clear() {
       entries = [];

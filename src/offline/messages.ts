@@ -4,7 +4,8 @@
  * Owns no state: it gets ledger, prompt cache and script player as arguments.
  *
  * Invariants:
- * 1. Every call whose body arrived gets exactly one ledger entry, after its end.
+ * 1. Every call whose body arrived gets exactly one ledger entry, after its end; but none is answered, and none gets an entry,
+ *    while the ledger's file cannot be appended to: a ledger with gaps proves nothing.
  * 2. `served` is written only when the last byte of a whole answer was written to the socket.
  */
 
@@ -45,6 +46,8 @@ type Entry = Parameters<Ledger["record"]>[0];
 export async function serveMessages(exchange: Exchange, parts: MessagesParts): Promise<void> {
   const body = await readBody(exchange.request);
   if (body.status === "gone") return;
+  const problem = ledgerProblem(parts.ledger);
+  if (problem !== undefined) return sendError(exchange, { status: 500, type: "api_error", message: problem });
   if (body.status === "too_large") {
     const message = `Request exceeds the maximum size of ${MAX_BODY_BYTES} bytes`;
     return refuse(
@@ -66,6 +69,16 @@ export async function serveMessages(exchange: Exchange, parts: MessagesParts): P
   const plan = parts.player.play(call, () => planByRule(call)) ?? planByRule(call);
   const leave = await parts.semaphore.enter();
   await perform(exchange, call, plan, parts).finally(leave);
+}
+
+/** Returns why the ledger's file takes no entry now; undefined if it takes them. */
+function ledgerProblem(ledger: Ledger): string | undefined {
+  try {
+    ledger.flush();
+    return undefined;
+  } catch (error) {
+    return `The ledger cannot be appended to (${String(error)}): make room, or restart the offline model with another one.`;
+  }
 }
 
 async function perform(exchange: Exchange, call: Call, plan: Plan, parts: MessagesParts): Promise<void> {

@@ -1958,4 +1958,20 @@ export default [
     replace: "last.blocks.push(...message.content);",
     tests: ["test/unit/offline/validation.many-blocks.test.ts"],
   },
+  {
+    id: "offline-answers-without-ledger",
+    promise: "The offline model answers no call while its ledger takes no entry.",
+    file: "src/offline/messages.ts",
+    find: "  if (problem !== undefined)\n",
+    replace: "  if (problem === null)\n",
+    tests: ["test/unit/offline/server.full-ledger.test.ts"],
+  },
+  {
+    id: "offline-full-ledger-ends-server",
+    promise: "A ledger that takes no entry does not end the offline model.",
+    file: "src/offline/ledger.ts",
+    find: "      try {\n        flush();\n      } catch {\n        // The call is over. The next one is refused while the file takes nothing.\n      }\n",
+    replace: "      flush();\n",
+    tests: ["test/unit/offline/ledger.test.ts"],
+  },
 ];

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -41,10 +41,16 @@ it("appends each entry to its file as one line, numbered on after it was cleared
   expect(lines.map((line) => JSON.parse(line).seq)).toEqual([1, 2]);
 });
 
-it("throws, and shows nothing, when the file cannot be appended to", () => {
-  const ledger = createLedger(join(directory, "missing", "ledger.jsonl"));
-  expect(() => ledger.record(entry)).toThrow(/ENOENT/);
-  expect(ledger.entries).toEqual([]);
+it("keeps an entry for which its file has no room, and writes it when there is", () => {
+  const path = join(directory, "later", "ledger.jsonl");
+  const ledger = createLedger(path);
+  ledger.record(entry);
+  expect(() => ledger.flush()).toThrow(/ENOENT/);
+  mkdirSync(join(directory, "later"));
+  ledger.record({ ...entry, turn: 1 });
+  const lines = readFileSync(path, "utf8").trimEnd().split("\n");
+  expect(lines.map((line) => JSON.parse(line).seq)).toEqual([1, 2]);
+  expect(ledger.entries.map(({ seq }) => seq)).toEqual([1, 2]);
 });
 
 it("keeps the newest entries only", () => {

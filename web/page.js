@@ -30,6 +30,8 @@ let timer;
 let isSoon = false;
 let isLooking = false;
 let isWanted = false;
+/** True while the page waits for a key: it reads nothing and shows nothing. */
+let needsKey = false;
 /** True until the parent that was picked from the list has been read. */
 let isPicked = false;
 /** True until a parent is shown; until then the only parent of an installation is shown without a choice. */
@@ -56,6 +58,7 @@ const ofParent = () => `v1/parents/${encodeURIComponent(at.parent)}`;
 async function look() {
   clearTimeout(timer);
   isSoon = false;
+  if (needsKey) return;
   if (isLooking) {
     isWanted = true;
     return;
@@ -66,27 +69,30 @@ async function look() {
   try {
     await showParents();
     if (at.parent !== "") await showParent();
-    say("live", "live");
+    if (!needsKey) say("live", "live");
   } catch (error) {
-    waitMs = told(error);
+    if (!needsKey) waitMs = told(error);
   }
   isLooking = false;
-  if (document.hidden || waitMs < 0) return;
+  if (document.hidden || needsKey) return;
   timer = setTimeout(look, isWanted ? SOONEST_MS : waitMs);
 }
 
 async function showParents() {
+  const mine = choice;
   const {
     parents,
     unreadable = [],
     cursor,
   } = await ask(`v1/parents?limit=${PARENTS_A_PAGE}&after=${at.parents}`);
+  if (mine !== choice) return;
   const rows = [...parents, ...unreadable];
   byId("key").hidden = true;
   byId("content").hidden = false;
   byId("forget").hidden = key() === undefined;
   next.parents = cursor ?? "";
-  if (isFirst && parents.length === 1 && rows.length === 1 && !cursor) show(parents[0].parent_id);
+  if (isFirst && parents.length === 1 && rows.length === 1 && !cursor && at.parents === "0")
+    show(parents[0].parent_id);
   byId("parent-title").hidden = rows.length === 0 && at.parent === "";
   keep(byId("parents"), rows, (each) => each.parent_id, parentRow(at.parent, pick));
   byId("no-parents").hidden = rows.length > 0;
@@ -176,7 +182,7 @@ function follow() {
   });
 }
 
-/** Shows an error; returns the delay of the next poll, ms, or -1 for none. @param {unknown} error */
+/** Shows an error; returns the delay of the next poll, ms. @param {unknown} error */
 function told(error) {
   if (!(error instanceof Refused)) {
     say("away", "The server does not answer. Trying again until it does.");
@@ -185,7 +191,7 @@ function told(error) {
   if (error.status === 401 || error.status === 403) {
     byId("refused").textContent = key() === undefined ? "" : error.message;
     forget();
-    return -1;
+    return POLL_EVERY_MS;
   }
   if (error.status === 400 || error.status === 404) {
     choose("");
@@ -199,6 +205,8 @@ function told(error) {
 /** Deletes the key, hides all data and asks for a key. */
 function forget() {
   sessionStorage.removeItem(KEY);
+  needsKey = true;
+  choice += 1;
   following.abort();
   clearTimeout(timer);
   byId("content").hidden = true;
@@ -231,6 +239,7 @@ byId("key").addEventListener("submit", (event) => {
   const input = byId("token", HTMLInputElement);
   sessionStorage.setItem(KEY, input.value.trim());
   input.value = "";
+  needsKey = false;
   choose(at.parent);
 });
 onClick("forget", forget);

@@ -5427,4 +5427,22 @@ export default [
     replace: 'import type { Request as IncomingMessage, Response as ServerResponse } from "express";',
     tests: ["test/unit/service/public-types.test.ts"],
   },
+  {
+    id: "page-shows-what-a-forgotten-key-read",
+    promise: "The live page shows nothing that it read with a key which was forgotten meanwhile.",
+    file: "web/page.js",
+    find: "  needsKey = true;\n  choice += 1;\n",
+    replace: "",
+    tests: ["test/e2e/live-page.forgotten.test.ts"],
+    title: "forgotten meanwhile",
+  },
+  {
+    id: "page-last-parent-unasked",
+    promise: "The live page shows no parent by itself because it is alone on a later page.",
+    file: "web/page.js",
+    find: ' && at.parents === "0")',
+    replace: ")",
+    tests: ["test/e2e/live-page.forgotten.test.ts"],
+    title: "alone on a later page",
+  },
 ];

@@ -1962,8 +1962,8 @@ export default [
     id: "offline-answers-without-ledger",
     promise: "The offline model answers no call while its ledger takes no entry.",
     file: "src/offline/messages.ts",
-    find: "  if (problem !== undefined)\n",
-    replace: "  if (problem === null)\n",
+    find: "if (problem !== undefined) return sendError",
+    replace: "if (problem === null) return sendError",
     tests: ["test/unit/offline/server.full-ledger.test.ts"],
   },
   {

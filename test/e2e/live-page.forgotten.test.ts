@@ -1,0 +1,46 @@
+/** What the live page shows when a choice was made while it read. */
+import type { Route } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
+import { startApi } from "../helpers/api.ts";
+import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
+import { openStage } from "../stage/stage.ts";
+
+const { openPage } = browserOfThisFile();
+
+describe.skipIf(!hasBrowser)("the live page", () => {
+  test("shows nothing that it read with a key which was forgotten meanwhile, and asks for another", async () => {
+    const stage = await openStage();
+    for (const id of ["one", "two"]) await stage.parent(id, { tenant: "acme" }).spawn({ name: "a" });
+    const keys = createApiKeys(stage.redis, stage.keys);
+    const { token } = await keys.create({ tenant: "acme", name: "dashboard", scope: "read" });
+    const api = await startApi({ client: stage.client() });
+    const { page } = await openPage();
+    await page.goto(api.url);
+    await page.getByLabel("This installation has keys").fill(token);
+    await page.getByRole("button", { name: "Show" }).click();
+    await page.locator("#parents li").first().waitFor();
+    const held = new Promise<Route>((resolve) => void page.route("**/v1/parents?*", resolve, { times: 1 }));
+    const route = await held;
+    await page.getByRole("button", { name: "Forget key" }).click();
+    const answered = page.waitForResponse("**/v1/parents?*");
+    await route.continue();
+    await (await answered).finished();
+    // What the page asks for now comes after that answer.
+    await page.evaluate("fetch('page.css', { cache: 'no-store' }).then((styles) => styles.text())");
+    expect(await page.locator("#content").isVisible()).toBe(false);
+    expect(await page.locator("#parents li").count()).toBe(0);
+    expect(await page.locator("#state").textContent()).toBe("a key is needed");
+  });
+
+  test("chooses no parent by itself because it is alone on a later page", async () => {
+    const stage = await openStage();
+    for (let n = 0; n < 21; n += 1) await stage.parent(`planner-${n}`).spawn({ name: "a" });
+    const api = await startApi({ client: stage.client() });
+    const { page } = await openPage();
+    await page.goto(api.url);
+    await page.getByRole("button", { name: "Older" }).click();
+    await page.locator("#parents li:only-child").waitFor();
+    expect(await page.locator("#parent-title").textContent()).toBe("Choose a parent");
+  });
+});

@@ -25,8 +25,9 @@ interface Machine {
 /** Refused system calls that have the same number on every machine. */
 const REFUSED_EVERYWHERE = [
   ...[425, 426, 427], // io_uring_setup, _enter, _register
-  ...[428, 429, 430, 431, 432, 433, 442], // open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr
-  ...[438, 440, 447], // pidfd_getfd, process_madvise, memfd_secret
+  // open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr, open_tree_attr
+  ...[428, 429, 430, 431, 432, 433, 442, 467],
+  ...[438, 440, 443, 447], // pidfd_getfd, process_madvise, quotactl_fd, memfd_secret
 ];
 
 const MACHINES: Readonly<Record<string, Machine>> = {

@@ -14,6 +14,8 @@ const REFUSED: Record<string, readonly [x64: number, arm64: number]> = {
   fsmount: [432, 432],
   fspick: [433, 433],
   mount_setattr: [442, 442],
+  quotactl_fd: [443, 443],
+  open_tree_attr: [467, 467],
   pidfd_getfd: [438, 438],
   process_madvise: [440, 440],
   memfd_secret: [447, 447],

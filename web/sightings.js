@@ -3,7 +3,7 @@
 const MOST_ENDED = 20;
 
 /**
- * @typedef {{ agent_id: string, status: string, run: number, turn: number, maxTurns: number, tokens: number, cost: number,
+ * @typedef {{ agent_id: string, name: string, status: string, run: number, turn: number, maxTurns: number, tokens: number, cost: number,
  *   tool: string, question: string, waits: string, isLive: boolean }} Sight
  */
 
@@ -27,11 +27,10 @@ export function createSightings() {
 }
 
 /** @param {any} event @returns {Sight} */
-function newSight({ agent_id, run }) {
+function newSight({ agent_id, name, run }) {
   return {
-    ...{ agent_id, run, status: "running", turn: 0, maxTurns: 0, tokens: 0, cost: 0, tool: "", question: "" },
-    waits: "",
-    isLive: true,
+    ...{ agent_id, name, run, status: "running", turn: 0, maxTurns: 0, tokens: 0, cost: 0 },
+    ...{ tool: "", question: "", waits: "", isLive: true },
   };
 }
 
@@ -55,7 +54,7 @@ function changeOf(event, before) {
     case "waiting":
       return { question: event.question, tool: "" };
     case "ended":
-      return { status: event.status, isLive: false, tool: "" };
+      return { status: event.status, isLive: false, tool: "", question: "", waits: "" };
     default:
       return {};
   }

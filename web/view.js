@@ -95,6 +95,18 @@ function pill(status) {
   return made;
 }
 
+/** Longest name that an id holds whole. */
+const MOST_IN_ID = 48;
+
+/**
+ * Returns the nodes that name an agent: its id, and its name where that says more than the id, which holds only `a-z 0-9 _`.
+ * @param {{ agent_id: string, name: string }} agent
+ */
+function namesOf({ agent_id, name }) {
+  const isInId = name.length <= MOST_IN_ID && /^[ -~]*$/.test(name);
+  return [node("span", "name", agent_id), ...(isInId ? [] : [node("span", "called", name)])];
+}
+
 /** Returns what a row says of a parent. @param {any} parent */
 function factsOf({ problem, live, unacked, today, active_at }) {
   if (problem !== undefined) return [`its data in Redis cannot be read (${cut(problem)})`];
@@ -153,7 +165,7 @@ export function agentCard(readWhole) {
       });
       return [
         node("div", "head", [
-          node("span", "name", agent.agent_id),
+          ...namesOf(agent),
           pill(agent.status),
           ...(agent.maxTurns > 0 ? [turns] : []),
           node("span", "facts", facts),
@@ -174,7 +186,7 @@ export function replyCard(entry, row) {
   row.className = "card";
   when(row, entry.reply_id, () => [
     node("div", "head", [
-      node("span", "name", entry.agent_id),
+      ...namesOf(entry),
       pill(isEnd(entry) ? entry.status : entry.kind),
       node("span", "facts"),
     ]),

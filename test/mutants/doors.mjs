@@ -2626,6 +2626,14 @@ export default [
     title: "why a run failed",
   },
   {
+    id: "page-ended-agent-still-asks",
+    promise: "The live page shows no open question of an agent that has ended.",
+    file: "web/sightings.js",
+    find: 'tool: "", question: "", waits: "" };',
+    replace: 'tool: "" };',
+    tests: ["test/unit/service/api/live-page.sightings.test.ts"],
+  },
+  {
     id: "page-empty-behind-acked-replies",
     promise: "The live page never says that no reply waits while earlier ones do.",
     file: "web/page.js",

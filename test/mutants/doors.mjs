@@ -2634,6 +2634,22 @@ export default [
     tests: ["test/unit/service/api/live-page.sightings.test.ts"],
   },
   {
+    id: "api-nothing-at-a-read-address",
+    promise: "An address that is only read names its methods to any other; it does not say that there is nothing.",
+    file: "src/service/api/open.ts",
+    find: "if (!PATHS.has(request.path) || ",
+    replace: "if (PATHS.has(request.path) || ",
+    tests: ["test/integration/service/methods.test.ts"],
+  },
+  {
+    id: "api-metrics-without-head",
+    promise: "The metrics of the API answer HEAD.",
+    file: "src/service/api/metrics.ts",
+    find: "if (!READING.includes(request.method))",
+    replace: 'if (request.method !== "GET")',
+    tests: ["test/integration/service/methods.test.ts"],
+  },
+  {
     id: "page-empty-behind-acked-replies",
     promise: "The live page never says that no reply waits while earlier ones do.",
     file: "web/page.js",

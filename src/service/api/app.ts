@@ -14,7 +14,7 @@ import express, {
 import { SubagentError } from "../../shared/errors.ts";
 import { type AllowedHosts, requestRefusal, securityHeaders } from "../board/app.ts";
 import type { Auth, Mount, MountParts } from "./mount.ts";
-import { logProblems, sendProblem } from "./problem.ts";
+import { logProblems, methodRefusal, READING, sendProblem } from "./problem.ts";
 import { type Route, routerOf } from "./route.ts";
 
 /** Parts of the application. */
@@ -59,24 +59,13 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   return app;
 }
 
-/** Returns the refusal of a request that no route answers; names the methods of its address in the header `Allow`. */
-function unknownRoute(
-  { method, path }: Request,
-  response: Response,
-  routes: readonly Route[],
-): SubagentError {
+/** Returns the refusal of a request that no route answers. */
+function unknownRoute(request: Request, response: Response, routes: readonly Route[]): SubagentError {
   const allowed = routes
-    .filter((row) => patternOf(row.path).test(path))
-    .map((row) => row.method.toUpperCase());
-  if (allowed.length === 0)
-    return new SubagentError("not_found", "There is nothing here: /docs shows what this API answers.");
-  // Express answers HEAD as it answers GET.
-  response.set("Allow", allowed.flatMap((each) => (each === "GET" ? [each, "HEAD"] : [each])).join(", "));
-  const shown = method.slice(0, 20);
-  return new SubagentError(
-    "method_not_allowed",
-    `${shown} is not answered here: use ${allowed.join(" or ")}.`,
-  );
+    .filter((row) => patternOf(row.path).test(request.path))
+    .flatMap(({ method }) => (method === "get" ? READING : [method.toUpperCase()]));
+  if (allowed.length > 0) return methodRefusal(request, response, allowed);
+  return new SubagentError("not_found", "There is nothing here: /docs shows what this API answers.");
 }
 
 function patternOf(path: string): RegExp {

@@ -9,9 +9,8 @@ import { createOpenable } from "../../shared/start-stop.ts";
 import { BOARD_PATH } from "../board/app.ts";
 import { createBullBoardRouter } from "../board/bull-board.ts";
 import type { Mount } from "./mount.ts";
-import { sendProblem } from "./problem.ts";
+import { READING, sendProblem } from "./problem.ts";
 
-const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 /** Interval at which a request asks whether Redis still answers. */
 const ASK_EVERY_MS = 250;
 
@@ -24,8 +23,8 @@ export function openBoard(client: Client, clock: Clock): { mount: Mount; close()
   };
   const board = createOpenable(open, ({ queue }) => closeQueue(queue));
   const handler: RequestHandler = (request, response, next) => {
-    if (!READING.has(request.method)) {
-      response.set("Allow", "GET, HEAD");
+    if (!READING.includes(request.method)) {
+      response.set("Allow", READING.join(", "));
       const sentence = "This board is read-only: it shows the queue and changes nothing.";
       return sendProblem(response, new SubagentError("method_not_allowed", sentence));
     }

@@ -20,6 +20,8 @@ const FILES: Readonly<Record<string, string>> = {
   "/sightings.js": "sightings.js",
   "/view.js": "view.js",
 };
+/** Addresses of the page and its files. */
+export const PAGE_PATHS: readonly string[] = Object.keys(FILES);
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",

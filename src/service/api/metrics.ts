@@ -9,7 +9,7 @@ import type { Clock } from "../../shared/clock.ts";
 import { readOldestUnpushedMs, readWakes } from "../../shared/redis/survey.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import type { Mount } from "./mount.ts";
-import { sendProblem } from "./problem.ts";
+import { methodRefusal, READING, sendProblem } from "./problem.ts";
 
 const DOOR = { path: "/metrics", scope: "admin", isForBrowsers: true } as const;
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "DELETE"]);
@@ -61,8 +61,9 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
     },
     mount: {
       ...DOOR,
-      handler: () => (request: Request, response: Response, next: NextFunction) => {
-        if (request.method !== "GET") return next();
+      handler: () => (request: Request, response: Response) => {
+        if (!READING.includes(request.method))
+          return sendProblem(response, methodRefusal(request, response, READING));
         Promise.all([setWakes(client, wakes), setUnpushed(client, unpushed)])
           .then(() => registry.metrics())
           .then(

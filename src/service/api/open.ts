@@ -2,8 +2,9 @@
 import { type Response, Router } from "express";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { documentPage } from "./document-page.ts";
-import { livePageRouter } from "./live-page.ts";
+import { livePageRouter, PAGE_PATHS } from "./live-page.ts";
 import { openApiOf } from "./openapi.ts";
+import { methodRefusal, READING, sendProblem } from "./problem.ts";
 import type { Route } from "./route.ts";
 import { type SharedAnswer, sendShared, sharedAnswer } from "./shared-answer.ts";
 
@@ -34,8 +35,15 @@ export function openRouter(client: Client, routes: readonly Route[]): Router {
     if (path.endsWith("/")) response.redirect("../docs");
     else sendShared(response.type("html"), documents().page);
   });
+  router.use((request, response, next) => {
+    // Express itself answers OPTIONS.
+    if (!PATHS.has(request.path) || request.method === "OPTIONS") return next();
+    sendProblem(response, methodRefusal(request, response, READING));
+  });
   return router;
 }
+
+const PATHS: ReadonlySet<string> = new Set(["/healthz", "/readyz", "/openapi.json", "/docs", ...PAGE_PATHS]);
 
 const REDIS_AWAY = "Redis does not answer";
 

@@ -3,7 +3,7 @@
  * request: {@link MOST_TEXT} characters of a text, {@link MOST_ENTRIES} entries of a list.
  */
 import { STATUS_CODES } from "node:http";
-import type { Response } from "express";
+import type { Request, Response } from "express";
 import { z } from "zod";
 import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -85,6 +85,26 @@ export function sendProblem(response: Response, error: unknown): void {
     .set("Cache-Control", "no-store")
     .type("application/problem+json")
     .send(JSON.stringify(problem));
+}
+
+/** Methods of an address that is only read; Express answers HEAD as it answers GET. */
+export const READING: readonly string[] = ["GET", "HEAD"];
+
+const SHOWN_METHOD_CHARS = 20;
+
+/** Returns the refusal of a method that its address does not have; names those that it has in the header `Allow`. */
+export function methodRefusal(
+  { method }: Request,
+  response: Response,
+  allowed: readonly string[],
+): SubagentError {
+  response.set("Allow", allowed.join(", "));
+  const shown = method.slice(0, SHOWN_METHOD_CHARS);
+  const others = allowed.filter((each) => each !== "HEAD");
+  return new SubagentError(
+    "method_not_allowed",
+    `${shown} is not answered here: use ${others.join(" or ")}.`,
+  );
 }
 
 /** Returns the catalogue's code for an error of express or its parsers. */

@@ -502,7 +502,7 @@ export default [
   {
     id: "door-405-without-allow",
     promise: "An answer 405 names the methods of its address in Allow.",
-    file: "src/service/api/app.ts",
+    file: "src/service/api/problem.ts",
     find: 'response.set("Allow", ',
     replace: 'response.set("X-Allow", ',
     tests: AUTH,
@@ -2635,7 +2635,8 @@ export default [
   },
   {
     id: "api-nothing-at-a-read-address",
-    promise: "An address that is only read names its methods to any other; it does not say that there is nothing.",
+    promise:
+      "An address that is only read names its methods to any other; it does not say that there is nothing.",
     file: "src/service/api/open.ts",
     find: "if (!PATHS.has(request.path) || ",
     replace: "if (PATHS.has(request.path) || ",
@@ -2648,6 +2649,14 @@ export default [
     find: "if (!READING.includes(request.method))",
     replace: 'if (request.method !== "GET")',
     tests: ["test/integration/service/methods.test.ts"],
+  },
+  {
+    id: "run-long-text-cut",
+    promise: "run prints the whole of a text that its reply has shortened.",
+    file: "src/cli/local/fan-out.ts",
+    find: "if (!reply.truncated) return reply;",
+    replace: "if (reply.truncated) return reply;",
+    tests: ["test/integration/cli-long-texts.test.ts"],
   },
   {
     id: "page-empty-behind-acked-replies",

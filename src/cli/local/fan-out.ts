@@ -51,6 +51,9 @@ export interface PromptOptions extends PromptFlags {
   outputSchema?: OutputSchema;
 }
 
+/** A reply; `full_text`: the whole text, if the summary has only a part of it. */
+type WholeReply = Reply & { full_text?: string };
+
 /**
  * State of one call of {@link runPrompts}. It stops in two steps: `finish` asks the sub-agents for their results so far,
  * `destroying` ends them.
@@ -69,7 +72,7 @@ interface FanOut {
   /** Prompts without a sub-agent yet. */
   waiting: NamedPrompt[];
   destroying: AbortSignal;
-  replies: Reply[];
+  replies: WholeReply[];
   errors: { name: string; error: unknown }[];
   /** Reported reasons for waiting; cleared when a sub-agent waits no more. */
   told: Set<string>;
@@ -246,13 +249,15 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
       { signal: destroying, onWait: (wait) => tellWait(asking, wait) },
     );
     own.start(name, task.started);
-    const reply = await task;
+    const reply = await wholeOf(asking, await task);
     replies.push(reply);
     progress.finish(name, reply);
     if (json) return;
     const { resultColumns: columns, resultStyle: style } = output;
     const question = prompt === name ? undefined : prompt;
-    output.result(renderReply(reply, { columns, style, ...(question && { question }) }));
+    const { full_text } = reply;
+    const shown = full_text === undefined ? reply : { ...reply, summary: full_text, truncated: false };
+    output.result(renderReply(shown, { columns, style, ...(question && { question }) }));
   } catch (error) {
     progress.drop(name);
     if (destroying.aborted) {
@@ -263,6 +268,13 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
     errors.push({ name, error });
     if (!isKnown) output.note(`${name}: ${messageOf(error)}`);
   }
+}
+
+/** Adds the whole text to a reply with a shortened one: nothing else could read it from a Redis that ends with this command. */
+async function wholeOf({ parent }: FanOut, reply: Reply): Promise<WholeReply> {
+  if (!reply.truncated) return reply;
+  const full_text = await parent.fullText(reply.reply_id).catch(() => undefined);
+  return full_text === undefined ? reply : { ...reply, full_text };
 }
 
 /** Prints once why sub-agents wait; the progress display reports missing tools. */

@@ -28,7 +28,8 @@ Examples:
   subagent-queue run --schema files.json --json "Which files are tests?" | jq '.replies[0].output'
 
 With --schema each reply has its answer as output, which the worker has checked;
---json prints it as it is, otherwise it is printed indented.
+--json prints it as it is, otherwise it is printed indented. A summary of --json
+has at most 5,000 characters; a longer text stands whole beside it, as full_text.
 
 Ctrl-C asks the sub-agents to hand back what they have found; a second Ctrl-C
 destroys them. The exit code is 0 only when every sub-agent succeeded.

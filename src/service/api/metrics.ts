@@ -2,7 +2,7 @@
  * Metrics of an API process in Prometheus format: requests by method, status class and time, open requests, pushes to
  * webhooks, and of the installation the wakes by state and the oldest entry to push. Labels come from closed sets, never from a request.
  */
-import type { NextFunction, Request, RequestHandler, Response } from "express";
+import type { Request, RequestHandler, Response } from "express";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";

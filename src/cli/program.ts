@@ -189,13 +189,13 @@ function createProgram({ output, version, command }: ProgramContext): Command {
     .configureOutput({
       writeOut: (text) => output.result(inWidth(pasteable(text.trimEnd(), command), output.resultColumns)),
       writeErr: (text) => output.note(text.trimEnd()),
-      outputError: (text, write) =>
-        write(
-          `${SPEAKER} ${escaped(text)
-            .trim()
-            .replace(/^error: /, "")
-            .replace("\n(Did", " (did")} (--help shows the usage)`,
-        ),
+      outputError(text, write) {
+        const problem = escaped(text)
+          .trim()
+          .replace(/^error: /, "")
+          .replace("\n(Did", " (did");
+        write(linesOf(`${SPEAKER} ${problem} (--help shows the usage)`, output).join("\n"));
+      },
     })
     .addHelpText("after", () => helpForAll(output.size.columns));
   for (const [name, { says }] of Object.entries(COMMANDS)) program.command(name).description(says);

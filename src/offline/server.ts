@@ -128,7 +128,9 @@ function openLedgerFile(path: string | undefined): void {
   try {
     appendFileSync(path, "");
   } catch (cause) {
-    throw new OfflineModelError("ledger_unwritable", `The ledger ${path} cannot be appended to.`, { cause });
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const sentence = `The ledger cannot be written (${why}): name another file.`;
+    throw new OfflineModelError("ledger_unwritable", sentence, { cause });
   }
 }
 

@@ -59,7 +59,10 @@ function webhooksOf(call: ParentCall, repeat: SafeRepeat) {
 }
 
 function unknownWebhook({ parent: { parentId } }: ParentCall): SubagentError {
-  return new SubagentError("unknown_webhook", `Parent "${parentId}" has no webhook: set one first.`);
+  return new SubagentError(
+    "unknown_webhook",
+    `Parent "${parentId}" has no webhook: set one, or name another parent.`,
+  );
 }
 
 function isUsable(text: string): boolean {

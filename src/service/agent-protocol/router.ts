@@ -72,7 +72,10 @@ export function agentProtocol({ callsBack = false }: { callsBack?: boolean } = {
       router.use((_request, response) =>
         sendProblem(
           response,
-          new SubagentError("not_found", "This part of the Agent Protocol is not served here."),
+          new SubagentError(
+            "not_found",
+            "This part of the Agent Protocol is not served here: use threads and runs, as docs/api.md lists them.",
+          ),
         ),
       );
       return router;

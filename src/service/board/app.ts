@@ -164,12 +164,14 @@ export function allowedHosts(host: string, named: readonly string[] = []): Allow
 export function requestRefusal(headers: IncomingHttpHeaders, hosts: AllowedHosts): string | undefined {
   const { host = "", origin } = headers;
   const name = HOST_HEADER.exec(host)?.[1];
-  if (name === undefined) return "The Host header is missing or malformed.";
+  if (name === undefined)
+    return "The Host header is missing or malformed: send the name of this server, e.g. Host: localhost.";
   if (hosts !== "any" && !isLoopback(name) && !hosts.includes(name.toLowerCase())) {
     return "This server does not answer to that name: open it as http://127.0.0.1 or http://localhost, or start it with --host-name <name>.";
   }
   const foreign = origin !== undefined && hostOf(origin) !== host.toLowerCase();
-  if (foreign || !isOwnFetch(headers)) return "Requests made by other sites are not answered.";
+  if (foreign || !isOwnFetch(headers))
+    return "Requests made by pages of other sites are not answered: send them from a program, or from a page of this server.";
   return undefined;
 }
 

@@ -173,7 +173,10 @@ function keyStore(redis: RedisClient, hash: string) {
       const stored = await read(keyId);
       if (stored) return stored;
       const shown = quoted(keyId);
-      throw new SubagentError("unknown_key", `There is no API key ${shown}: list them.`);
+      throw new SubagentError(
+        "unknown_key",
+        `There is no API key ${shown}: subagent-queue keys list shows all.`,
+      );
     },
   };
 }

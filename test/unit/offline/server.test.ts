@@ -77,7 +77,10 @@ it("appends its ledger to a file, and refuses to start when it cannot", async ()
     await server.stop();
     expect(JSON.parse(readFileSync(ledgerPath, "utf8"))).toEqual(server.ledger[0]);
     const blind = create({ ledgerPath: join(directory, "none", "ledger.jsonl") });
-    await expect(blind.start()).rejects.toMatchObject({ code: "ledger_unwritable" });
+    await expect(blind.start()).rejects.toMatchObject({
+      code: "ledger_unwritable",
+      message: expect.stringMatching(/ENOENT.*: name another file\.$/),
+    });
     expect(existsSync(join(directory, "none"))).toBe(false);
   } finally {
     rmSync(directory, { recursive: true });

@@ -37,14 +37,21 @@ export const AGENT_ID = "the agent's id, as spawn and list print it";
 /** Help text of --parent of a verb that, without it, also reads the parents of run and start; its help says which. */
 export const SEEN_PARENT = "one parent; default: see below";
 
-/** Adds the flags that every such verb has; `whose`: the help text of --parent. */
-export function actingOptions(
+/** Adds --parent; `whose`: its help text. */
+export function parentOption(
   command: Command,
   whose = "the parent to act as, default SUBAGENT_PARENT or cli",
 ): Command {
-  return command
-    .option("--parent <id>", whose)
-    .option("--json", "results as JSON on standard output, and nothing else there", false);
+  return command.option("--parent <id>", whose);
+}
+
+/** Adds the flags of every such verb with results; `whose`: the help text of --parent. */
+export function actingOptions(command: Command, whose?: string): Command {
+  return parentOption(command, whose).option(
+    "--json",
+    "results as JSON on standard output, and nothing else there",
+    false,
+  );
 }
 
 /** The open parent of a verb, on a Redis that answers. */

@@ -1,7 +1,7 @@
 /** `mcp`: serves a parent's tools to an MCP client over standard input and output. */
 import { serveMcpStdio } from "../../service/mcp/stdio.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { actAsParent, actingOptions } from "../as-parent.ts";
+import { actAsParent, parentOption } from "../as-parent.ts";
 import { type DefineCommand, EXIT } from "../command.ts";
 
 const HELP = `
@@ -14,11 +14,11 @@ Example, the configuration of a client:
 
 /** Adds the arguments, flags and action of the verb. */
 export const verb: DefineCommand = (command, open, done) => {
-  actingOptions(command)
+  parentOption(command)
     .addHelpText("after", HELP)
-    .action(async (flags: { parent?: string; json: boolean }) => {
+    .action(async (flags: { parent?: string }) => {
       const context = open("warn");
-      const code = await actAsParent(context, "mcp", flags, async ({ parent }) => {
+      const code = await actAsParent(context, "mcp", { ...flags, json: true }, async ({ parent }) => {
         const { clock, logger, signal } = context;
         const { close, closed } = serveMcpStdio(parent, {
           clock,

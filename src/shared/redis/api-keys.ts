@@ -172,11 +172,8 @@ function keyStore(redis: RedisClient, hash: string) {
     async known(keyId: string): Promise<StoredKey> {
       const stored = await read(keyId);
       if (stored) return stored;
-      const shown = quoted(keyId);
-      throw new SubagentError(
-        "unknown_key",
-        `There is no API key ${shown}: subagent-queue keys list shows all.`,
-      );
+      const sentence = `There is no API key ${quoted(keyId)}: subagent-queue keys list shows all.`;
+      throw new SubagentError("unknown_key", sentence);
     },
   };
 }

@@ -1536,6 +1536,8 @@ export default [
     find: 'rows.reduce((most, row) => Math.max(most, cells(labelOf(row))), "agent".length)',
     replace: 'Math.max("agent".length, ...rows.map((row) => cells(labelOf(row))))',
     tests: ["test/unit/cli/terminal/output.many-lines.test.ts"],
+  },
+  {
     id: "cli-wrong-line-unwrapped",
     promise: "On a terminal a wrong command line is told in lines that break between words.",
     file: "src/cli/program.ts",

@@ -147,7 +147,7 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   close(): Promise<void>;
 }
 
-/** What one tenant has of each kind at a time: calls for single pages, lists, pages of readers that follow events. */
+/** Number of each kind that one tenant has at a time: calls for single pages, lists, pages of readers that follow events. */
 const SINGLE_PAGES_AT_A_TIME = 2;
 const LISTINGS_AT_A_TIME = 2;
 const EVENT_PAGES_AT_A_TIME = 2;

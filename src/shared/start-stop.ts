@@ -71,7 +71,7 @@ interface CancellableSteps<T> {
 
 /** Work that a stop cancels while it starts. */
 interface Cancellable<T> {
-  /** What is open; undefined before a start and after a stop. */
+  /** The value that is open; undefined before a start and after a stop. */
   readonly opened: T | undefined;
   /**
    * Resolves when the work goes on; rejects as `begin` does, and again until the next stop. During a stop it begins after that, and

@@ -5001,10 +5001,10 @@ export default [
   {
     id: "webhook-pages-read-without-bound",
     promise: "The pages of one tenant's webhooks are read a few at a time, in turn.",
-    file: "src/service/page-bounds.ts",
+    file: "src/service/webhooks/page-bounds.ts",
     find: "held.reads < READS_AT_A_TIME && ",
     replace: "",
-    tests: ["test/unit/service/page-bounds.test.ts"],
+    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
   },
   {
     id: "webhook-held-without-bound",
@@ -5265,10 +5265,10 @@ export default [
   {
     id: "door-replies-of-all-tenants",
     promise: "A reader that follows replies waits for no reader of another tenant.",
-    file: "src/service/page-bounds.ts",
+    file: "src/service/webhooks/page-bounds.ts",
     find: "this.#tenants.get(tenant)",
     replace: "[...this.#tenants.values()][0]",
-    tests: ["test/unit/service/page-bounds.test.ts"],
+    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
   },
   {
     id: "door-events-of-all-tenants",
@@ -5387,10 +5387,10 @@ export default [
   {
     id: "page-bounds-abort-waits",
     promise: "A reader that left waits for no room.",
-    file: "src/service/page-bounds.ts",
+    file: "src/service/webhooks/page-bounds.ts",
     find: "        held.reads += 1;\n        begin();",
     replace: "",
-    tests: ["test/unit/service/page-bounds.test.ts"],
+    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
   },
   {
     id: "mcp-sdk-error-without-code",
@@ -5458,7 +5458,7 @@ export default [
     file: "src/service/api/mount.ts",
     find: 'import type { IncomingMessage, ServerResponse } from "node:http";',
     replace: 'import type { Request as IncomingMessage, Response as ServerResponse } from "express";',
-    tests: ["test/unit/service/public-types.test.ts"],
+    tests: ["test/unit/service/index.types.test.ts"],
   },
   {
     id: "page-shows-what-a-forgotten-key-read",

@@ -1,4 +1,4 @@
-/** What another interface on the API's port is made of. No declaration here needs the types of Express. */
+/** Types of another interface on the API's port. None of them needs the types of Express. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Client } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";

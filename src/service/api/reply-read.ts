@@ -21,7 +21,7 @@ import {
   type StreamEntry,
   type StreamPage,
 } from "../../shared/redis/replies.ts";
-import { type HeldPage, PageBounds } from "../page-bounds.ts";
+import { type HeldPage, PageBounds } from "../webhooks/page-bounds.ts";
 
 /** Maximum pages read to find entries whose position no record has. */
 const MOST_PAGES = 10;

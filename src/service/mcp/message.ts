@@ -6,7 +6,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { readInput, requireFewFields } from "../../producer/input.ts";
-import { ERRORS, type ErrorCode, SubagentError } from "../../shared/errors.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import { isJsonObject } from "../../shared/protocol/content.ts";
 import { problemDocument } from "../api/problem.ts";
 
@@ -61,23 +61,6 @@ export function readMessage(value: unknown, place: "request" | "line"): JSONRPCM
     // The SDK would refuse it without a code.
     throw new SubagentError("invalid_input", NO_JSON_RPC, {}, error);
   }
-}
-
-/** The code of an error of the SDK, by that of JSON-RPC; of all others it is `invalid_input`. */
-const CODES: ReadonlyMap<number, ErrorCode> = new Map([
-  [RPC.methodNotFound, "not_found"],
-  [RPC.internal, "protocol_violation"],
-]);
-const Failure = z.looseObject({ error: z.looseObject({ code: z.number(), data: z.unknown().optional() }) });
-
-/** Returns a message to a client; an error of the SDK comes with a code of this API, and with whether to try again. */
-export function withErrorCode<M>(message: M): M {
-  const error = Failure.safeParse(message).data?.error;
-  if (!error) return message;
-  const data = isJsonObject(error.data) ? error.data : {};
-  if ("code" in data) return message;
-  const code = CODES.get(error.code) ?? "invalid_input";
-  return { ...message, error: { ...error, data: { ...data, code, retryable: ERRORS[code].retryable } } };
 }
 
 /**

@@ -12,7 +12,8 @@ import { readBody } from "../api/body.ts";
 import { holdUnread } from "../api/json-answer.ts";
 import type { Mount, MountParts } from "../api/mount.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
-import { RPC, readMessage, refusalOfCall, withErrorCode } from "./message.ts";
+import { withCodeOf } from "./error-code.ts";
+import { RPC, readMessage, refusalOfCall } from "./message.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
@@ -87,11 +88,4 @@ async function serve(
   const handler = createMcpHandler(build);
   const fetch: typeof handler.fetch = async (...asked) => withCodeOf(await handler.fetch(...asked));
   await toNodeHandler({ fetch })(request, response, request.body);
-}
-
-/** Returns an answer of the SDK; a refusal, which it sends as JSON before any server has the message, comes with a code of this API. */
-async function withCodeOf(answer: globalThis.Response): Promise<globalThis.Response> {
-  const { status, headers, body } = answer;
-  if (status < 400 || body === null) return answer;
-  return globalThis.Response.json(withErrorCode<unknown>(await answer.json()), { status, headers });
 }

@@ -29,7 +29,8 @@ import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { problemDocument } from "../api/problem.ts";
-import { CallParams, RPC, withErrorCode } from "./message.ts";
+import { withErrorCode } from "./error-code.ts";
+import { CallParams, RPC } from "./message.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients time out after 60 s. */
@@ -97,7 +98,6 @@ export function createMcpServer({
     { name: "subagent-queue", version: packageVersion() },
     { capabilities: { tools: {}, extensions: { [TASKS]: {} } }, instructions: INSTRUCTIONS },
   );
-  const tools = parent.tools();
   const handOver: HandOver = async ({ mcpReq }, answer, ack) => {
     await leftClientsKnown();
     admit(Buffer.byteLength(JSON.stringify(answer)));
@@ -105,6 +105,28 @@ export function createMcpServer({
     if (ack && !mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);
     return { ...answer };
   };
+  addToolMethods(server, { parent, clock, answerWithinMs, requireStillValid, onStop, handOver, logger });
+  addTaskMethods(server, { parent, handOver, logger });
+  return server;
+}
+
+/**
+ * Returns an answer that its client can ask for again, when it is known whether the client has left; from then on `ack` waits for
+ * its end. Throws what refuses an answer of its size.
+ */
+type HandOver = (context: ServerContext, answer: object, ack: Ack | undefined) => Promise<Answer>;
+type Answer = Record<string, unknown>;
+
+interface TaskMethods {
+  parent: Parent;
+  handOver: HandOver;
+  logger: Logger | undefined;
+}
+
+type ToolMethods = TaskMethods & Omit<TaskCall, "name" | "input" | "signal" | "finish">;
+
+function addToolMethods(server: Server, { handOver, logger, ...options }: ToolMethods): void {
+  const tools = options.parent.tools();
   // With a schema of its own: the SDK calls a wrong cursor an error of the server.
   server.setRequestHandler("tools/list", { params: Params, result: Params }, async (params) => {
     readParams(ListParams, params, "tools/list");
@@ -122,7 +144,6 @@ export function createMcpServer({
       const finish = async (answer: object, ack?: Ack) =>
         ack ? handOver(context, answer, ack) : { ...answer };
       if (name === "task" || name === "agent") {
-        const options = { parent, clock, answerWithinMs, requireStillValid, onStop };
         const call = { name, input, signal, finish, ...options } as const;
         return asResult(logger, () => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
@@ -139,21 +160,6 @@ export function createMcpServer({
       });
     },
   );
-  addTaskMethods(server, { parent, handOver, logger });
-  return server;
-}
-
-/**
- * Returns an answer that its client can ask for again, when it is known whether the client has left; from then on `ack` waits for
- * its end. Throws what refuses an answer of its size.
- */
-type HandOver = (context: ServerContext, answer: object, ack: Ack | undefined) => Promise<Answer>;
-type Answer = Record<string, unknown>;
-
-interface TaskMethods {
-  parent: Parent;
-  handOver: HandOver;
-  logger: Logger | undefined;
 }
 
 function addTaskMethods(server: Server, { parent, handOver, logger }: TaskMethods): void {

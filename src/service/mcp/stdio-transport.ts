@@ -16,7 +16,8 @@ import {
 import { SubagentError } from "../../shared/errors.ts";
 import { requireSmall } from "../api/body.ts";
 import { problemDocument } from "../api/problem.ts";
-import { RPC, readMessage, refusalOfCall, withErrorCode } from "./message.ts";
+import { withErrorCode } from "./error-code.ts";
+import { RPC, readMessage, refusalOfCall } from "./message.ts";
 import { idIn, type MessageLine, MessageLines } from "./message-lines.ts";
 
 const MIB = 1_024 * 1_024;

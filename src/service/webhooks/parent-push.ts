@@ -10,7 +10,7 @@ import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import type { StreamEntry } from "../../shared/redis/replies.ts";
 import type { RoundOutcome, Tried, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
-import type { PageBounds } from "../page-bounds.ts";
+import type { PageBounds } from "./page-bounds.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
 /** Dependencies of a round. */

@@ -33,8 +33,8 @@ import { createWebhookSlots, type PushRetry } from "../../shared/redis/webhook-s
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { PageBounds } from "../page-bounds.ts";
 import type { Reach } from "./address.ts";
+import { PageBounds } from "./page-bounds.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
 import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 

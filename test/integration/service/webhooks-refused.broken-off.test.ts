@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
-import { PageBounds } from "../../../src/service/page-bounds.ts";
+import { PageBounds } from "../../../src/service/webhooks/page-bounds.ts";
 import { pushParent } from "../../../src/service/webhooks/parent-push.ts";
 import { createSender } from "../../../src/service/webhooks/request.ts";
 import { systemClock } from "../../../src/shared/clock.ts";

@@ -1,8 +1,8 @@
 /** Bounds of what receivers and readers hold of one tenant: pages begin in turn, and only while the tenant has room for them. */
 import { expect, test } from "vitest";
-import { PageBounds } from "../../../src/service/page-bounds.ts";
-import type { MeasuredPage, StreamItem } from "../../../src/shared/redis/replies.ts";
-import { latch } from "../../helpers/latch.ts";
+import { PageBounds } from "../../../../src/service/webhooks/page-bounds.ts";
+import type { MeasuredPage, StreamItem } from "../../../../src/shared/redis/replies.ts";
+import { latch } from "../../../helpers/latch.ts";
 
 function item(id: string): StreamItem {
   const head = { reply_id: id, parent_id: "p", agent_id: "a", name: "a", run: 1, created_at: "" };

@@ -5403,7 +5403,7 @@ export default [
   {
     id: "mcp-http-refusal-without-code",
     promise: "A request that MCP's SDK refuses before a server has it is refused with a code.",
-    file: "src/service/mcp/mount.ts",
+    file: "src/service/mcp/problem.ts",
     find: "if (status < 400 || body === null) return answer;",
     replace: "if (status >= 0 || body === null) return answer;",
     tests: ["test/integration/service/mcp-errors.sdk.test.ts"],

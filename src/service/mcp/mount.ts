@@ -12,8 +12,8 @@ import { readBody } from "../api/body.ts";
 import { holdUnread } from "../api/json-answer.ts";
 import type { Mount, MountParts } from "../api/mount.ts";
 import { problemDocument, sendProblem } from "../api/problem.ts";
-import { withCodeOf } from "./error-code.ts";
 import { RPC, readMessage, refusalOfCall } from "./message.ts";
+import { withCodeOf } from "./problem.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";

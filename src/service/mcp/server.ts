@@ -29,8 +29,8 @@ import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { problemDocument } from "../api/problem.ts";
-import { withErrorCode } from "./error-code.ts";
 import { CallParams, RPC } from "./message.ts";
+import { withErrorCode } from "./problem.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients time out after 60 s. */

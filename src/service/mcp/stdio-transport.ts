@@ -16,9 +16,9 @@ import {
 import { SubagentError } from "../../shared/errors.ts";
 import { requireSmall } from "../api/body.ts";
 import { problemDocument } from "../api/problem.ts";
-import { withErrorCode } from "./error-code.ts";
 import { RPC, readMessage, refusalOfCall } from "./message.ts";
 import { idIn, type MessageLine, MessageLines } from "./message-lines.ts";
+import { withErrorCode } from "./problem.ts";
 
 const MIB = 1_024 * 1_024;
 /** The same as of a request over HTTP. */

@@ -95,8 +95,10 @@ export function createCancellable<T>(
     if (stops !== before) throw new SubagentError("closed", `${what} was stopped before it had started.`);
   };
   const endAll = async (held: T) => {
-    await end(held, starting);
-    opened = starting = stopping = undefined;
+    // The error of an end is that of its stop: the next start begins anew.
+    await end(held, starting).finally(() => {
+      opened = starting = stopping = undefined;
+    });
   };
   const work: Cancellable<T> = {
     get opened() {

@@ -75,3 +75,21 @@ test("a failed start is told until the stop, after which the next one opens agai
   await work.start();
   expect(opens).toBe(2);
 });
+
+test("after an end that failed the next start opens again", async () => {
+  let opens = 0;
+  const work = createCancellable("The work", {
+    open: () => {
+      opens += 1;
+      return opens;
+    },
+    begin: async () => {},
+    end: (opened) => (opened === 1 ? Promise.reject(new Error("no close")) : Promise.resolve()),
+  });
+  await work.start();
+  await expect(work.stop()).rejects.toThrow("no close");
+  expect(work.opened).toBeUndefined();
+  await work.start();
+  expect(work.opened).toBe(2);
+  await work.stop();
+});

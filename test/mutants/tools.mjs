@@ -4233,12 +4233,4 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
   },
-  {
-    id: "grep-no-match-for-want-of-descriptors",
-    promise: "A file that cannot be opened for want of a descriptor does not count as one without a match.",
-    file: "src/worker/tools/builtin/grep.ts",
-    find: "leftOut(error, path)",
-    replace: "undefined",
-    tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
-  },
 ];

@@ -1768,8 +1768,7 @@ export default [
     file: "src/worker/tools/search/walk.ts",
     find: "      if (found === undefined) unusable.add(rules);\n",
     replace: "",
-    tests: ["test/unit/worker/tools/search/walk.gitignore.test.ts"],
-    title: "once, not in each directory",
+    tests: ["test/unit/worker/tools/search/walk.slow-rules.test.ts"],
   },
   {
     id: "output-check-without-thread-is-final",

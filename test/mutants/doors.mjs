@@ -5478,4 +5478,28 @@ export default [
     tests: ["test/e2e/live-page.forgotten.test.ts"],
     title: "alone on a later page",
   },
+  {
+    id: "door-acks-read-all-records-at-once",
+    promise: "The ack of many large replies reads a few records at a time.",
+    file: "src/service/api/reply-read.ts",
+    find: "const call = singlePageLineOf(parent.tenant);",
+    replace: 'const call: ClientResources["call"] = (work) => work({ read: (send) => send() } as never);',
+    tests: ["test/integration/service/acks.large.test.ts"],
+  },
+  {
+    id: "thread-pages-of-records-stop-early",
+    promise: "All records of a long thread are read.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "found.length < count && at < MOST_AGENTS",
+    replace: "found.length < count && at < MOST_AGENTS / 2",
+    tests: ["test/integration/service/threads.slow-redis.test.ts"],
+  },
+  {
+    id: "door-acks-all-at-once",
+    promise: "The acks of many large replies are sent a few at a time.",
+    file: "src/service/api/reply-read.ts",
+    find: "const ACKS_AT_A_TIME = 8;",
+    replace: "const ACKS_AT_A_TIME = 1_000;",
+    tests: ["test/integration/service/acks.large.test.ts"],
+  },
 ];

@@ -192,18 +192,20 @@ function numberOf(uid: string): number {
 
 /** Reads the records of a thread's agents, oldest first; older ones may have expired. */
 async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
-  return withCall(context, async ({ read, client, parent }) => {
-    const agents = Array.from({ length: MOST_AGENTS }, (_, n) => agentOf(parent, uidOf(threadId, n)));
-    const keys = agents.map((agent) => client.keys.agent(agent).record);
-    const count = await read(() => client.redis.exists(...keys));
-    const found: AgentRecord[] = [];
-    for (let at = 0; found.length < count && at < MOST_AGENTS; at += PAGE) {
-      const page = agents.slice(at, at + PAGE);
-      const records = await read(() => Promise.all(page.map((agent) => client.store.record(agent))));
-      found.push(...records.filter((record) => record !== undefined));
-    }
-    return found;
-  });
+  const { parent } = context.profile;
+  const agents = Array.from({ length: MOST_AGENTS }, (_, n) => agentOf(parent, uidOf(threadId, n)));
+  const count = await withCall(context, ({ read, client: { redis, keys } }) =>
+    read(() => redis.exists(...agents.map((agent) => keys.agent(agent).record))),
+  );
+  const found: AgentRecord[] = [];
+  // A call for each page: with its reply and its instructions a record may have more than a megabyte.
+  for (let at = 0; found.length < count && at < MOST_AGENTS; at += PAGE) {
+    const records = await withCall(context, ({ read, client: { store } }) =>
+      read(() => Promise.all(agents.slice(at, at + PAGE).map((agent) => store.record(agent)))),
+    );
+    found.push(...records.filter((record) => record !== undefined));
+  }
+  return found;
 }
 
 /** Reads the record of one run's agent, and of no other: clients ask for a run again and again until it is over. `not_found`. */

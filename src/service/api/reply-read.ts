@@ -23,6 +23,8 @@ import {
 } from "../../shared/redis/replies.ts";
 import { type HeldPage, PageBounds } from "../webhooks/page-bounds.ts";
 
+/** Acks sent at a time: for one whose agent has a reply of a megabyte, Redis takes some milliseconds. */
+const ACKS_AT_A_TIME = 8;
 /** Maximum pages read to find entries whose position no record has. */
 const MOST_PAGES = 10;
 
@@ -160,21 +162,30 @@ export async function ackReplies(
   return { acked, already: [...ids], ...(notReached.length > 0 && { not_reached: notReached }) };
 }
 
-/** Acks each entry; true for those that no earlier ack has removed. */
+/** Acks each entry; true for those that no earlier ack has removed. Stops where one is not answered. */
 async function ackAll(
   { channels }: ClientResources,
   parent: ParentAddress,
   entries: readonly StreamEntry[],
 ): Promise<boolean[]> {
-  const outcomes = await Promise.allSettled(entries.map((entry) => channels.received(parent, entry).ack()));
-  const failures = outcomes.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
-  if (failures.length === 0) return outcomes.map((each) => each.status === "fulfilled" && each.value);
-  const isNoneAcked = failures.length === entries.length && !failures.some(isUnknown);
-  // The failure of one ack says that nothing was done, or names the entry of that ack alone.
-  if (isNoneAcked || entries.length === 1) throw failures[0];
+  const firsts: boolean[] = [];
+  for (let from = 0; from < entries.length; from += ACKS_AT_A_TIME) {
+    const some = entries.slice(from, from + ACKS_AT_A_TIME);
+    const outcomes = await Promise.allSettled(some.map((entry) => channels.received(parent, entry).ack()));
+    const failures = outcomes.flatMap((each): unknown[] => (each.status === "rejected" ? [each.reason] : []));
+    const isNoneAcked = from === 0 && failures.length === some.length && !failures.some(isUnknown);
+    if (failures.length > 0) throw failureOf(failures[0], isNoneAcked || entries.length === 1);
+    firsts.push(...outcomes.map((each) => each.status === "fulfilled" && each.value));
+  }
+  return firsts;
+}
+
+/** Returns the failure of an ack; `isWhole`: it says that nothing was done, or names the one entry of its request. */
+function failureOf(failure: unknown, isWhole: boolean): unknown {
+  if (isWhole) return failure;
   const sentence =
     "Redis did not answer every ack, so it is unknown which of these entries were acked: the same call is safe; `already` then has them.";
-  throw new SubagentError("outcome_unknown", sentence, {}, failures[0]);
+  return new SubagentError("outcome_unknown", sentence, {}, failure);
 }
 
 function isUnknown(error: unknown): boolean {
@@ -223,18 +234,20 @@ function uidIn(replyId: string): string | undefined {
 
 /** Reads the whereabouts by uid; omits agents whose records are gone or cannot be read by this version. */
 async function whereabouts(
-  { call, store }: ClientResources,
+  { singlePageLineOf, store }: ClientResources,
   parent: ParentAddress,
   ids: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, AgentPosition>> {
+  const call = singlePageLineOf(parent.tenant);
   const found = new Map<string, AgentPosition>();
   const find = async (uid: string) => {
     const record = await store.record(agentOf(parent, uid));
     if (record) found.set(uid, { kept: keptReply(record), from: cursorAt(record.created_at) });
   };
   const uids = new Set([...ids].map(uidIn).filter((uid) => uid !== undefined));
-  await call(({ read }) =>
-    Promise.all([...uids].map((uid) => read(() => find(uid)).catch(unlessUnreadable))),
+  // In the tenant's line: with its reply and its instructions a record may have more than a megabyte.
+  await Promise.all(
+    [...uids].map((uid) => call(({ read }) => read(() => find(uid)).catch(unlessUnreadable))),
   );
   return found;
 }

@@ -66,12 +66,15 @@ async function look() {
   isLooking = true;
   isWanted = false;
   let waitMs = POLL_EVERY_MS;
+  let mine = choice;
   try {
     await showParents();
-    if (at.parent !== "") await showParent();
+    mine = choice;
+    if (at.parent !== "" && !needsKey) await showParent();
     if (!needsKey) say("live", "live");
   } catch (error) {
-    if (!needsKey) waitMs = told(error);
+    // The refusal of an earlier choice, or of a forgotten key, says nothing of what is shown now.
+    if (mine === choice) waitMs = told(error);
   }
   isLooking = false;
   if (document.hidden || needsKey) return;

@@ -74,8 +74,8 @@ interface Cancellable<T> {
   /** The value that is open; undefined before a start and after a stop. */
   readonly opened: T | undefined;
   /**
-   * Resolves when the work goes on; rejects as `begin` does, and again until the next stop. During a stop it begins after that, and
-   * rejects with `closed` if it is stopped again before. Idempotent.
+   * Resolves when the work goes on; rejects as `begin` does, and again until the next stop, but with `closed` if it is stopped
+   * meanwhile. During a stop it begins after that, whether that fails or not. Idempotent.
    */
   start(): Promise<void>;
   /** Resolves when everything is closed. Idempotent. */
@@ -107,12 +107,14 @@ export function createCancellable<T>(
     async start() {
       const before = stops;
       if (stopping) {
-        await stopping;
+        await stopping.catch(() => {});
         requireNoStopSince(before);
         return work.start();
       }
+      const requireGoingOn = () => requireNoStopSince(before);
       opened ??= open();
-      starting ??= begin(opened, () => requireNoStopSince(before));
+      // After a stop its last step may succeed, or fail for what the stop has closed.
+      starting ??= begin(opened, requireGoingOn).finally(requireGoingOn);
       return starting;
     },
     stop() {

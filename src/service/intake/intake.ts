@@ -83,7 +83,7 @@ export function createIntake(options: IntakeOptions): Intake {
   parseRedisUrl(options.redisUrl);
   const { start, stop } = createCancellable("The intake", {
     open: () => open(options),
-    begin: (opened, requireGoingOn) => begin(opened, options.client, requireGoingOn),
+    begin: (opened) => begin(opened, options.client),
     end,
   });
   return { start, stop };
@@ -109,10 +109,10 @@ function open({ redisUrl, prefix, client, clock = systemClock, ...more }: Intake
   };
 }
 
-async function begin({ reader, jobs }: Opened, client: Client, requireGoingOn: () => void): Promise<void> {
+async function begin({ reader, jobs }: Opened, client: Client): Promise<void> {
   // It loads code. Loaded at the first request, it would be missing where the package's files have been replaced meanwhile.
   await internalsOf(client).open();
-  requireGoingOn();
+  // After a stop neither takes anything.
   reader.start();
   await jobs.start();
 }

@@ -52,7 +52,7 @@ export function openHealth(options: HealthOptions): Health {
   const readiness = createReadinessWatch({
     idle: () => (phase === "working" ? undefined : `the worker is ${phase}`),
     isRedisAlive: () => heartbeat.isAlive && hints.isAlive,
-    refusal: () => server.refusal(),
+    refusal: () => server.refusal() ?? hints.refusal(),
     server: () => server.reasons(),
     others: () => {
       const { refusal } = announcer;

@@ -44,6 +44,8 @@ export interface WorkerHints {
   start(): Promise<void>;
   /** True if hints are received: Redis answered on this connection a moment ago. */
   readonly isAlive: boolean;
+  /** Returns how Redis refuses the subscription, though it answers; undefined if it does not. */
+  refusal(): string | undefined;
   /** Closes the connection. Idempotent. */
   stop(): void;
 }
@@ -67,22 +69,21 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   const { redis, channel, leases, canAsk, clock } = options;
   const heartbeat = startHeartbeat(redis, clock);
   let timer: { cancel(): void } | undefined;
-  let hears = false;
+  const subscription = new Subscription(redis, channel);
   let stopped = false;
 
   const askAboutAll = () => {
     if (canAsk()) for (const lease of leases.held.values()) void lease.renew();
   };
   const listen = async () => {
-    await subscribeTo(channel, redis);
-    hears = true;
+    await subscription.begin();
     timer?.cancel();
     askAboutAll();
   };
   const subscribe = () => void listen().catch(() => {});
   const checkWhileDisconnected = () => {
     timer?.cancel();
-    if (hears || stopped) return;
+    if (subscription.isHeld || stopped) return;
     // A lease is renewed that often in any case, and a check renews it.
     const pauseMs = Math.min(TIMING.renewMs, leases.held.size * CHECK_OF_RUN_MS);
     timer = clock.timeout(Math.max(DISCONNECTED_CHECK_MS, pauseMs), () => {
@@ -94,7 +95,7 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
   redis.on("message", (_channel: string, hint: string) => applyHint(hint, options));
   redis.on("ready", subscribe);
   redis.on("close", () => {
-    hears = false;
+    subscription.lose();
     checkWhileDisconnected();
   });
   return {
@@ -104,8 +105,9 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
       await listen();
     },
     get isAlive() {
-      return hears && heartbeat.isAlive;
+      return subscription.isHeld && heartbeat.isAlive;
     },
+    refusal: () => subscription.refusal,
     stop() {
       stopped = true;
       heartbeat.stop();
@@ -119,10 +121,37 @@ function applyHint(hint: string, { leases, onLimiter }: WorkerHintsOptions): voi
   else leases.askAbout(hint);
 }
 
-async function subscribeTo(channel: string, redis: RedisClient): Promise<void> {
-  await redis.subscribe(channel).catch((error: unknown) => {
-    throw namingChannel(channel, error);
-  });
+/** The subscription of one connection to one channel. */
+class Subscription {
+  isHeld = false;
+  /** How Redis refused it on the connection that is open. */
+  refusal: string | undefined;
+  readonly #redis: RedisClient;
+  readonly #channel: string;
+
+  constructor(redis: RedisClient, channel: string) {
+    this.#redis = redis;
+    this.#channel = channel;
+  }
+
+  async begin(): Promise<void> {
+    try {
+      await this.#redis.subscribe(this.#channel);
+    } catch (error) {
+      const named = namingChannel(this.#channel, error);
+      // The end of the connection refuses nothing.
+      if (this.#redis.status === "ready") this.refusal = messageOf(named);
+      throw named;
+    }
+    this.isHeld = true;
+    this.refusal = undefined;
+  }
+
+  /** Notes that the connection has ended. */
+  lose(): void {
+    this.isHeld = false;
+    this.refusal = undefined;
+  }
 }
 
 /** Adds the channel's name to Redis' error, which does not have it. */

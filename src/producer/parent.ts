@@ -198,7 +198,8 @@ export interface Parent {
   timeline(agentId: string): Promise<NumberedEvent[]>;
   /**
    * Lists the regular files in an agent's workspace, sorted by path, at most 10,000; also for an ended agent. Empty if the
-   * agent has no files on this machine. `unknown_agent`; `invalid_config` without `workspaceRoot` in the client.
+   * agent has no files on this machine. `unknown_agent`; `invalid_config` without `workspaceRoot` in the client; `rate_limited`
+   * while too many files are open in this process.
    */
   files(agentId: string): Promise<WorkspaceFile[]>;
   /** Reads one of these files, at most 64 MiB. `unknown_file`: no regular file has this path; `invalid_input`: too large. */

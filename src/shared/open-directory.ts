@@ -59,7 +59,7 @@ const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMET
 /** Those of an entry that a list leaves out: an agent may lock one, and must not hide the others by it. */
 export const UNLISTED = new Set([...ABSENT, "EACCES", "EPERM"]);
 
-/** Opens a directory by its path, links included; returns undefined if there is none. Throws `invalid_config` if it is locked. */
+/** Opens a directory by its path, links included; returns undefined if there is none. Throws as {@link openBelow} does. */
 export async function openRoot(path: string): Promise<OpenDirectory | undefined> {
   const handle = await orAbsent(open(path, constants.O_RDONLY | constants.O_DIRECTORY));
   return handle && { handle, path };
@@ -83,7 +83,10 @@ export async function descend(
   return directory;
 }
 
-/** Opens a directory; returns undefined for each error code in `absent`. Throws `invalid_config` for any other. */
+/**
+ * Opens a directory; returns undefined for each error code in `absent`. Throws `rate_limited` if too many files are open,
+ * `invalid_config` for any other code.
+ */
 export async function openBelow(
   directory: OpenDirectory,
   name: string,
@@ -122,6 +125,7 @@ async function orAbsent<T>(
     return await opening;
   } catch (error) {
     if (error instanceof Error && "code" in error && absent.has(String(error.code))) return undefined;
+    if (areTooManyOpen(error)) throw refusedOpening(error);
     const why = messageOf(error).split(",")[0];
     const sentence = `The workspaces cannot be read (${why}): give this process the rights of the workers.`;
     throw new SubagentError("invalid_config", sentence, {}, error);
@@ -131,6 +135,14 @@ async function orAbsent<T>(
 /** Returns true if the system opened nothing because too many files are open: what it was asked for is unknown. */
 export function areTooManyOpen(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
+}
+
+/** Returns `error`; where too many files are open, the refusal `rate_limited`: another time the files can be read. */
+export function refusedOpening(error: unknown): unknown {
+  if (!areTooManyOpen(error)) return error;
+  const sentence =
+    "Too many files are open in this process: try again later, or raise its limit (ulimit -n).";
+  return new SubagentError("rate_limited", sentence, {}, error);
 }
 
 /** Content of a directory: its regular files except drafts, and its directories. */

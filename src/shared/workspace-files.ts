@@ -18,6 +18,7 @@ import {
   openBelow,
   openRegular,
   openRoot,
+  refusedOpening,
   UNLISTED,
   walkTree,
 } from "./open-directory.ts";
@@ -52,8 +53,8 @@ interface ListOptions {
 }
 
 /**
- * Lists the regular files of a workspace, sorted by path. Empty if there is no workspace. Rejects with the system's error where
- * too many files are open.
+ * Lists the regular files of a workspace, sorted by path. Empty if there is no workspace. Rejects with `rate_limited` if too many
+ * files are open.
  */
 export async function listFiles(
   workspace: WorkspaceAddress,
@@ -65,14 +66,18 @@ export async function listFiles(
   const everything = async (_: OpenDirectory, listing: Listing) => ({ ...listing, rules: undefined });
   const openUnlocked = (directory: OpenDirectory, name: string) => openBelow(directory, name, UNLISTED);
   const walk = { budget: createWalkBudget(), openBelow: openUnlocked, choose: everything };
-  for await (const { directory, names } of walkTree(home, walk, undefined)) {
-    for (const name of names) {
-      if (files.length >= most || signal?.aborted) return sorted(files);
-      const file = await openRegular(directory, name, UNLISTED);
-      await file?.handle.close();
-      const path = relative(home.path, join(directory.path, name));
-      if (file) files.push({ path, size_bytes: file.size, modified_at: file.modifiedAt });
+  try {
+    for await (const { directory, names } of walkTree(home, walk, undefined)) {
+      for (const name of names) {
+        if (files.length >= most || signal?.aborted) return sorted(files);
+        const file = await openRegular(directory, name, UNLISTED);
+        await file?.handle.close();
+        const path = relative(home.path, join(directory.path, name));
+        if (file) files.push({ path, size_bytes: file.size, modified_at: file.modifiedAt });
+      }
     }
+  } catch (error) {
+    throw refusedOpening(error);
   }
   return sorted(files);
 }

@@ -77,7 +77,8 @@ export interface OpenedWorkspace {
 }
 
 const SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-const STAMP_ATTEMPTS = 3;
+/** One other opener may be faster at the directory, at the stamp that is there, and at ours; then its stamp is found. */
+const STAMP_ATTEMPTS = 4;
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 

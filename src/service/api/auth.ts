@@ -14,7 +14,7 @@ import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
 import type { Auth, Principal } from "./mount.ts";
-import { sendProblem } from "./problem.ts";
+import { READING, sendProblem } from "./problem.ts";
 
 /** Options of the guard. */
 export interface AuthOptions {
@@ -168,7 +168,7 @@ function tokenOf(
   if (token !== undefined) return token;
   if (typeof apiKey === "string" && apiKey !== "") return apiKey;
   const [, basic] =
-    (isForBrowsers && method === "GET" && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
+    (isForBrowsers && READING.includes(method) && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
   if (basic !== undefined)
     return Buffer.from(basic, "base64")
       .toString()

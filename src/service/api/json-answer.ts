@@ -6,12 +6,11 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
+import { READING } from "./problem.ts";
 import { TenantBounds } from "./tenant-bounds.ts";
 
 /** Maximum MiB of a tenant's unread answers. */
 const MOST_UNREAD_MIB = 128;
-/** Methods that change nothing; the answer to a HEAD is that of its GET. */
-const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 const unread = new TenantBounds({
   mostMib: MOST_UNREAD_MIB,
@@ -30,6 +29,6 @@ export function holdUnread(request: IncomingMessage, response: ServerResponse, b
 /** Sends `body` with the status of `response`. Throws `rate_limited`, before anything is sent, if the tenant's clients do not read. */
 export function sendJson(request: Request, response: Response, body: unknown): void {
   const text = JSON.stringify(body);
-  if (READING.has(request.method)) holdUnread(request, response, Buffer.byteLength(text));
+  if (READING.includes(request.method)) holdUnread(request, response, Buffer.byteLength(text));
   response.set("Cache-Control", "no-store").type("json").send(text);
 }

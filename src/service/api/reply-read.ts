@@ -9,18 +9,12 @@
 import type { ClientResources } from "../../producer/client-resources.ts";
 import { PAGE_ENTRIES } from "../../producer/replies/client-channels.ts";
 import { cursorAt } from "../../producer/replies/parent-channel.ts";
-import { type Doorbell, listenToDoorbell } from "../../producer/subscriber.ts";
+import { listenToDoorbell } from "../../producer/subscriber.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
-import {
-  isReadable,
-  keptReply,
-  type MeasuredPage,
-  type StreamEntry,
-  type StreamPage,
-} from "../../shared/redis/replies.ts";
+import { isReadable, keptReply, type StreamEntry, type StreamPage } from "../../shared/redis/replies.ts";
 import { type HeldPage, PageBounds } from "../webhooks/page-bounds.ts";
 
 /** Acks sent at a time: for one whose agent has a reply of a megabyte, Redis takes some milliseconds. */
@@ -98,14 +92,14 @@ export async function* followReplies(
   after: string,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEntry> {
+  const { call, replies } = client;
   const bell = listenToDoorbell(client, parent, signal);
   let cursor = after;
+  const readNext = () => call(({ read }) => read(() => replies.page(parent, cursor, PAGE_ENTRIES)));
   try {
     while (!bell.isClosed) {
       const rung = bell.next();
-      const page = await followed
-        .read(parent.tenant, () => pageFor(bell, client, parent, cursor), signal)
-        .catch(() => undefined);
+      const page = await followed.read(parent.tenant, readNext, signal).catch(() => undefined);
       cursor = page?.lastId ?? cursor;
       if (page) yield* heldEntries(page);
       // A failed page is read again at the next ring or slow tick.
@@ -114,17 +108,6 @@ export async function* followReplies(
   } finally {
     bell.close();
   }
-}
-
-/** Reads the page after `after` for a reader; none once its doorbell is closed. */
-async function pageFor(
-  bell: Doorbell,
-  { call, replies }: ClientResources,
-  parent: ParentAddress,
-  after: string,
-): Promise<MeasuredPage> {
-  if (bell.isClosed) return { ...NO_PAGE, chars: 0 };
-  return call(({ read }) => read(() => replies.page(parent, after, PAGE_ENTRIES)));
 }
 
 /** Yields the entries of a page, and releases each when the next one is asked for, or none any more. */

@@ -10,6 +10,7 @@ import { onAbort } from "../../shared/stop-signal.ts";
 /** Default of the characters that one tenant may hold, at most two pages more. */
 const MOST_CHARS = 64 * 1_024 * 1_024;
 const READS_AT_A_TIME = 2;
+const NO_PAGE: MeasuredPage = { items: [], isLast: true, chars: 0 };
 
 /** The readable entries of a page. `lastId`: id of its last item; undefined if it has none. `isLast`: no item followed. */
 export interface HeldPage {
@@ -36,8 +37,8 @@ export class PageBounds {
   }
 
   /**
-   * Calls `read` when the tenant may hold another page, in the order of the calls; at once after the abort of `signal`: it then
-   * returns an empty page. Rejects as `read` does.
+   * Calls `read` when the tenant may hold another page, in the order of the calls. Rejects as `read` does. Once `signal` has aborted,
+   * nothing is read: resolves at once with an empty page that is the last.
    */
   async read(tenant: string, read: () => Promise<MeasuredPage>, signal?: AbortSignal): Promise<HeldPage> {
     const held = this.#tenants.get(tenant) ?? { reads: 0, chars: 0, waiting: new LinkedList() };
@@ -45,7 +46,7 @@ export class PageBounds {
     await this.#turn(tenant, held, signal);
     let chars = 0;
     try {
-      const { items, isLast, ...page } = await read();
+      const { items, isLast, ...page } = signal?.aborted ? NO_PAGE : await read();
       const entries = items.filter(isReadable);
       let left = entries.length;
       if (left > 0) chars = page.chars;

@@ -178,9 +178,8 @@ async function* entriesBehind(
 ): AsyncGenerator<HeldEntry> {
   for (let after: string | undefined = begin; after !== undefined && after !== end && !signal.aborted; ) {
     const from: string = after;
-    const { entries, lastId, isLast, release } = await bounds.read(parent.tenant, () =>
-      call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES))),
-    );
+    const readPage = () => call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES)));
+    const { entries, lastId, isLast, release } = await bounds.read(parent.tenant, readPage, signal);
     let given = 0;
     try {
       for (const entry of entries) {

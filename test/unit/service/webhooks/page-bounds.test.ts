@@ -72,7 +72,7 @@ test("a failed read and a page without a readable entry take no room", async () 
   });
 });
 
-test("a read whose signal aborts begins at once, and takes no turn of another", async () => {
+test("a read whose signal aborts ends at once without a page, and takes no turn of another", async () => {
   const bounds = new PageBounds(1);
   const held = await bounds.read("acme", async () => pageOf(1));
   const begun: string[] = [];
@@ -88,9 +88,9 @@ test("a read whose signal aborts begins at once, and takes no turn of another", 
     );
   const [left, stays] = [readOf("left", leaving.signal), readOf("stays")];
   leaving.abort();
-  expect(await left).toMatchObject({ entries: [] });
-  expect(begun).toEqual(["left"]);
+  expect(await left).toMatchObject({ entries: [], isLast: true });
+  expect(begun).toEqual([]);
   held.release();
   await stays;
-  expect(begun).toEqual(["left", "stays"]);
+  expect(begun).toEqual(["stays"]);
 });

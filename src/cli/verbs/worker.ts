@@ -68,7 +68,7 @@ interface WorkerFlags {
   healthHost?: string;
   /** Allow the offline model everywhere if no provider is configured. */
   allowOffline: boolean;
-  /** True: a worker started this process to run its suspects, and says so when it is gone. */
+  /** True: a worker started this process to run its suspects; the process stops itself when that worker is gone. */
   isolated?: boolean;
 }
 

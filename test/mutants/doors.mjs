@@ -2654,8 +2654,8 @@ export default [
     id: "run-long-text-cut",
     promise: "run prints the whole of a text that its reply has shortened.",
     file: "src/cli/local/fan-out.ts",
-    find: "if (!reply.truncated) return reply;",
-    replace: "if (reply.truncated) return reply;",
+    find: "if (!reply.truncated) return undefined;",
+    replace: "if (reply.truncated) return undefined;",
     tests: ["test/integration/cli-long-texts.test.ts"],
   },
   {
@@ -5509,6 +5509,8 @@ export default [
     find: "const ACKS_AT_A_TIME = 8;",
     replace: "const ACKS_AT_A_TIME = 1_000;",
     tests: ["test/integration/service/acks.large.test.ts"],
+  },
+  {
     id: "page-refusal-of-an-earlier-key",
     promise: "The live page keeps a new key, though the refusal of the one before comes after it.",
     file: "web/page.js",

@@ -249,13 +249,14 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
       { signal: destroying, onWait: (wait) => tellWait(asking, wait) },
     );
     own.start(name, task.started);
-    const reply = await wholeOf(asking, await task);
-    replies.push(reply);
+    const reply = await task;
+    const full_text = await textOf(asking, reply);
+    // Kept until the end for the JSON document alone: a thousand long texts would fill the memory.
+    replies.push(json && full_text !== undefined ? { ...reply, full_text } : reply);
     progress.finish(name, reply);
     if (json) return;
     const { resultColumns: columns, resultStyle: style } = output;
     const question = prompt === name ? undefined : prompt;
-    const { full_text } = reply;
     const shown = full_text === undefined ? reply : { ...reply, summary: full_text, truncated: false };
     output.result(renderReply(shown, { columns, style, ...(question && { question }) }));
   } catch (error) {
@@ -270,11 +271,10 @@ async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void>
   }
 }
 
-/** Adds the whole text to a reply with a shortened one: nothing else could read it from a Redis that ends with this command. */
-async function wholeOf({ parent }: FanOut, reply: Reply): Promise<WholeReply> {
-  if (!reply.truncated) return reply;
-  const full_text = await parent.fullText(reply.reply_id).catch(() => undefined);
-  return full_text === undefined ? reply : { ...reply, full_text };
+/** Returns the whole text of a shortened reply: nothing else could read it from a Redis that ends with this command. */
+async function textOf({ parent }: FanOut, reply: Reply): Promise<string | undefined> {
+  if (!reply.truncated) return undefined;
+  return parent.fullText(reply.reply_id).catch(() => undefined);
 }
 
 /** Prints once why sub-agents wait; the progress display reports missing tools. */

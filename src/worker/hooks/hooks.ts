@@ -13,6 +13,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
+import { isJsonObject } from "../../shared/protocol/content.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { type PermissionRules, permissionFor } from "../../shared/protocol/permissions.ts";
 import { clip } from "../../shared/protocol/text.ts";
@@ -196,7 +197,10 @@ export class AgentHooks {
   /** Calls the hooks before a run's first model call. `block`: why the run must not begin; `context`: text for its model. */
   async start(messages: readonly string[], stop: StopSignal): Promise<HookVerdict> {
     const { agent } = this.#options;
-    return this.#all((hook, signal) => hook.subagentStart?.({ ...agent, messages }, signal), stop);
+    return this.#all(
+      (hook, signal) => hook.subagentStart?.({ ...agent, messages: [...messages] }, signal),
+      stop,
+    );
   }
 
   /** Calls the hooks before a run's reply; resolves to why it must not be sent. Does nothing after one refusal. */
@@ -224,13 +228,13 @@ export class AgentHooks {
     if (this.#missing.length > 0) return { block: lacking(this.#missing), input, context };
     for (const hook of this.#hooks) {
       if (!hook.preToolUse) continue;
-      const call = { agent: this.#options.agent, toolUseId: id, tool: name };
+      const call = { agent: { ...this.#options.agent }, toolUseId: id, tool: name };
       const said = await this.#ask(hook, stop, (signal) =>
         hook.preToolUse?.({ ...call, input: structuredClone(now) }, signal),
       );
       if (said.block !== undefined) return { block: blockedBy(hook, said.block), input: now, context };
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
-      if ("input" in said && said.input !== undefined) now = said.input;
+      if (said.input !== undefined) now = said.input;
     }
     const { verdict, rule } = isDeepStrictEqual(now, input)
       ? { verdict: "allow", rule: "" }
@@ -251,7 +255,7 @@ export class AgentHooks {
     for (const hook of this.#hooks) {
       if (!hook.postToolUse) continue;
       const { id: toolUseId, name: tool, input } = call;
-      const after = { agent: this.#options.agent, toolUseId, tool, content, isError };
+      const after = { agent: { ...this.#options.agent }, toolUseId, tool, content, isError };
       const said = await this.#ask(hook, before.stop, (signal) =>
         hook.postToolUse?.({ ...after, input: structuredClone(input) }, signal),
       );
@@ -259,7 +263,7 @@ export class AgentHooks {
         const why = `${blockedBy(hook, said.block)} The call has been made; its result is withheld.`;
         return { ...outcome, content: why, isError: true };
       }
-      if ("content" in said && typeof said.content === "string") content = withoutSecrets(said.content);
+      if (said.content !== undefined) content = withoutSecrets(said.content);
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
     }
     if (content === outcome.content && context.length === 0) return outcome;
@@ -278,12 +282,12 @@ export class AgentHooks {
   }
 
   /** Calls a hook; every failure of it blocks. */
-  async #ask(hook: Hook, stop: StopSignal, call: (signal: AbortSignal) => unknown): Promise<HookVerdict> {
+  async #ask(hook: Hook, stop: StopSignal, call: (signal: AbortSignal) => unknown): Promise<AnyVerdict> {
     if (stop.isStopped) return { block: STOPPED };
     const { timeoutMs = TIMEOUT_MS } = hook;
     const over = new AbortController();
     let forget = () => {};
-    const givenUp = new Promise<HookVerdict>((resolve) => {
+    const givenUp = new Promise<AnyVerdict>((resolve) => {
       const giveUp = (block: string) => {
         over.abort();
         resolve({ block });
@@ -306,15 +310,14 @@ export class AgentHooks {
   }
 }
 
-/** Members of the verdicts. Any other is taken for a misspelt `block`. */
-const MEMBERS: ReadonlySet<string> = new Set<keyof PreToolUseVerdict | keyof PostToolUseVerdict>([
-  "block",
-  "context",
-  "input",
-  "content",
-]);
+/** Verdict of a hook before or after anything. */
+type AnyVerdict = PreToolUseVerdict & PostToolUseVerdict;
 
-async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<HookVerdict> {
+/** Members of the verdicts. Any other is taken for a misspelt `block`. */
+const MEMBERS: ReadonlySet<string> = new Set<keyof AnyVerdict>(["block", "context", "input", "content"]);
+
+/** Returns a copy of the verdict, which the hook cannot change. Rejects if it cannot be copied. */
+async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<AnyVerdict> {
   const said: unknown = await call(signal);
   if (said === undefined || said === null) return {};
   if (typeof said !== "object" || !isPlain(said))
@@ -324,9 +327,12 @@ async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal
     return {
       block: `it answered with "${clip(unknown, 100)}", which is no member of a verdict: block names the reason`,
     };
-  const verdict: HookVerdict = { ...said };
-  const isText = (value: unknown) => value === undefined || typeof value === "string";
-  if (!isText(verdict.block) || !isText(verdict.context))
+  const verdict: AnyVerdict = structuredClone({ ...said });
+  const areTexts = [verdict.block, verdict.context, verdict.content].every(
+    (value) => value === undefined || typeof value === "string",
+  );
+  const { input } = verdict;
+  if (!areTexts || !(input === undefined || (isJsonObject(input) && isPlain(input))))
     return { block: "it answered with something that is no verdict" };
   return verdict;
 }

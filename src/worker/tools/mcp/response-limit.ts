@@ -18,11 +18,18 @@ export interface ResponseLimits {
   readonly depth: number;
 }
 
+const LAST_STATUS = 599;
+
 /** Returns a `fetch` that reads bodies, or single events, within `limits`; otherwise calls `refused` with the reason. */
 export function boundedFetch(limits: ResponseLimits, refused: (why: string) => void): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);
     if (response.body === null) return response;
+    if (response.status > LAST_STATUS) {
+      // No `Response` can be made with it, and a body that nobody reads keeps its connection.
+      await response.body.cancel();
+      throw new ToolFailure(`it answered with status ${response.status}, which HTTP does not have`);
+    }
     const isStream = /^text\/event-stream\b/i.test(response.headers.get("content-type") ?? "");
     const counter = new PartCounter(isStream ? "event" : "body");
     const bound = new TransformStream<Uint8Array, Uint8Array>({

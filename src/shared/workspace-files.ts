@@ -65,7 +65,10 @@ export async function listFiles(
   const files: WorkspaceFile[] = [];
   const everything = async (_: OpenDirectory, listing: Listing) => ({ ...listing, rules: undefined });
   const openUnlocked = (directory: OpenDirectory, name: string) => openBelow(directory, name, UNLISTED);
-  const walk = { budget: createWalkBudget(), openBelow: openUnlocked, choose: everything };
+  const walk = {
+    ...{ budget: createWalkBudget(), openBelow: openUnlocked, choose: everything },
+    ...(signal && { signal }),
+  };
   try {
     for await (const { directory, names } of walkTree(home, walk, undefined)) {
       for (const name of names) {

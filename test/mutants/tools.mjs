@@ -4327,4 +4327,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/mcp/response-limit.status.test.ts"],
   },
+  {
+    id: "list-of-directories-not-aborted",
+    promise: "A list of files ends at its abort also where there are only directories.",
+    file: "src/shared/workspace-files.ts",
+    find: "...(signal && { signal }),",
+    replace: "",
+    tests: ["test/unit/shared/workspace-files.abort.test.ts"],
+  },
 ];

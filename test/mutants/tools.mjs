@@ -4335,4 +4335,12 @@ export default [
     replace: "",
     tests: ["test/unit/shared/workspace-files.abort.test.ts"],
   },
+  {
+    id: "tools-found-in-english-only",
+    promise: "A tool is found by the words of its description, in whatever letters they are.",
+    file: "src/worker/tools/tool-search.ts",
+    find: String.raw`/[^\p{L}\p{M}\p{N}]+/u`,
+    replace: "/[^a-z0-9]+/",
+    tests: ["test/unit/worker/tools/tool-search.languages.test.ts"],
+  },
 ];

@@ -37,7 +37,7 @@ function findTools(hidden: readonly Tool[]): Tool {
     async run({ query }) {
       const words = query
         .toLowerCase()
-        .split(/[^a-z0-9]+/)
+        .split(/[^\p{L}\p{M}\p{N}]+/u)
         .filter(Boolean)
         .slice(0, 20);
       const ranked = hidden

@@ -229,9 +229,9 @@ export class AgentHooks {
     for (const hook of this.#hooks) {
       if (!hook.preToolUse) continue;
       const call = { agent: { ...this.#options.agent }, toolUseId: id, tool: name };
-      const said = await this.#ask(hook, stop, (signal) =>
-        hook.preToolUse?.({ ...call, input: structuredClone(now) }, signal),
-      );
+      const asking = (signal: AbortSignal) =>
+        hook.preToolUse?.({ ...call, input: structuredClone(now) }, signal);
+      const said = await this.#ask(hook, stop, asking, "input");
       if (said.block !== undefined) return { block: blockedBy(hook, said.block), input: now, context };
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
       if (said.input !== undefined) now = said.input;
@@ -256,9 +256,9 @@ export class AgentHooks {
       if (!hook.postToolUse) continue;
       const { id: toolUseId, name: tool, input } = call;
       const after = { agent: { ...this.#options.agent }, toolUseId, tool, content, isError };
-      const said = await this.#ask(hook, before.stop, (signal) =>
-        hook.postToolUse?.({ ...after, input: structuredClone(input) }, signal),
-      );
+      const asking = (signal: AbortSignal) =>
+        hook.postToolUse?.({ ...after, input: structuredClone(input) }, signal);
+      const said = await this.#ask(hook, before.stop, asking, "content");
       if (said.block !== undefined) {
         const why = `${blockedBy(hook, said.block)} The call has been made; its result is withheld.`;
         return { ...outcome, content: why, isError: true };
@@ -281,8 +281,13 @@ export class AgentHooks {
     return context.length > 0 ? { context: context.join("\n\n") } : {};
   }
 
-  /** Calls a hook; every failure of it blocks. */
-  async #ask(hook: Hook, stop: StopSignal, call: (signal: AbortSignal) => unknown): Promise<AnyVerdict> {
+  /** Calls a hook; every failure of it blocks. `also`: what its verdict may hold besides `block` and `context`. */
+  async #ask(
+    hook: Hook,
+    stop: StopSignal,
+    call: (signal: AbortSignal) => unknown,
+    also?: "input" | "content",
+  ): Promise<AnyVerdict> {
     if (stop.isStopped) return { block: STOPPED };
     const { timeoutMs = TIMEOUT_MS } = hook;
     const over = new AbortController();
@@ -301,7 +306,7 @@ export class AgentHooks {
       };
     });
     try {
-      return await Promise.race([givenUp, asked(call, over.signal)]);
+      return await Promise.race([givenUp, asked(call, over.signal, also)]);
     } catch (error) {
       return { block: `it failed: ${clip(messageOf(error), WORDS_MAX_CHARS)}` };
     } finally {
@@ -313,21 +318,26 @@ export class AgentHooks {
 /** Verdict of a hook before or after anything. */
 type AnyVerdict = PreToolUseVerdict & PostToolUseVerdict;
 
-/** Members of the verdicts. Any other is taken for a misspelt `block`. */
-const MEMBERS: ReadonlySet<string> = new Set<keyof AnyVerdict>(["block", "context", "input", "content"]);
-
 /** Returns a copy of the verdict, which the hook cannot change. Rejects if it cannot be copied. */
-async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<AnyVerdict> {
+async function asked(
+  call: (signal: AbortSignal) => unknown,
+  signal: AbortSignal,
+  also: string | undefined,
+): Promise<AnyVerdict> {
   const said: unknown = await call(signal);
   if (said === undefined || said === null) return {};
   if (typeof said !== "object" || !isPlain(said))
     return { block: "it answered with something that is no verdict" };
-  const unknown = Object.keys(said).find((name) => !MEMBERS.has(name));
+  // Any other member is taken for a misspelt `block`.
+  const known: readonly unknown[] = ["block", "context", also];
+  const held = { ...said };
+  const [unknown] =
+    Object.entries(held).find(([name, value]) => value !== undefined && !known.includes(name)) ?? [];
   if (unknown !== undefined)
     return {
       block: `it answered with "${clip(unknown, 100)}", which is no member of a verdict: block names the reason`,
     };
-  const verdict: AnyVerdict = structuredClone({ ...said });
+  const verdict: AnyVerdict = structuredClone(held);
   const areTexts = [verdict.block, verdict.context, verdict.content].every(
     (value) => value === undefined || typeof value === "string",
   );

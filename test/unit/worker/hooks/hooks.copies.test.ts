@@ -81,3 +81,18 @@ test("a hook changes neither the agent nor the messages that others are told", a
   expect(seen).toEqual(["default", "default", "default", "default", ["one"], ["one"]]);
   expect(messages).toEqual(["one"]);
 });
+
+test("a verdict with a member that means nothing where its hook is called blocks: what it says would be lost", async () => {
+  const refused = /no member of a verdict/;
+  const before = hooked([{ name: "before", preToolUse: () => Object({ content: "redacted" }) }]);
+  expect(await before.outcome()).toMatchObject({ isDenied: true, content: expect.stringMatching(refused) });
+  const after = hooked([{ name: "after", postToolUse: () => Object({ input: {} }) }]);
+  expect(await after.outcome()).toMatchObject({ isError: true, content: expect.stringMatching(refused) });
+  const start = hooked([{ name: "start", subagentStart: () => Object({ input: {} }) }]);
+  expect(await start.applied.start([], new StopSignal())).toEqual({ block: expect.stringMatching(refused) });
+  const end = { status: "completed", stopReason: "end_turn", summary: "Done." };
+  const stop = hooked([{ name: "stop", subagentStop: () => Object({ content: "redacted" }) }]);
+  expect(await stop.applied.stop(end, new StopSignal())).toMatch(refused);
+  const silent = hooked([{ name: "silent", preToolUse: () => Object({ content: undefined }) }]);
+  expect(await silent.outcome()).toMatchObject({ content: "secret" });
+});

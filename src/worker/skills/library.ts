@@ -6,10 +6,10 @@
  * 2. Reads are bounded and stay within the skill's folder: no `..`, no links, no special files, no keys.
  */
 import { constants } from "node:fs";
-import { open, opendir, stat } from "node:fs/promises";
+import { type FileHandle, open, opendir, stat } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { SkillFiles } from "@modelcontextprotocol/server/ext/skills";
-import { messageOf } from "../../shared/errors.ts";
+import { messageOf, ToolFailure } from "../../shared/errors.ts";
 import { isSecret } from "../tools/files/policy.ts";
 
 /** A skill of the library. */
@@ -127,9 +127,10 @@ function bounded(folder: string, files: SkillFiles, unusable: Map<string, string
       return listed;
     },
     async read(path) {
-      const bytes = await files.read(path);
+      const handle = await openFile(join(folder, path));
+      const bytes = await handle.readFile().finally(() => handle.close());
       if (posix.basename(path) !== SKILL_FILE) return bytes;
-      return Buffer.from(withQuotedDescription(Buffer.from(bytes).toString("utf8")));
+      return Buffer.from(withQuotedDescription(bytes.toString("utf8")));
     },
   };
 }
@@ -137,23 +138,36 @@ function bounded(folder: string, files: SkillFiles, unusable: Map<string, string
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /** Returns why a file or directory cannot be used; undefined if it can, or if it is of another kind. */
-async function problemOf(
-  path: string,
-  { name, kind }: { name: string; kind: string },
-): Promise<string | undefined> {
+async function problemOf(path: string, { kind }: { kind: string }): Promise<string | undefined> {
   try {
     if (kind === "directory") {
       // Fails if the directory may not be entered.
       await stat(`${path}/.`);
       await (await opendir(path)).close();
     }
-    if (kind !== "file") return undefined;
-    const most = name === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL;
-    const handle = await open(path, READ);
-    const { size } = await handle.stat().finally(() => handle.close());
-    return size > most ? `${size} bytes are more than the ${most} that it may have` : undefined;
+    if (kind === "file") await (await openFile(path)).close();
+    return undefined;
   } catch (error) {
-    return `it cannot be read (${messageOf(error)})`;
+    return error instanceof ToolFailure ? error.message : `it cannot be read (${messageOf(error)})`;
+  }
+}
+
+/**
+ * Opens a file of a skill; does not wait for the writer of a pipe, which a file may have become since it was listed.
+ *
+ * @throws {ToolFailure} if it is no regular file, or has too many bytes.
+ */
+async function openFile(path: string): Promise<FileHandle> {
+  const most = posix.basename(path) === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL;
+  const handle = await open(path, READ);
+  try {
+    const stat = await handle.stat();
+    if (!stat.isFile()) throw new ToolFailure("it is no regular file");
+    if (stat.size <= most) return handle;
+    throw new ToolFailure(`${stat.size} bytes are more than the ${most} that it may have`);
+  } catch (error) {
+    await handle.close();
+    throw error;
   }
 }
 

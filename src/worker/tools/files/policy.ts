@@ -3,7 +3,7 @@
  * every open root, whatever its mode.
  *
  * 1. The checked path has no links: a name that leads to a refused file by a link is refused, too.
- * 2. Names are compared case-insensitively: some file systems do not distinguish `.GIT` from `.git`.
+ * 2. Names are compared as by file systems that do not distinguish `.GIT` from `.git`.
  */
 import { ToolFailure } from "../../../shared/errors.ts";
 import { quotePath } from "./path.ts";
@@ -61,9 +61,17 @@ const EXECUTED_FILES = [
 ];
 const WORKFLOWS = /(^|\/)\.(github|gitea|forgejo)\/(workflows|actions)(\/|$)/;
 
+/** Folds a name: to such a file system the long s is an s, too, and some ignore characters that nobody sees. */
+function folded(name: string): string {
+  return name
+    .replace(/\p{DI}/gu, "")
+    .toUpperCase()
+    .toLowerCase();
+}
+
 /** Checks whether the file or directory at these components holds secrets and is never read. */
 export function isSecret(segments: readonly string[]): boolean {
-  const names = segments.map((name) => name.toLowerCase());
+  const names = segments.map(folded);
   const file = names.at(-1) ?? "";
   return (
     names.some((name) => SECRET_DIRECTORIES.has(name) || PRIVATE_REDIS.test(name)) ||
@@ -74,7 +82,7 @@ export function isSecret(segments: readonly string[]): boolean {
 
 /** Checks whether a program would run or obey the file at these components, so that it is never written. */
 export function isExecuted(segments: readonly string[]): boolean {
-  const names = segments.map((name) => name.toLowerCase());
+  const names = segments.map(folded);
   const file = names.at(-1) ?? "";
   return (
     names.some((name) => EXECUTED_DIRECTORIES.has(name)) ||

@@ -57,6 +57,8 @@ export class ProcessTransport implements Transport {
   readonly #options: ServerProcessOptions;
   #child: ChildProcess | undefined;
   #closing: Promise<void> | undefined;
+  /** Resolves when the server has read what it was sent, or has ended; undefined if nobody waits for that. */
+  #drained: Promise<void> | undefined;
   #tellClosed: () => void = () => undefined;
   /** Resolves when the server's streams have closed. */
   readonly #closed = new Promise<void>((resolve) => {
@@ -115,7 +117,14 @@ export class ProcessTransport implements Transport {
     const { serializeMessage } = await import("@modelcontextprotocol/client");
     const stdin = this.#child?.stdin;
     if (!stdin || stdin.write(serializeMessage(message))) return;
-    await Promise.race([new Promise((resolve) => stdin.once("drain", resolve)), this.#closed]);
+    // One listener for all that wait: from the eleventh on Node warns of a leak.
+    this.#drained ??= Promise.race([
+      new Promise<void>((resolve) => stdin.once("drain", resolve)),
+      this.#closed,
+    ]).finally(() => {
+      this.#drained = undefined;
+    });
+    await this.#drained;
   }
 
   /** Ends the server: closes its input, then sends SIGTERM, then SIGKILL. Takes 6 s at most. Idempotent. */

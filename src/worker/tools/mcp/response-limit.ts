@@ -4,10 +4,12 @@
  * times the bytes of deep JSON, and for ten megabytes of small objects it keeps the thread for seconds.
  *
  * 1. A body beyond a bound is an error for its reader, and its connection ends. In a stream each event or line is counted by
- *    itself, because a stream may last as long as its connection.
+ *    itself, because a stream may last as long as its connection; but not where its reader takes it as a whole.
  */
 import type { FetchLike } from "@modelcontextprotocol/client";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { isJsonObject } from "../../../shared/protocol/content.ts";
+import { jsonIn } from "../../../shared/protocol/text.ts";
 
 /** Limits of one body, or of one event or line of a stream. */
 export interface ResponseLimits {
@@ -18,7 +20,9 @@ export interface ResponseLimits {
   readonly depth: number;
 }
 
-const LAST_STATUS = 599;
+const [ACCEPTED, LAST_STATUS] = [202, 599];
+/** The type of a stream. With a comma the SDK takes it for several types, and reads a body. */
+const STREAM = /^text\/event-stream\s*(;[^,]*)?$/i;
 
 /** Returns a `fetch` that reads bodies, or single events, within `limits`; otherwise calls `refused` with the reason. */
 export function boundedFetch(limits: ResponseLimits, refused: (why: string) => void): FetchLike {
@@ -30,8 +34,7 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
       await response.body.cancel();
       throw new ToolFailure(`it answered with status ${response.status}, which HTTP does not have`);
     }
-    const isStream = /^text\/event-stream\b/i.test(response.headers.get("content-type") ?? "");
-    const counter = new PartCounter(isStream ? "event" : "body");
+    const counter = new PartCounter(isReadByEvents(response, init) ? "event" : "body");
     const bound = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         const problem = counter.countChunk(chunk, limits);
@@ -42,6 +45,14 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
     });
     return new Response(response.body.pipeThrough(bound), response);
   };
+}
+
+/** Returns false for a stream that the SDK reads as a whole: one with an error, or in answer to what is no request. */
+function isReadByEvents({ ok, status, headers }: Response, init: RequestInit | undefined): boolean {
+  if (!ok || status === ACCEPTED || !STREAM.test(headers.get("content-type") ?? "")) return false;
+  if (init?.method !== "POST") return true;
+  const message: unknown = jsonIn(String(init.body));
+  return isJsonObject(message) && "method" in message && "id" in message;
 }
 
 const [LINE_FEED, CARRIAGE_RETURN, QUOTE, COMMA, BACKSLASH] = [0x0a, 0x0d, 0x22, 0x2c, 0x5c];

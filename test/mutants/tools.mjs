@@ -4427,8 +4427,8 @@ export default [
     id: "long-s-in-a-secret-name",
     promise: "A refused file is refused by every name that a file system takes for its own.",
     file: "src/worker/tools/files/policy.ts",
-    find: ".toUpperCase().toLowerCase()",
-    replace: ".toLowerCase()",
+    find: ".toUpperCase()",
+    replace: "",
     tests: ["test/unit/worker/tools/files/policy.folds.test.ts"],
   },
   {
@@ -4438,5 +4438,13 @@ export default [
     find: '.replace(/\\p{DI}/gu, "")',
     replace: "",
     tests: ["test/unit/worker/tools/files/policy.folds.test.ts"],
+  },
+  {
+    id: "exclusive-that-nobody-awaits",
+    promise: "Work on the workspace that a tool does not await ends no process by its failure.",
+    file: "src/worker/tools/registry.ts",
+    find: "      mine.catch(() => undefined);\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/registry.unawaited.test.ts"],
   },
 ];

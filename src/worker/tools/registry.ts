@@ -270,7 +270,7 @@ function workspaceOfCall(shared: Workspace, { limit, timers, stop, mayRun }: Cal
     hidden: shared.hidden,
     exclusive(work) {
       if (!isAtWork) limit.pause();
-      return shared.exclusive(async () => {
+      const mine = shared.exclusive(async () => {
         if (stop.isStopped) throw new ToolFailure(CANCELLED);
         if (mayRun?.() === false) throw new ToolFailure(RUN_LOST);
         limit.begin();
@@ -281,6 +281,9 @@ function workspaceOfCall(shared: Workspace, { limit, timers, stop, mayRun }: Cal
           isAtWork = false;
         }
       });
+      // A tool may not await it, and a rejection without a handler ends the process.
+      mine.catch(() => undefined);
+      return mine;
     },
   };
 }

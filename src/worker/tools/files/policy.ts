@@ -61,7 +61,7 @@ const EXECUTED_FILES = [
 ];
 const WORKFLOWS = /(^|\/)\.(github|gitea|forgejo)\/(workflows|actions)(\/|$)/;
 
-/** Folds a name: to such a file system the long s is an s, too, and some ignore characters that nobody sees. */
+/** Folds a name: to such a file system the long s is an s, too, and some ignore invisible characters. */
 function folded(name: string): string {
   return name
     .replace(/\p{DI}/gu, "")

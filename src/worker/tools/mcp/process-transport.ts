@@ -57,7 +57,7 @@ export class ProcessTransport implements Transport {
   readonly #options: ServerProcessOptions;
   #child: ChildProcess | undefined;
   #closing: Promise<void> | undefined;
-  /** Resolves when the server has read what it was sent, or has ended; undefined if nobody waits for that. */
+  /** Resolves when the server has read what it was sent, or has ended; undefined while no message waits. */
   #drained: Promise<void> | undefined;
   #tellClosed: () => void = () => undefined;
   /** Resolves when the server's streams have closed. */

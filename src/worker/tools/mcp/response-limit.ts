@@ -30,7 +30,7 @@ export function boundedFetch(limits: ResponseLimits, refused: (why: string) => v
     const response = await fetch(url, init);
     if (response.body === null) return response;
     if (response.status > LAST_STATUS) {
-      // No `Response` can be made with it, and a body that nobody reads keeps its connection.
+      // `Response` refuses this status, and an unread body keeps its connection.
       await response.body.cancel();
       throw new ToolFailure(`it answered with status ${response.status}, which HTTP does not have`);
     }

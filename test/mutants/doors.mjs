@@ -5222,14 +5222,6 @@ export default [
     tests: ["test/unit/service/intake/spawn.profile.test.ts"],
   },
   {
-    id: "webhook-stop-reads-on",
-    promise: "A round that is stopped reads no further page, also if none of the entries can be pushed.",
-    file: "src/service/webhooks/parent-push.ts",
-    find: " && !signal.aborted; ) {",
-    replace: "; void signal ) {",
-    tests: ["test/unit/service/webhooks/parent-push.stop.test.ts"],
-  },
-  {
     id: "mcp-answered-call-hears-the-stop",
     promise: "A server keeps nothing of the plain calls that it has answered.",
     file: "src/service/mcp/server.ts",

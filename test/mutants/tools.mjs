@@ -4256,6 +4256,8 @@ export default [
     find: "throw refusedOpening(error);",
     replace: "throw error;",
     tests: ["test/unit/shared/workspace-files.no-descriptors.test.ts"],
+  },
+  {
     id: "hook-content-of-any-type",
     promise: "A result is not shown where a hook meant to replace it by something that is no text.",
     file: "src/worker/hooks/hooks.ts",

@@ -176,7 +176,7 @@ async function* entriesBehind(
   begin: string,
   end?: string,
 ): AsyncGenerator<HeldEntry> {
-  for (let after: string | undefined = begin; after !== undefined && after !== end && !signal.aborted; ) {
+  for (let after: string | undefined = begin; after !== undefined && after !== end; ) {
     const from: string = after;
     const readPage = () => call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES)));
     const { entries, lastId, isLast, release } = await bounds.read(parent.tenant, readPage, signal);

@@ -5239,11 +5239,11 @@ export default [
   },
   {
     id: "door-list-for-nobody",
-    promise: "A list of files that is waited for no more opens no file.",
+    promise: "A list of files that is waited for no more opens no further file.",
     file: "src/shared/workspace-files.ts",
     find: " || signal?.aborted",
     replace: "",
-    tests: ["test/integration/service/files.lists.test.ts"],
+    tests: ["test/unit/shared/workspace-files.abort.test.ts"],
   },
   {
     id: "door-line-kept-for-ever",

@@ -95,6 +95,8 @@ async function kills(
 test(`${KILLS} kills of Redis lose nothing that was answered`, {
   timeout: 300_000 + KILLS * 20_000,
 }, async () => {
+  // First: a test that breaks off has no report.
+  process.stdout.write(`${KILLS} kills of Redis, seed ${SEED}\n`);
   const stage = await openTroubledStage({
     latencyMs: 20,
     turns: 1,

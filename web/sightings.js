@@ -3,8 +3,8 @@
 const MOST_ENDED = 20;
 
 /**
- * @typedef {{ agent_id: string, name: string, status: string, run: number, turn: number, maxTurns: number, tokens: number, cost: number,
- *   tool: string, question: string, waits: string, isLive: boolean }} Sight
+ * @typedef {{ agent_id: string, name: string, status: string, run: number, turn: number, maxTurns: number, tokens: number,
+ *   cost: number, tool: string, question: string, waits: string, isLive: boolean }} Sight
  */
 
 /** Creates the state from events, by agent; `number` is that of the last event. */

@@ -1514,14 +1514,6 @@ export default [
     tests: ["test/unit/cli/verbs/offline-model.test.ts"],
   },
   {
-    id: "cli-show-lines-as-arguments",
-    promise: "`show` prints an agent with however many lines its messages have.",
-    file: "src/cli/verbs/show.ts",
-    find: 'output.result(renderSheet(sheet, output.resultColumns, output.resultStyle).join("\\n"));',
-    replace: "output.result(...renderSheet(sheet, output.resultColumns, output.resultStyle));",
-    tests: ["test/integration/cli-shown.lines.test.ts"],
-  },
-  {
     id: "table-rows-as-arguments",
     promise: "A table has as many rows as there are.",
     file: "src/cli/terminal/table.ts",

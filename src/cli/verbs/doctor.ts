@@ -60,8 +60,8 @@ interface DoctorFlags {
 }
 
 /**
- * Runs the command. Exit code: 130 if the measuring was interrupted, else 1 with errors, 0 without (warnings included). Throws `invalid_config` without
- * REDIS_URL, `redis_unavailable` if Redis does not answer.
+ * Runs the command. Exit code: 130 if the measuring was interrupted, else 1 with errors, 0 without (warnings included). Throws
+ * `invalid_config` without REDIS_URL, `redis_unavailable` if Redis does not answer.
  */
 async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
   const { config, output } = context;

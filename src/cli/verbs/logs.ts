@@ -126,7 +126,7 @@ function print(
   { json, ...selection }: Selection & { json: boolean },
 ): number {
   const shown = lines.flatMap((line) => (json ? jsonOf(line, selection) : linesOf(line, selection, output)));
-  if (shown.length > 0) output.result(shown.join("\n"));
+  if (shown.length > 0) output.result(shown);
   return shown.length;
 }
 

@@ -78,7 +78,7 @@ async function ps(context: CommandContext, { since, json, limit }: PsFlags): Pro
       }),
     );
   else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatLength(since)}.`);
-  else output.result(renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle).join("\n"));
+  else output.result(renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle));
   if (more > 0 && !json)
     output.note(
       `${formatPlural(more, "more parent")} ${more === 1 ? "was" : "were"} active in the last ${formatLength(since)}: --limit ${most + more} shows all.`,

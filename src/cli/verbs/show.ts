@@ -99,7 +99,7 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   });
   const sheet: AgentSheet = { ...read, files, transcript };
   if (flags.json) output.result(toJsonLine(asJson(sheet)));
-  else output.result(renderSheet(sheet, output.resultColumns, output.resultStyle).join("\n"));
+  else output.result(renderSheet(sheet, output.resultColumns, output.resultStyle));
   return EXIT.done;
 }
 

@@ -2555,6 +2555,14 @@ export default [
     tests: ["test/unit/shared/redis/connection/server-check.managed.test.ts"],
   },
   {
+    id: "loading-believes-estimate",
+    promise: "A Redis that loads its data is ready for us soon after it is done.",
+    file: "src/shared/redis/connection/server-connection.ts",
+    find: ", maxLoadingRetryTime: LOADING_RETRY_MS",
+    replace: "",
+    tests: ["test/unit/shared/redis/connection/connection.loading.test.ts"],
+  },
+  {
     id: "cause-alone",
     promise: "A cause shows the causes behind it.",
     file: "src/shared/errors.ts",

@@ -22,6 +22,8 @@ import { keptForV8 } from "../../hidden-class.ts";
 
 const HANDSHAKE_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
+/** A server that loads its data is asked this often whether it is done. ioredis would believe its estimate, up to 10 s. */
+const LOADING_RETRY_MS = 500;
 
 /** Returns the time before the nth attempt to connect, ms. */
 export function retryMs(times: number): number {
@@ -62,7 +64,7 @@ export class ServerConnection extends Redis {
       return 2;
     };
     const reconnectOnError = options.reconnectOnError === null ? null : askAgain;
-    super({ ...options, retryStrategy, reconnectOnError });
+    super({ ...options, retryStrategy, reconnectOnError, maxLoadingRetryTime: LOADING_RETRY_MS });
     this.#clock = clock;
     this.#endHandshake = limitHandshake(this, clock);
     this.on("end", () => rejectUnanswered(this));

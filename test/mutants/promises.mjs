@@ -198,9 +198,9 @@ export default [
     id: "promise-redis-outage",
     promise: "A connection to Redis is made again for as long as it takes.",
     file: "src/shared/redis/connection/server-connection.ts",
-    find: "super({ ...options, retryStrategy, reconnectOnError });",
+    find: "super({ ...options, retryStrategy, reconnectOnError,",
     replace:
-      "super({ ...options, retryStrategy: (times: number) => (times > 1 ? null : retryStrategy(times)), reconnectOnError });",
+      "super({ ...options, retryStrategy: (times: number) => (times > 1 ? null : retryStrategy(times)), reconnectOnError,",
     tests: ["test/chaos/redis-outage.test.ts"],
   },
   {

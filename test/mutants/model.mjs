@@ -447,6 +447,14 @@ export default [
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
   {
+    id: "answer-with-calls-ends",
+    promise: "The calls of an answer are made, also if a gateway says that the answer was the end.",
+    file: "src/worker/model/anthropic/answer-draft.ts",
+    find: 'stopReason === "end_turn" && calls.ids.size > 0 ? "tool_use" : stopReason',
+    replace: "stopReason",
+    tests: ["test/unit/worker/model/anthropic/answer-draft.stop-reason.test.ts"],
+  },
+  {
     id: "turn-broken-json",
     promise: "A tool input that is no JSON is never repaired.",
     file: "src/worker/model/anthropic/answer-draft.ts",

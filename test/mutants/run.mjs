@@ -1252,7 +1252,7 @@ export default [
     id: "call-same-ids",
     promise: "Two calls of one message with one id get two.",
     file: "src/worker/model/anthropic/answer-draft.ts",
-    find: "if (this.#ids.has(id)) {",
+    find: "if (this.ids.has(id)) {",
     replace: "if (false) {",
     tests: ["test/unit/worker/model/anthropic/answer-draft.test.ts"],
   },

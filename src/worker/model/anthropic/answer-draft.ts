@@ -250,7 +250,8 @@ export class AnswerDraft {
       contentJson,
       content: contentJson === json ? content : JSON.parse(contentJson),
       refusedCalls: calls.refused,
-      stopReason,
+      // Some gateways say `end_turn` where the model has called tools.
+      stopReason: stopReason === "end_turn" && calls.ids.size > 0 ? "tool_use" : stopReason,
       refusal: stopReason === "refusal" ? this.#refusal : undefined,
       model: this.#model,
       usage: this.usage,
@@ -268,7 +269,7 @@ export class AnswerDraft {
 class CallChecks {
   readonly refused = new Map<string, string>();
   readonly #isCutOff: boolean;
-  readonly #ids = new Set<string>();
+  readonly ids = new Set<string>();
   readonly #suffixes = new Map<string, number>();
   /** Values that the rest of the answer may have. */
   #valuesLeft = MAX_VALUES;
@@ -287,12 +288,12 @@ class CallChecks {
       block.name = name.slice(0, NAME_MAX_CHARS).toWellFormed();
     const problem = this.#readInput(block, inputJson);
     if (problem !== undefined) block.input = {};
-    if (this.#ids.size > MAX_TOOL_CALLS) this.refused.set(id, REFUSED.tooMany);
+    if (this.ids.size > MAX_TOOL_CALLS) this.refused.set(id, REFUSED.tooMany);
     else if (problem !== undefined) this.refused.set(id, this.#isCutOff ? REFUSED.cutOff : problem);
   }
 
   /** Counts the values of a finished block; returns false if it is too deep, or the answer has too many. */
-  count(block: JsonObject): boolean {
+  fits(block: JsonObject): boolean {
     this.#valuesLeft -= valuesIn(block, INPUT_MAX_DEPTH + 1, this.#valuesLeft);
     return this.#valuesLeft >= 0;
   }
@@ -314,14 +315,14 @@ class CallChecks {
   /** Returns a unique id: a provider may give two calls the same id, or none, and results could not be matched. */
   #unique(given: string): string {
     let id = given.slice(0, ID_MAX_CHARS).toWellFormed() || "call";
-    if (this.#ids.has(id)) {
+    if (this.ids.has(id)) {
       const stem = id.slice(0, ID_MAX_CHARS - ID_SUFFIX_CHARS).toWellFormed();
       let k = this.#suffixes.get(stem) ?? 2;
-      while (this.#ids.has(`${stem}_${k}`)) k += 1;
+      while (this.ids.has(`${stem}_${k}`)) k += 1;
       this.#suffixes.set(stem, k + 1);
       id = `${stem}_${k}`;
     }
-    this.#ids.add(id);
+    this.ids.add(id);
     return id;
   }
 }
@@ -330,11 +331,11 @@ class CallChecks {
 function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock {
   if (pieces.text !== undefined) block.text = textOf(block.text) + unspell(pieces.text);
   if (pieces.thinking !== undefined) block.thinking = textOf(block.thinking) + unspell(pieces.thinking);
-  const inputJson = pieces.input === undefined ? undefined : unspell(pieces.input);
+  const inputJson = pieces.input && unspell(pieces.input);
   if (block.type === "tool_use") calls.take(block, inputJson);
   else if (inputJson) block.input = parseShallow(inputJson);
   if (!isContentBlock(block)) throw new MalformedAnswerError(`a ${typeName(block.type)} block is malformed`);
-  if (!calls.count(block))
+  if (!calls.fits(block))
     throw new MalformedAnswerError(
       `a ${typeName(block.type)} block has more than ${INPUT_MAX_DEPTH} levels, or the answer more than ${MAX_VALUES} values`,
     );

@@ -2492,6 +2492,14 @@ export default [
     title: "ten tools",
   },
   {
+    id: "tools-found-rest-unnamed",
+    promise: "Of more than ten tools that fit a query the rest is named.",
+    file: "src/worker/tools/tool-search.ts",
+    find: "if (lower.length > 0)",
+    replace: "if (lower.length > 99)",
+    tests: ["test/unit/worker/tools/tool-search.rest.test.ts"],
+  },
+  {
     id: "tools-found-by-description",
     promise: "A word in a name counts more than two in a description.",
     file: "src/worker/tools/tool-search.ts",

@@ -53,7 +53,10 @@ function findTools(hidden: readonly Tool[]): Tool {
         if (text.length + entry.length > MAX_FOUND_CHARS) leftOut.push(tool);
         else text += entry;
       }
-      if (leftOut.length > 0) text += `Left out, for their descriptions are too long: ${namesOf(leftOut)}.`;
+      if (leftOut.length > 0) text += `Left out, for their descriptions are too long: ${namesOf(leftOut)}.\n`;
+      const lower = ranked.slice(MOST_FOUND).map(({ tool }) => tool);
+      if (lower.length > 0)
+        text += `${lower.length} more have such words, ask with others to see them: ${namesOf(lower)}.`;
       return text.trim();
     },
   });

@@ -24,7 +24,7 @@ import {
   paceFor,
   TASK_LIMITS,
 } from "../shared/protocol/limits.ts";
-import { mcpServerOf, type PermissionRules } from "../shared/protocol/permissions.ts";
+import { listsTool, type PermissionRules, toolsInBoth } from "../shared/protocol/permissions.ts";
 import { modelIdOf } from "../shared/protocol/usage.ts";
 import {
   type Inheritable,
@@ -102,7 +102,7 @@ function profileUnder(
     model: own.model ?? base.model,
     fallback_models: own.fallback_models ?? base.fallback_models,
     system: own.system ?? base.system,
-    tools: narrowedNames(what, "tools", base.tools, undefined, own.tools),
+    tools: narrowedTools(what, base.tools, own.tools),
     disallowed_tools: union(base.disallowed_tools, own.disallowed_tools),
     skills: narrowedNames(what, "skills", base.skills, undefined, own.skills),
     hooks: union(base.hooks, own.hooks),
@@ -133,8 +133,7 @@ export function requireTools(
     skills = [],
   }: Pick<Inheritable, "tools" | "disallowed_tools" | "skills">,
 ): void {
-  const isLeft = (tool: string) =>
-    !disallowed_tools.includes(tool) && !disallowed_tools.includes(mcpServerOf(tool) ?? tool);
+  const isLeft = (tool: string) => !listsTool(disallowed_tools, tool);
   // Named skills come with a tool of their own.
   if (tools.length === 0 || skills.length > 0 || tools.some(isLeft)) return;
   const names = tools.join(", ");
@@ -274,9 +273,8 @@ function toolsOf(
   profileTools: readonly string[] | undefined,
 ): string[] | undefined {
   if (!definition?.tools) return asked;
-  const offered = definition.tools.filter((tool) => !profileTools || profileTools.includes(tool));
-  const refused = asked?.filter((tool) => !offered.includes(tool)) ?? [];
-  if (refused.length > 0) throw tooWideError(what, "tools", refused, offered);
+  const offered = toolsInBoth(definition.tools, profileTools);
+  narrowedTools(what, offered, asked);
   if (offered.length === 0 && definition.tools.length > 0 && !asked)
     throw tooWideError(what, `tools of the definition ${definition.name}`, definition.tools, profileTools);
   return asked ?? offered;
@@ -318,6 +316,17 @@ function narrowedNames(
   const allowed = definitionNames?.filter(has(profileNames)) ?? profileNames;
   const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];
   if (refused.length > 0) throw tooWideError(what, field, refused, allowed);
+  return asked ?? (allowed && [...allowed]);
+}
+
+/** Returns the requested tools, by default the allowed ones. Throws `invalid_input` for a tool that the allowed list lacks. */
+function narrowedTools(
+  what: string,
+  allowed: string[] | undefined,
+  asked: string[] | undefined,
+): string[] | undefined {
+  const refused = asked?.filter((tool) => !listsTool(allowed, tool)) ?? [];
+  if (refused.length > 0) throw tooWideError(what, "tools", refused, allowed);
   return asked ?? (allowed && [...allowed]);
 }
 

@@ -9,6 +9,7 @@ import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachmentKey, type InboxMessage } from "../shared/protocol/message.ts";
+import { listsTool } from "../shared/protocol/permissions.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import { withDeadlineHint } from "../shared/redis/deadline-hint.ts";
 import type { VerbAnswer, VerbInput } from "../shared/redis/scripts.ts";
@@ -46,7 +47,7 @@ export function resolveTools(
 ): AllowedTools {
   const asked = requested ?? profileTools;
   if (!asked) return { tools: undefined, unknown: [] };
-  const allowed = (tool: string) => !profileTools || profileTools.includes(tool);
+  const allowed = (tool: string) => listsTool(profileTools, tool);
   const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));
   if (refused.length > 0) throw tooWideError("spawn", "tools", refused, profileTools);
   return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };

@@ -10,6 +10,7 @@ import { agentOf } from "../shared/protocol/keys.ts";
 import { type Limits, leastEffort, MAX_LIVE_AGENTS, TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
+import { toolsInBoth } from "../shared/protocol/permissions.ts";
 import {
   pageOf,
   TRANSCRIPT_PAGE,
@@ -242,7 +243,7 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
   const given = {
     ...{ model, system, description, alerts, output_schema, hooks, disallowed_tools },
     fallback_models: spec.fallback_models,
-    tools: within(spec.tools, profile.tools),
+    tools: spec.tools && toolsInBoth(spec.tools, profile.tools),
     skills: within(spec.skills, profile.skills),
     transcript_ms: transcript_ms && Math.min(transcript_ms, profile.transcript_ms ?? transcript_ms),
     effort: leastEffort(spec.effort, profile.effort),

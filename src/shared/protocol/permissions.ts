@@ -319,6 +319,17 @@ export function mcpServerOf(name: string): string | undefined {
   return end < 0 ? undefined : name.slice(0, end);
 }
 
+/** Returns whether a list of tools has the tool `name`, by itself or by its MCP server. Undefined is the list of all tools. */
+export function listsTool(list: readonly string[] | undefined, name: string): boolean {
+  return !list || list.includes(name) || list.includes(mcpServerOf(name) ?? name);
+}
+
+/** Returns the tools that both lists have. If one names an MCP server and the other single tools of it, these. */
+export function toolsInBoth(list: readonly string[], other: readonly string[] | undefined): string[] {
+  const both = list.filter((name) => listsTool(other, name));
+  return [...new Set([...both, ...(other ?? []).filter((name) => listsTool(list, name))])];
+}
+
 /** Returns the name by which workers know the tool `name`. */
 export function toolNameOf(name: string): string {
   return ALIASES.get(name) ?? name;

@@ -124,7 +124,7 @@ function profileUnder(
   };
 }
 
-/** Throws `invalid_input` if a profile disallows every tool that it names: its agents could only guess. */
+/** Throws `invalid_input` if every tool that is named is disallowed: an agent without tools could only guess. */
 export function requireTools(
   what: string,
   {
@@ -202,10 +202,12 @@ export function inherit(
       union(chain?.flatMap((name) => idOf(name) ?? []))?.filter((id) => id !== model),
     ),
   };
+  const tools = toolsOf(what, definition, input.tools, profile.tools);
+  requireTools(what, { tools: tools ?? profile.tools, ...rest });
   return {
     model,
     limits: limitsOf(what, defaults, definition, input.limits, { profile, operator }),
-    tools: toolsOf(what, definition, input.tools, profile.tools),
+    tools,
     rest: Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
   };
 }

@@ -44,9 +44,10 @@ export function asQuestion({
   return fenced("question", head, shorten(text));
 }
 
-/** Returns a reply as a tool result: its text, a note if the run did not succeed, and a note about unknown tools. */
-export function asToolResult(reply: Reply, unknownTools: readonly string[] = []): string {
-  const unknown = unknownTools.length > 0 && `Unknown tools were left out: ${unknownTools.join(", ")}.`;
+/** Returns a reply as a tool result: its text, a note if the run did not succeed, and a note about its unknown tools. */
+export function asToolResult(reply: Reply): string {
+  const { unknown_tools: names = [] } = reply;
+  const unknown = names.length > 0 && `Unknown tools were left out: ${names.join(", ")}.`;
   const tail = unknown ? `\n\n[sub-agent: ${quoted(shorten(unknown, MAX_TEXT_CHARS / 5))}]` : "";
   const head = noteOn(reply);
   const room = MAX_TEXT_CHARS - lengthOf(head) - lengthOf(tail);

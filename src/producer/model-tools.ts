@@ -175,12 +175,11 @@ const RUNS: Record<ParentToolName, Run> = {
     return JSON.stringify({ agent_id, status });
   }),
   task: checked(TOOL_INPUTS.task, async (context, input, { signal }) => {
-    return asToolResult((await task(context, "task", input, { signal })).reply);
+    return asToolResult(await task(context, "task", input, { signal }));
   }),
   agent: checked(TOOL_INPUTS.agent, async (context, { tool_allowlist, ...given }, { signal }) => {
     const input = { name: "agent", ...given, ...(tool_allowlist && { tools: tool_allowlist }) };
-    const { reply, unknownTools } = await task(context, "agent", input, { signal });
-    return asToolResult(reply, unknownTools);
+    return asToolResult(await task(context, "agent", input, { signal }));
   }),
 };
 

@@ -38,14 +38,16 @@ export interface AllowedTools {
 
 /**
  * Returns the allowlist to store. Throws `invalid_input` for a known tool outside the parent's list. Reports unknown tools,
- * and keeps them only if the parent's list has them or the parent has no list.
+ * and keeps them only if the parent's list has them or the parent has no list. Leaves out `disallowed` ones: no run waits for
+ * a worker that has them.
  */
 export function resolveTools(
   profileTools: readonly string[] | undefined,
   requested: readonly string[] | undefined,
   known: ReadonlySet<string>,
+  disallowed: readonly string[] = [],
 ): AllowedTools {
-  const asked = requested ?? profileTools;
+  const asked = (requested ?? profileTools)?.filter((tool) => !listsTool(disallowed, tool));
   if (!asked) return { tools: undefined, unknown: [] };
   const allowed = (tool: string) => listsTool(profileTools, tool);
   const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));
@@ -88,8 +90,8 @@ export interface SpawnReceipt {
   limits: Limits;
   unknown_tools: string[];
   /**
-   * Other settings in force that the profile, the definition or this spawn sets. Its `tools` include the `unknown_tools`: a
-   * worker that comes with one of them offers it.
+   * Other settings in force that the profile, the definition or this spawn sets. Its `tools` include the `unknown_tools` that
+   * the profile's list allows: a worker that comes with one of them offers it.
    */
   in_force: InForce;
 }
@@ -185,7 +187,7 @@ export async function spawnedBefore(
   if (!record) throw refusal;
   const { name, spec } = record;
   const { names } = await client.knownTools(call, spec.tools ?? []);
-  const unknown = spec.tools?.filter((tool) => !names.has(tool)) ?? [];
+  const unknown = [...(spec.unknown_tools ?? []), ...(spec.tools ?? []).filter((tool) => !names.has(tool))];
   return { address, receipt: { ...receiptOf({ name }, seen, spec, unknown), known: true } };
 }
 
@@ -214,12 +216,19 @@ async function trySpawn(
   const { client, parent } = call;
   const { profileTools } = prepared;
   const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
-  const { tools, unknown } = resolveTools(profileTools, prepared.requestedTools, known.names);
+  const { disallowed_tools: disallowed } = prepared.spec;
+  const { tools, unknown } = resolveTools(profileTools, prepared.requestedTools, known.names, disallowed);
   if (known.hasWorkers) refuseAllUnknown(tools, unknown, !prepared.requestedTools);
   // The run waits only for tools that some worker has. While no worker is live, it waits for all of them.
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;
-  const spec = { ...prepared.spec, ...(tools && { tools }), ...(traceparent && { traceparent }) };
+  const leftOut = unknown.filter((tool) => !tools?.includes(tool));
+  const spec = {
+    ...prepared.spec,
+    ...(tools && { tools }),
+    ...(leftOut.length > 0 && { unknown_tools: leftOut }),
+    ...(traceparent && { traceparent }),
+  };
   const address = agentOf(parent, uid);
   const answer = await writeSpawn(call, address, storedForm(prepared, spec, needed));
   switch (answer.status) {

@@ -59,12 +59,6 @@ interface TaskListener {
   waits: OnWait;
 }
 
-/** A task's reply, and the tools of its allowlist that no live worker has. */
-export interface TaskOutcome {
-  reply: Reply;
-  unknownTools: string[];
-}
-
 /** A running task: a promise of its reply. */
 export interface TaskHandle<R = Reply> extends Promise<R> {
   /** The receipt of the spawn with the agent's id, long before the reply. Rejects as the task does if the spawn failed. */
@@ -80,13 +74,12 @@ export async function task(
   input: unknown,
   options: TaskOptions = {},
   listener?: TaskListener,
-): Promise<TaskOutcome> {
+): Promise<Reply> {
   const { input: plain, typed } = withJsonSchema(input, "task");
   const { input: taskInput, ...beside } = splitTaskInput(plain);
   const wanted = mergeTaskOptions(beside, options);
   const checked = checkSpawn(kind, taskInput, context, { answersTask: wanted.onQuestion !== undefined });
-  const outcome = await runTask(context, checked, wanted, listener);
-  return { ...outcome, reply: await typed(outcome.reply) };
+  return typed(await runTask(context, checked, wanted, listener));
 }
 
 /** Runs one task and returns its handle at once; see `Parent.task`. */
@@ -104,13 +97,10 @@ export function taskHandle(context: ParentContext, input: unknown, options?: Tas
     waits: undefined,
   };
   const waits: OnWait = (wait) => Object.assign(reply, { waits: wait });
-  const reply = task(context, "task", input, options, { started, waits }).then(
-    (outcome) => outcome.reply,
-    (reason: unknown) => {
-      refuse(reason);
-      throw reason;
-    },
-  );
+  const reply = task(context, "task", input, options, { started, waits }).catch((reason: unknown) => {
+    refuse(reason);
+    throw reason;
+  });
   return Object.assign(reply, handle);
 }
 
@@ -158,7 +148,7 @@ async function runTask(
   checked: CheckedSpawn,
   options: TaskOptions,
   listener?: Partial<TaskListener>,
-): Promise<TaskOutcome> {
+): Promise<Reply> {
   const { signal, onQuestion } = options;
   const client = await context.open();
   const { parent } = context.profile;
@@ -192,7 +182,7 @@ async function runTask(
     const acking = new Promise(setImmediate).then(() => client.channels.tryAck(parent, entry));
     client.inBackground(acking.then((isAcked) => held.release(isAcked && entry)));
     isReserved = false;
-    return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
+    return entry.entry;
   } catch (error) {
     if (spawned && (signal?.aborted || isNoWorker(error))) acked = await destroyQuietly(client, spawned);
     throw error;
@@ -374,7 +364,7 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
       aborts.add(abort);
       try {
         const own = { ...options, signal: abort.signal };
-        return (await runTask({ ...context, onStop }, checked, own, { started: () => begun++ })).reply;
+        return await runTask({ ...context, onStop }, checked, own, { started: () => begun++ });
       } catch (error) {
         if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
         throw error;

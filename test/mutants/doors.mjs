@@ -4750,8 +4750,8 @@ export default [
     id: "mcp-unknown-tools-untold",
     promise: "The text of a result names the tools that no worker knows.",
     file: "src/service/mcp/task.ts",
-    find: "asToolResult(reply, unknownTools)",
-    replace: "asToolResult(reply)",
+    find: "asToolResult(reply)",
+    replace: "asToolResult({ ...reply, unknown_tools: [] })",
     tests: ["test/unit/service/mcp/task.result.test.ts"],
   },
   {
@@ -4812,11 +4812,11 @@ export default [
     tests: ["test/unit/service/api/shared-answer.test.ts"],
   },
   {
-    id: "mcp-plain-call-hides-unknown-tools",
-    promise: "A plain call names the tools that no worker knows.",
-    file: "src/service/mcp/server.ts",
-    find: "call.finish(resultOf(reply, unknown_tools), ack)",
-    replace: "call.finish(resultOf(reply), ack)",
+    id: "tools-outside-a-profile-forgotten",
+    promise: "A reply names the tools that neither its parent's list nor a worker has.",
+    file: "src/producer/spawn.ts",
+    find: "...(leftOut.length > 0 && { unknown_tools: leftOut }),",
+    replace: "",
     tests: ["test/integration/service/mcp-unknown-tools.test.ts"],
   },
   {

@@ -219,7 +219,7 @@ async function startTask(call: TaskCall) {
 /** Waits for the reply up to `answerWithinMs`, or until the client leaves or the server stops. Later `check_sub_agent` returns the reply. */
 async function answerPlainly(call: TaskCall) {
   const spawned = await begin(call);
-  const { agent_id, unknown_tools } = spawned.receipt;
+  const { agent_id } = spawned.receipt;
   const enough = new AbortController();
   const end = () => enough.abort();
   const timer = call.clock.timeout(call.answerWithinMs, end);
@@ -227,7 +227,7 @@ async function answerPlainly(call: TaskCall) {
   try {
     const { reply, ack } = await waitForTask(call.parent, spawned, enough.signal);
     await call.requireStillValid();
-    return await call.finish(resultOf(reply, unknown_tools), ack).catch((error: unknown) => {
+    return await call.finish(resultOf(reply), ack).catch((error: unknown) => {
       throw replyStays(error, agent_id);
     });
   } catch (error) {

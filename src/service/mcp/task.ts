@@ -154,7 +154,7 @@ export async function cancelTask(context: ParentContext, taskId: string): Promis
 }
 
 /** Returns a reply as a tool result: the text for a model, and the same as structured data. */
-export function resultOf(reply: Reply, unknownTools: readonly string[] = []) {
+export function resultOf(reply: Reply) {
   const { agent_id, status, stop_reason, summary, output, turns, tokens, cost_usd, reply_id, files } = reply;
   const structuredContent = {
     ...{ agent_id, reply_id, status, stop_reason, summary, turns, tokens, cost_usd },
@@ -163,7 +163,7 @@ export function resultOf(reply: Reply, unknownTools: readonly string[] = []) {
   };
   return {
     resultType: "complete" as const,
-    content: [{ type: "text" as const, text: asToolResult(reply, unknownTools) }],
+    content: [{ type: "text" as const, text: asToolResult(reply) }],
     structuredContent,
     ...(status === "failed" && { isError: true }),
   };

@@ -35,7 +35,8 @@ export type EndedReason = z.infer<typeof EndedReason>;
  * each must permit a call; `hooks`: hooks of the worker besides those for all agents; if one is missing, no tool begins;
  * `fallback_models`: asked in this order while `model` cannot answer; `output_schema`: schema of each run's final answer;
  * `transcript_ms`: time that its conversation stays readable after the ack of its end, absent = until then; `effort`,
- * `task_budget`: sent to models that take them; `attached`: files or images came with the spawn.
+ * `task_budget`: sent to models that take them; `attached`: files or images came with the spawn; `unknown_tools`: tools that
+ * the caller named, but neither the parent's list nor a worker has: its replies name them.
  */
 export const AgentSpec = z.object({
   v: z.literal(PAYLOAD_VERSION),
@@ -62,6 +63,7 @@ export const AgentSpec = z.object({
   effort: Effort.optional(),
   task_budget: z.int().min(1).optional(),
   attached: z.boolean().optional(),
+  unknown_tools: z.array(z.string()).optional(),
 });
 /** See {@link AgentSpec}. */
 export type AgentSpec = z.infer<typeof AgentSpec>;

@@ -96,7 +96,7 @@ export const ReplyBody = z.object({
   usage: Usage,
   cost_usd: z.number().min(0),
   tools_called: z.record(z.string(), z.int().min(1)),
-  /** Tools of the allowlist that the worker did not have. */
+  /** Tools that the agent was to have, and that the worker or the parent's list did not have. */
   unknown_tools: z.array(z.string()).optional(),
   alerts: z.array(Alert),
   /** Number of times that the model summarised a conversation that was too long: a turn each; absent if 0. */

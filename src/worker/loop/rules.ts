@@ -16,7 +16,7 @@ export interface RunRules {
   alerts?: AlertThresholds;
   /** Requested model; named in replies of runs without an answer. */
   model: string;
-  /** Tools of the allowlist that this worker does not have. */
+  /** Tools that the agent was to have, and that this worker or the parent's list does not have. */
   unknownTools?: readonly string[];
   /** Tools whose interrupted calls are made again. */
   idempotentTools: ReadonlySet<string>;

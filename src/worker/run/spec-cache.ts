@@ -109,7 +109,7 @@ function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
       promptUsd: Math.max(...models.map((model) => promptTokenUsd(priceOf(model, prices)))),
       ...(spec.alerts && { alerts: spec.alerts }),
       model: spec.model,
-      unknownTools: toolbox.resolve(spec.tools).unknown,
+      unknownTools: [...(spec.unknown_tools ?? []), ...toolbox.resolve(spec.tools).unknown],
       idempotentTools: new Set(offered.filter((tool) => tool.idempotent).map((tool) => tool.name)),
       canAsk,
       permissions: [...sources.permissions, ...(spec.permissions ?? [])],

@@ -95,8 +95,9 @@ describe("the result of a tool that waited", () => {
   });
 
   test("says in front why a run stopped early, and at the end which tools were unknown", () => {
-    const partial = reply("half", { status: "partial", stop_reason: "max_turns" });
-    expect(asToolResult(partial, ["Teleport", "Fly"])).toBe(
+    const unknown_tools = ["Teleport", "Fly"];
+    const partial = reply("half", { status: "partial", stop_reason: "max_turns", unknown_tools });
+    expect(asToolResult(partial)).toBe(
       "[sub-agent partial, max_turns]\nhalf\n\n[sub-agent: Unknown tools were left out: Teleport, Fly.]",
     );
   });
@@ -124,7 +125,7 @@ describe("the result of a tool that waited", () => {
       [],
     ],
   ] as const)("stays within 5,000 code points with %s", ([, long, unknown]) => {
-    const length = [...asToolResult(long, unknown)].length;
+    const length = [...asToolResult({ ...long, unknown_tools: [...unknown] })].length;
     expect(length).toBeGreaterThan(4_000);
     expect(length).toBeLessThanOrEqual(MAX_TEXT_CHARS);
   });

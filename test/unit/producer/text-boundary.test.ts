@@ -151,15 +151,16 @@ describe("a text behind the fence", () => {
     const { summary: _, ...head } = base;
     const output = { [spelling]: [spelling] };
     const files = [{ path: `${spelling}.txt`, size_bytes: 1, sha256: "0".repeat(64) }];
-    const failed: Reply = { ...base, files, status: "failed", stop_reason: "model_error", error: spelling };
+    const why = { status: "failed", stop_reason: "model_error", error: spelling } as const;
+    const failed: Reply = { ...base, ...why, files, unknown_tools: [spelling] };
     const rendered = [
       asData(base),
       asData({ ...base, files, output }),
       asData({ ...head, agent_status: "running", kind: "message", text: spelling }),
       asQuestion({ agent_id: "a", text: spelling, answer_by: base.created_at }),
       asToolResult({ ...base, output }),
-      asToolResult(failed, [spelling]),
-      resultOf(failed, [spelling])
+      asToolResult(failed),
+      resultOf(failed)
         .content.map(({ text }) => text)
         .join(""),
     ];

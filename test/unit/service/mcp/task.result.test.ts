@@ -11,6 +11,6 @@ test("the output of a run and the files that it left are in the data of its resu
 });
 
 test("the text of a result names the tools that its agent was to have and that no worker knows", () => {
-  const [said] = resultOf(sampleReply(), ["lsp"]).content;
+  const [said] = resultOf(sampleReply({ unknown_tools: ["lsp"] })).content;
   expect(said?.text).toContain("Unknown tools were left out: lsp.");
 });

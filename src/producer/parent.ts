@@ -151,8 +151,9 @@ export interface Parent {
    * destroys the agent and rejects with the signal's reason. A string is the prompt; the options may also be in the input
    * object. With a `request_key` the task is a durable promise: the same call by any process finds the same agent, and its
    * reply until 24 hours after the ack; later it begins a new task. `started` of the returned handle resolves with the
-   * agent's id. With an `output_schema` a `succeeded` reply has an `output` that fits the schema. A zod schema also types
-   * `output`; if its refinements reject the output, the reply is `partial` with `invalid_output`.
+   * agent's id. With an `output_schema` a `succeeded` reply has an `output` that fits the schema, and so has one that reached a
+   * cap if its last answer fits. A zod schema also parses and types `output`; if its refinements reject the output, the reply
+   * has none, and instead of `succeeded` it is `partial` with `invalid_output`.
    */
   task<Schema extends z.ZodType>(
     input: TaskInput & TaskOptions & { output_schema: Schema },

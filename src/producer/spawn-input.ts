@@ -270,12 +270,12 @@ function requirePrice(model: string, { prices }: OperatorDefaults): void {
   );
 }
 
-/** A reply whose `output` is parsed by a zod schema; it has an `output` if and only if the run succeeded. */
+/** A reply whose `output` is parsed by a zod schema. One that succeeded has an output; one that reached a cap may have one. */
 export type TypedReply<T> =
   | (Omit<Reply, "status" | "output"> & { status: "succeeded"; output: T })
   | (Omit<Reply, "status" | "output"> & {
       status: Exclude<Reply["status"], "succeeded">;
-      output?: undefined;
+      output?: T | undefined;
     });
 
 /** An input with its output schema as JSON Schema, and the function that parses a reply's output. */
@@ -317,13 +317,18 @@ function jsonSchemaOf(schema: z.ZodType, what: string): JsonObject {
   }
 }
 
-/** Resolves to the reply with its output parsed by the schema; to a `partial` one if the schema rejects it, or throws. */
+/**
+ * Resolves to the reply with its output parsed by the schema; without it, and no longer `succeeded`, if the schema rejects it,
+ * or throws.
+ */
 async function read(schema: z.ZodType, reply: Reply): Promise<Reply> {
-  if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;
   const { output, ...rest } = reply;
+  const isWanted = reply.status === "succeeded";
+  if (output === undefined && !isWanted) return reply;
   const parsed = await parseOutput(schema, output);
   if ("value" in parsed) return { ...rest, output: parsed.value };
-  return { ...rest, status: "partial", stop_reason: "invalid_output", error: parsed.problem };
+  const error = [reply.error, parsed.problem].filter(Boolean).join(" ");
+  return { ...rest, ...(isWanted && { status: "partial", stop_reason: "invalid_output" }), error };
 }
 
 const callback = <F>() =>

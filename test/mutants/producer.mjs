@@ -3338,9 +3338,9 @@ export default [
     id: "schema-reads-failed-reply",
     promise: "A failed reply to a task with a schema stays as the run ended.",
     file: "src/producer/spawn-input.ts",
-    find: 'if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;',
-    replace: 'if (reply.kind !== "reply") return reply;',
-    tests: ["test/integration/producer/task.beside.test.ts"],
+    find: "if (output === undefined && !isWanted) return reply;",
+    replace: "",
+    tests: ["test/unit/producer/spawn-input.typed.test.ts"],
   },
   {
     id: "runner-gets-a-refusal-as-text",

@@ -1780,4 +1780,12 @@ export default [
     replace: "REPORT_MIN_CHARS",
     tests: ["test/unit/worker/loop/tally.report.test.ts"],
   },
+  {
+    id: "null-default-unasked",
+    promise: "A question whose model omits the default by null is asked.",
+    file: "src/worker/loop/next.ts",
+    find: "QuestionInput.safeParse(withoutNulls(input))",
+    replace: "QuestionInput.safeParse(input)",
+    tests: ["test/unit/worker/loop/next.null.test.ts"],
+  },
 ];

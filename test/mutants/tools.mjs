@@ -4457,4 +4457,12 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/registry.unawaited.test.ts"],
   },
+  {
+    id: "mcp-null-for-omitted",
+    promise: "A server of MCP gets no null for a field that its model omits.",
+    file: "src/worker/tools/mcp/tools.ts",
+    find: "input: withoutOmitted(input, inputSchema) }",
+    replace: "input }",
+    tests: ["test/unit/worker/tools/mcp/tools.nulls.test.ts"],
+  },
 ];

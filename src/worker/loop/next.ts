@@ -2,6 +2,7 @@
  * Decides the next step, as a pure and total function of the run's state. Running an agent is "perform, append, ask again";
  * resuming after a crash is asking again.
  */
+import { withoutNulls } from "../../shared/protocol/content.ts";
 import { entryKey } from "../../shared/protocol/log.ts";
 import {
   ASK_TOOL,
@@ -263,7 +264,7 @@ export function questionOf(
   rules: RunRules,
 ): OpenQuestion | undefined {
   if (name !== ASK_TOOL || !rules.canAsk) return undefined;
-  const { data } = QuestionInput.safeParse(input);
+  const { data } = QuestionInput.safeParse(withoutNulls(input));
   const { default_answer } = data ?? {};
   return (
     data && {

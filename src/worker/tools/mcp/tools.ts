@@ -117,7 +117,7 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
   const { $schema: _, ...listedSchema } = listed.inputSchema;
   if (depthOf(listedSchema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH)
     return { problem: `its input schema is deeper than ${MAX_SCHEMA_DEPTH} levels` };
-  const inputSchema = withoutSecretsIn(listedSchema, MAX_SCHEMA_DEPTH);
+  const inputSchema = { ...withoutSecretsIn(listedSchema, MAX_SCHEMA_DEPTH), type: "object" as const };
   if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS)
     return { problem: `its input schema is longer than ${MAX_SCHEMA_CHARS} characters` };
   const problem = schemaProblem(inputSchema);
@@ -128,13 +128,13 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
     name,
     server: mcpServerOf(name),
     description: description.trim() === "" ? name : description,
-    inputSchema: { ...inputSchema, type: "object" },
+    inputSchema,
     idempotent: listed.annotations?.readOnlyHint === true,
     timeoutMs: timeoutMs + GRACE_MS,
     usesWorkspace: false,
     async check(input) {
       return isJsonObject(input)
-        ? { ok: true, input }
+        ? { ok: true, input: withoutOmitted(input, inputSchema) }
         : { ok: false, problem: "the input must be an object" };
     },
     async run(input, ctx) {
@@ -144,4 +144,18 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
       return text;
     },
   };
+}
+
+/** Returns the input without the optional fields that its model omits by null; a field whose schema may know null stays. */
+function withoutOmitted(input: JsonObject, { properties, required }: Tool["inputSchema"]): JsonObject {
+  const isRequired = (name: string) => Array.isArray(required) && required.includes(name);
+  const isOmitted = (name: string) => {
+    const schema = isJsonObject(properties) ? properties[name] : undefined;
+    if (isRequired(name) || !isJsonObject(schema)) return false;
+    const types = [schema.type].flat();
+    return types.every((type) => typeof type === "string" && type !== "null");
+  };
+  return Object.fromEntries(
+    Object.entries(input).filter(([name, value]) => value !== null || !isOmitted(name)),
+  );
 }

@@ -4,6 +4,7 @@ import type { Client } from "../producer/client.ts";
 import { createParent, type Parent } from "../producer/parent.ts";
 import { OFFLINE_MODEL, PARENT_FORM } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
+import type { VisibleStatus } from "../shared/protocol/agent.ts";
 import { ParentId } from "../shared/protocol/ids.ts";
 import { quoted } from "../shared/protocol/text.ts";
 import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
@@ -14,6 +15,7 @@ import { createDisposables, type Disposables } from "./local/disposables.ts";
 import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 import { requireRedisUrl } from "./local/redis.ts";
+import { renderNoWorker } from "./local/wait.ts";
 
 /** The verbs that create agents or give them messages, whatever their flags. */
 const HANDING_OVER = ["spawn", "send", "continue", "mcp"];
@@ -131,10 +133,16 @@ function modelFor(
 
 /** Prints a note if no worker is live, because the message then waits. */
 export function noteMissingWorkers({ context, workers, redis }: ParentSession): void {
-  if (workers.length > 0) return;
-  context.output.note(
-    `No worker is live on ${redis}: the run waits until one joins (subagent-queue worker).`,
-  );
+  if (workers.length === 0) context.output.note(renderNoWorker(redis, "the run waits"));
+}
+
+/** Prints a note if an agent is queued and no worker is live, because it then waits for one. */
+export function noteQueuedWithoutWorker(
+  { context, workers, redis }: Pick<ParentSession, "context" | "workers" | "redis">,
+  agents: readonly { status: VisibleStatus }[],
+): void {
+  const isWaiting = agents.some(({ status }) => status === "queued" || status === "waiting_for_tools");
+  if (workers.length === 0 && isWaiting) context.output.note(renderNoWorker(redis, "what is queued waits"));
 }
 
 /** Parses --parent. Throws `invalid_input`. */

@@ -24,7 +24,7 @@ export interface ParentSnapshot extends ParentState {
 }
 
 /** The readers of a verb. */
-export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store" | "pause">;
+export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store" | "pause" | "workers">;
 
 const BATCH = 20;
 

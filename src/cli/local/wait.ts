@@ -16,6 +16,11 @@ export function renderWait(wait: Exclude<TaskWait, { for: "tools" }>, redis: str
   }
 }
 
+/** Returns that no worker is live on the Redis of this address; `what` waits, e.g. `the run waits`. */
+export function renderNoWorker(redis: string, what: string): string {
+  return `No worker is live on ${redis}: ${what} until one joins (subagent-queue worker).`;
+}
+
 /** Returns what is known of a provider for which a run waits. */
 export function renderProviderWait(wait: NonNullable<AgentView["provider_wait"]>): string {
   const { provider, reason, since, next_try_at } = wait;

@@ -31,13 +31,19 @@ export function renderEntry(entry: ChannelEntry, view: ReplyView): string[] {
   return renderReply(entry, { ...view, showsId: true });
 }
 
-function renderQuestion(
-  { name, agent_id, question_id, text, default_answer, answer_by }: Question,
-  { columns, style, closed }: ReplyView,
-): string[] {
-  const label = cutTo(`${plainLine(name)} (${plainLine(agent_id)})`, nameCellsOf(columns, "question"));
+/** Returns in a line which question it is, until when it can be answered, and its default. `closed`: why it cannot be. */
+export function questionFacts(
+  { question_id, default_answer, answer_by }: Pick<Question, "question_id" | "default_answer" | "answer_by">,
+  closed?: string,
+): string {
   const fallback = default_answer === undefined ? "" : `, by default: ${plainLine(default_answer)}`;
-  const facts = `question ${plainLine(question_id)} · ${closed ?? `answer by ${plainLine(answer_by)}${fallback}`}`;
+  return `question ${plainLine(question_id)} · ${closed ?? `answer by ${plainLine(answer_by)}${fallback}`}`;
+}
+
+function renderQuestion(question: Question, { columns, style, closed }: ReplyView): string[] {
+  const { name, agent_id, text } = question;
+  const label = cutTo(`${plainLine(name)} (${plainLine(agent_id)})`, nameCellsOf(columns, "question"));
+  const facts = questionFacts(question, closed);
   return [
     `${style(closed ? "dim" : "yellow", "?")} ${style("bold", label)}  question`,
     ...bodyLines(plain(text).trim(), columns),

@@ -1,6 +1,12 @@
 /** `list`: shows the live agents of a parent, and those of run and start. */
 import type { AgentView } from "../../shared/protocol/agent.ts";
-import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
+import {
+  type ActingFlags,
+  actAsParent,
+  actingOptions,
+  noteQueuedWithoutWorker,
+  SEEN_PARENT,
+} from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { renderProviderWait } from "../local/wait.ts";
 import { formatAge, formatCount, formatUsd } from "../terminal/numbers.ts";
@@ -30,13 +36,15 @@ export const verb: DefineCommand = (command, open, done) => {
 
 /** Runs the command. It does not extend the life of an idle agent. */
 function list(context: CommandContext, flags: ActingFlags): Promise<number> {
-  return actAsParent(context, "list", flags, async ({ parent, others, redisNowMs }) => {
+  return actAsParent(context, "list", flags, async (acting) => {
+    const { parent, others, redisNowMs } = acting;
     const lists = await Promise.all(
       [parent, ...others].map(async (each) =>
         (await each.list()).map((agent): ListedAgent => ({ parent_id: each.parentId, ...agent })),
       ),
     );
     const agents = lists.flat();
+    noteQueuedWithoutWorker(acting, agents);
     const own = parent.parentId;
     const { output } = context;
     const { resultColumns, resultStyle } = output;

@@ -1,6 +1,8 @@
 /** `ps`: shows the recently active parents with their running and waiting agents and today's usage. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { noteQueuedWithoutWorker } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, durationOrDaysMs, EXIT, wholeUpTo } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
@@ -57,10 +59,22 @@ interface PsFlags {
 async function ps(context: CommandContext, { since, json, limit }: PsFlags): Promise<number> {
   const { output } = context;
   const most = limit ?? (json ? MOST_SHOWN : DEFAULT_SHOWN);
-  const [{ nowMs, snapshots, unreadable, more }, paused] = await readInstallation(context, "ps", (reading) =>
-    Promise.all([readParentSnapshots(reading, { activeWithinMs: since, most }), reading.pause.state()]),
+  const [{ nowMs, snapshots, unreadable, more }, paused, workers] = await readInstallation(
+    context,
+    "ps",
+    (reading) =>
+      Promise.all([
+        readParentSnapshots(reading, { activeWithinMs: since, most }),
+        reading.pause.state(),
+        reading.workers.list(),
+      ]),
   );
   notePause(context, paused);
+  const redis = withoutPassword(context.config.redisUrl ?? "");
+  noteQueuedWithoutWorker(
+    { context, workers, redis },
+    snapshots.flatMap(({ agents }) => agents),
+  );
   for (const { problem, ...parent } of unreadable)
     output.note(`${nameOf(parent)} is left out: its data in Redis cannot be read (${problem}).`);
   const broken = unreadable.map(({ tenant, parentId, problem }) => ({

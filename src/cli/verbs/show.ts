@@ -1,10 +1,10 @@
 /** `show`: prints one agent: its messages, timeline, reply and files. */
 import type { Parent } from "../../producer/parent.ts";
-import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime, viewOf } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { UserEntry } from "../../shared/protocol/log.ts";
-import { PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
+import { NO_SUMMARY, PROMPT_KEPT_CHARS } from "../../shared/protocol/reply.ts";
 import { isClipped, jsonIn } from "../../shared/protocol/text.ts";
 import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
 import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
@@ -13,14 +13,16 @@ import {
   AGENT_ID,
   actAsParent,
   actingOptions,
+  noteQueuedWithoutWorker,
   parentIdOf,
   SEEN_PARENT,
 } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/parents.ts";
+import { renderProviderWait } from "../local/wait.ts";
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
-import { answerOf } from "../terminal/reply.ts";
+import { answerOf, questionFacts } from "../terminal/reply.ts";
 import { hanging, lineCells, plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
 import { toldIn } from "./logs.ts";
 
@@ -92,7 +94,9 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   const acting = { json: true, parent: read.address.parentId };
   let files: AgentSheet["files"];
   let transcript: AgentSheet["transcript"];
-  await actAsParent(context, "show", acting, async ({ parent }) => {
+  await actAsParent(context, "show", acting, async (session) => {
+    const { parent } = session;
+    noteQueuedWithoutWorker(session, [read.record]);
     files = await parent.files(agentId).catch(() => undefined);
     if (flags.transcript) transcript = await wholeTranscript(parent, agentId);
     return EXIT.done;
@@ -150,6 +154,7 @@ function asJson({
 }: AgentSheet): Record<string, unknown> {
   const { agent_id, name, status, run, ended_reason, progress } = record;
   const { tenant, parentId: parent_id } = address;
+  const { questions, provider_wait } = viewOf(record);
   const counters = {
     turns: progress?.turns ?? 0,
     tokens: progress?.tokens ?? 0,
@@ -165,6 +170,7 @@ function asJson({
     timeline: events,
     reply,
     ...(progress?.output !== undefined && { output: progress.output }),
+    ...(status !== "ended" && { questions, provider_wait }),
     files: files ?? null,
     ...(transcript && { transcript }),
   };
@@ -209,12 +215,26 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
         .flatMap((line) => toldIn(line))
         .flatMap(({ time, said }) => hanging(`${dim(time)}  `, said, width - 2)),
     ),
-    ...part(status === "ended" ? "Reply" : "Last text", text(answerOf({ output, summary: reply }))),
+    ...part("Waits", waitsOf(record).flatMap(text)),
+    ...(status === "ended"
+      ? part("Reply", text(answerOf({ output, summary: reply })))
+      : part("Last text", reply === NO_SUMMARY ? [] : text(answerOf({ output, summary: reply })))),
     ...part("Files", left),
     ...part(
       "Transcript",
       transcript.flatMap((entry) => text(inWords(entry))),
     ),
+  ];
+}
+
+/** Returns what a live agent waits for: the answers of its parent, with what answers them, or its provider. */
+function waitsOf(record: AgentRecord): string[] {
+  if (record.status === "ended") return [];
+  const { agent_id, questions = [], provider_wait } = viewOf(record);
+  return [
+    ...questions.map((question) => `${question.text}\n${questionFacts(question)}`),
+    ...(questions.length > 0 ? [`subagent-queue answer ${agent_id} "…" answers.`] : []),
+    ...(provider_wait ? [renderProviderWait(provider_wait)] : []),
   ];
 }
 

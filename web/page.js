@@ -8,7 +8,7 @@
  */
 import { followEvents, Refused, read } from "./client.js";
 import { agentsAfter, createSightings } from "./sightings.js";
-import { agentCard, byId, keep, parentRow, replyCard } from "./view.js";
+import { agentCard, byId, keep, parentRow, replyCard, waitOfAll } from "./view.js";
 
 const KEY = "subagent-queue key";
 const PARENTS_A_PAGE = 20;
@@ -86,6 +86,7 @@ async function showParents() {
   const {
     parents,
     unreadable = [],
+    waits,
     cursor,
   } = await ask(`v1/parents?limit=${PARENTS_A_PAGE}&after=${at.parents}`);
   if (mine !== choice) return;
@@ -93,6 +94,7 @@ async function showParents() {
   byId("key").hidden = true;
   byId("content").hidden = false;
   byId("forget").hidden = key() === undefined;
+  showWaits(waits);
   next.parents = cursor ?? "";
   if (isFirst && parents.length === 1 && rows.length === 1 && !cursor && at.parents === "0")
     show(parents[0].parent_id);
@@ -102,6 +104,14 @@ async function showParents() {
   byId("parents-pager").hidden = next.parents === "" && at.parents === "0";
   byId("parents-first", HTMLButtonElement).disabled = at.parents === "0";
   byId("parents-next", HTMLButtonElement).disabled = next.parents === "";
+}
+
+/** Shows what every run waits for. @param {import("./view.js").Waits | undefined} waits */
+function showWaits(waits) {
+  const line = byId("waits");
+  line.hidden = waits === undefined;
+  const text = waits === undefined ? "" : waitOfAll(waits);
+  if (line.textContent !== text) line.textContent = text;
 }
 
 async function showParent() {
@@ -213,6 +223,7 @@ function forget() {
   following.abort();
   clearTimeout(timer);
   byId("content").hidden = true;
+  showWaits(undefined);
   byId("forget").hidden = true;
   byId("key").hidden = false;
   for (const id of ["parents", "agents", "replies"]) byId(id).replaceChildren();

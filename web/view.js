@@ -107,6 +107,20 @@ function namesOf({ agent_id, name }) {
   return [node("span", "name", agent_id), ...(isInId ? [] : [node("span", "called", name)])];
 }
 
+/** @typedef {{ for: "resume" | "worker", since?: string, reason?: string }} Waits */
+
+/** Returns as a sentence what every run waits for. @param {Waits} waits */
+export function waitOfAll({ for: what, since = "", reason }) {
+  if (what === "worker") return "No worker is live: what is queued waits until one joins.";
+  const why = reason === undefined ? "" : ` (${cut(reason)})`;
+  return `All runs wait until an operator resumes them: paused since ${utc(since)}${why}.`;
+}
+
+/** Returns a time without seconds, UTC. @param {string} iso */
+function utc(iso) {
+  return `${iso.slice(0, 16).replace("T", " ")} UTC`;
+}
+
 /** Returns what a row says of a parent. @param {any} parent */
 function factsOf({ problem, live, unacked, today, active_at }) {
   if (problem !== undefined) return [`its data in Redis cannot be read (${cut(problem)})`];
@@ -200,11 +214,20 @@ export function replyCard(entry, row) {
 /** @param {any} entry */
 const isEnd = ({ kind }) => kind === "reply" || kind === "ended";
 
+/** Returns until when a question can be answered, and its default. @param {any} entry */
+function answerIn({ kind, answer_by, default_answer }) {
+  if (kind !== "question") return [];
+  return [
+    `answer by ${utc(answer_by)}`,
+    ...(default_answer === undefined ? [] : [`by default: ${cut(default_answer)}`]),
+  ];
+}
+
 /** Returns what a card says of an entry. @param {any} entry */
 function entryFacts(entry) {
   const { stop_reason, turns, tokens, cost_usd, created_at } = entry;
   const facts = isEnd(entry)
     ? [stop_reason, plural(turns, "turn"), plural(tokens, "token"), money(cost_usd)]
     : [];
-  return [...facts, ago(created_at)].join(" · ");
+  return [...facts, ...answerIn(entry), ago(created_at)].join(" · ");
 }

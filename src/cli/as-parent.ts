@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { Client } from "../producer/client.ts";
 import { createParent, type Parent } from "../producer/parent.ts";
-import { OFFLINE_MODEL, PARENT_FORM } from "../shared/config.ts";
+import { type Config, OFFLINE_MODEL, PARENT_FORM } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { VisibleStatus } from "../shared/protocol/agent.ts";
 import { ParentId } from "../shared/protocol/ids.ts";
@@ -134,6 +134,15 @@ function modelFor(
 /** Prints a note if no worker is live, because the message then waits. */
 export function noteMissingWorkers({ context, workers, redis }: ParentSession): void {
   if (workers.length === 0) context.output.note(renderNoWorker(redis, "the run waits"));
+}
+
+/** Returns the command that answers the open question of an agent of this parent. */
+export function answerCommand(
+  { context, parent }: { context: { config: Pick<Config, "parentId"> }; parent: Pick<Parent, "parentId"> },
+  agentId: string,
+): string {
+  const isNamed = parent.parentId !== context.config.parentId;
+  return `subagent-queue answer ${agentId} "…"${isNamed ? ` --parent ${parent.parentId}` : ""}`;
 }
 
 /** Prints a note if an agent is queued and no worker is live, because it then waits for one. */

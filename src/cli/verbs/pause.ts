@@ -4,7 +4,7 @@ import { PauseReason } from "../../shared/redis/pause.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { onInstallation } from "../local/pause.ts";
 import { pausedSince } from "../local/wait.ts";
-import { toJsonLine } from "../terminal/text.ts";
+import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -38,11 +38,9 @@ async function pause(context: CommandContext, { reason, json }: PauseFlags): Pro
     throw new SubagentError("invalid_input", "--reason cannot be used: write 1 to 500 characters.");
   }
   const { state, address } = await onInstallation(context, "pause", (pausing) => pausing.pause(checked.data));
-  context.output.result(
-    json
-      ? toJsonLine({ paused: true, ...state })
-      : `The installation on ${address} is ${pausedSince(state)}: no model call begins and no run is taken; calls in flight may still end.`,
-  );
+  const sentence = `The installation on ${address} is ${pausedSince(state)}: no model call begins and no run is taken; calls in flight may still end.`;
+  const width = lineCells(context.output.resultColumns);
+  context.output.result(json ? toJsonLine({ paused: true, ...state }) : wrap(sentence, width));
   if (checked.data !== undefined && state.reason !== checked.data) {
     context.output.note("It was paused already: the first reason is kept.");
   }

@@ -2,7 +2,7 @@
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { onInstallation } from "../local/pause.ts";
 import { pausedSince } from "../local/wait.ts";
-import { toJsonLine } from "../terminal/text.ts";
+import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -28,6 +28,7 @@ async function resume(context: CommandContext, { json }: ResumeFlags): Promise<n
   const sentence = state
     ? `The installation on ${address} goes on. It was ${pausedSince(state)}.`
     : `The installation on ${address} was not paused.`;
-  context.output.result(json ? toJsonLine({ paused: false, was: state ?? null }) : sentence);
+  const width = lineCells(context.output.resultColumns);
+  context.output.result(json ? toJsonLine({ paused: false, was: state ?? null }) : wrap(sentence, width));
   return EXIT.done;
 }

@@ -4,6 +4,7 @@ import {
   AGENT_ID,
   actAsParent,
   actingOptions,
+  answerCommand,
   noteMissingWorkers,
   type ParentSession,
 } from "../as-parent.ts";
@@ -57,10 +58,11 @@ function send(context: CommandContext, agentId: string, message: string, flags: 
 }
 
 /** Prints a note if the agent waits for an answer, because this message is not that answer. */
-async function noteQuestion({ context, parent }: ParentSession, agentId: string): Promise<void> {
+async function noteQuestion(acting: ParentSession, agentId: string): Promise<void> {
+  const { context, parent } = acting;
   const view = await parent.get(agentId).catch(() => undefined);
   if (view?.status !== "waiting") return;
   context.output.note(
-    `${agentId} waits for an answer and reads this after it: subagent-queue answer ${agentId} "…"`,
+    `${agentId} waits for an answer and reads this after it: ${answerCommand(acting, agentId)}`,
   );
 }

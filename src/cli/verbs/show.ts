@@ -13,6 +13,7 @@ import {
   AGENT_ID,
   actAsParent,
   actingOptions,
+  answerCommand,
   noteQueuedWithoutWorker,
   parentIdOf,
   SEEN_PARENT,
@@ -97,6 +98,8 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   await actAsParent(context, "show", acting, async (session) => {
     const { parent } = session;
     noteQueuedWithoutWorker(session, [read.record]);
+    if (read.record.status === "waiting")
+      output.note(`${agentId} waits for an answer: ${answerCommand(session, agentId)}`);
     files = await parent.files(agentId).catch(() => undefined);
     if (flags.transcript) transcript = await wholeTranscript(parent, agentId);
     return EXIT.done;
@@ -227,13 +230,12 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   ];
 }
 
-/** Returns what a live agent waits for: the answers of its parent, with what answers them, or its provider. */
+/** Returns what a live agent waits for: the answers of its parent, or its provider. */
 function waitsOf(record: AgentRecord): string[] {
   if (record.status === "ended") return [];
-  const { agent_id, questions = [], provider_wait } = viewOf(record);
+  const { questions = [], provider_wait } = viewOf(record);
   return [
     ...questions.map((question) => `${question.text}\n${questionFacts(question)}`),
-    ...(questions.length > 0 ? [`subagent-queue answer ${agent_id} "…" answers.`] : []),
     ...(provider_wait ? [renderProviderWait(provider_wait)] : []),
   ];
 }

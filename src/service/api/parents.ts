@@ -11,15 +11,16 @@ import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import { type ParentState, readParentState, readTenantParents } from "../../shared/redis/survey.ts";
-import type { ParentView } from "./schema.ts";
+import type { ParentList, ParentView } from "./schema.ts";
 
 const LOOKED_AT_ONCE = 10;
 
 /**
  * A page. `unreadable`: parents on it with data that cannot be read. `next`: index of the next page's first entry; undefined
- * after the last entry.
+ * after the last entry. `waits`: see {@link ParentList}.
  */
 export interface ParentPage {
+  waits: ParentList["waits"];
   parents: ParentView[];
   unreadable: { parent_id: string; problem: string }[];
   next: number | undefined;
@@ -44,13 +45,26 @@ export async function readParentPage(
     );
     return { parent, activeAtMs, state };
   });
+  const parents = page.flatMap(({ state, ...each }) => ("problem" in state ? [] : viewOf(each, state)));
   return {
-    parents: page.flatMap(({ state, ...each }) => ("problem" in state ? [] : viewOf(each, state))),
+    parents,
+    waits: await waitOfAll(client, parents),
     unreadable: page.flatMap(({ state, parent }) =>
       "problem" in state ? { parent_id: parent.parentId, problem: state.problem } : [],
     ),
     next: found.length > limit ? from + limit : undefined,
   };
+}
+
+/** Returns what every run waits for. Whether a worker is live is read only where one of `parents` has a queued agent. */
+async function waitOfAll(
+  { call, pause, workers }: ClientResources,
+  parents: readonly ParentView[],
+): Promise<ParentList["waits"]> {
+  const paused = await pause.state();
+  if (paused) return { for: "resume", since: paused.at, ...(paused.reason && { reason: paused.reason }) };
+  if (!parents.some(({ live }) => live.queued > 0)) return undefined;
+  return (await call(({ read }) => read(() => workers.isAnyLive()))) ? undefined : { for: "worker" };
 }
 
 function viewOf(

@@ -87,13 +87,25 @@ export type ParentView = z.infer<typeof ParentView>;
 
 /**
  * A page of parents; `unreadable`: others on it, whose data in Redis cannot be read, with the reason; `cursor`: beginning of
- * the next page, absent on the last one.
+ * the next page, absent on the last one. `waits`: what every run waits for: a `resume`, because an operator has paused the
+ * installation at `since` (ISO 8601) for `reason`; or a `worker`, because a parent on the page has queued agents and no
+ * worker is live.
  */
 export const ParentList = z.object({
   parents: z.array(ParentView),
+  waits: z
+    .object({
+      for: z.enum(["resume", "worker"]),
+      since: z.string().optional(),
+      reason: z.string().optional(),
+    })
+    .optional(),
   unreadable: z.array(z.object({ parent_id: z.string(), problem: z.string() })).optional(),
   cursor: z.string().optional(),
 });
+
+/** See {@link ParentList}. */
+export type ParentList = z.infer<typeof ParentList>;
 
 /** The live agents of a parent. */
 export const AgentList = z.object({ sub_agents: z.array(Agent) });

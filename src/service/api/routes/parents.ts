@@ -34,9 +34,14 @@ export const parentRoutes: readonly Route[] = [
     query: ParentQuery,
     answers: { 200: { says: "The parents.", schema: ParentList } },
     async handle({ open, principal: { tenant }, query: { limit, after } }) {
-      const { parents, unreadable, next } = await readParentPage(await open(), tenant, Number(after), limit);
+      const { parents, unreadable, waits, next } = await readParentPage(
+        await open(),
+        tenant,
+        Number(after),
+        limit,
+      );
       const cursor = next === undefined ? undefined : String(next);
-      return { status: 200, body: { parents, ...(unreadable.length > 0 && { unreadable }), cursor } };
+      return { status: 200, body: { parents, waits, ...(unreadable.length > 0 && { unreadable }), cursor } };
     },
   }),
   route({

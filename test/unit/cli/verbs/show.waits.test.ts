@@ -16,12 +16,11 @@ function sheet(record: Partial<AgentRecord>, reply = ""): string[] {
   return renderSheet(shown satisfies AgentSheet, undefined, (_style, text) => text).slice(2);
 }
 
-test("an agent that asks shows its question, until when and with which default, and what answers it", () => {
+test("an agent that asks shows its question, and until when and with which default", () => {
   const questions = [{ question_id: "1/a", text: "Which\n\u001b[31mcolour?", default_answer: "red" }];
   const asked = [
     ...["  Which", "  colour?"],
     "  question 1/a · answer by 2026-11-21T00:00:00.000Z, by default: red",
-    '  subagent-queue answer w "…" answers.',
   ];
   const deadline = Date.parse("2026-11-21T00:00:00.000Z");
   expect(sheet({ status: "waiting", questions, deadline })).toEqual(["", "Waits", ...asked]);

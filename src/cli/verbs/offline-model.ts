@@ -55,7 +55,7 @@ async function offlineModel(context: CommandContext, flags: OfflineModelFlags): 
   const server = createOfflineModel({ host, port, latencyMs, parallel, scenario, ledgerPath: flags.ledger });
   try {
     await server.start();
-    context.output.result([OFFLINE_WARNING, `ready: ANTHROPIC_BASE_URL=${server.url}`]);
+    context.output.result([warningOf(flags), `ready: ANTHROPIC_BASE_URL=${server.url}`]);
     await whenAborted(context.signal);
     return EXIT.done;
   } catch (error) {
@@ -64,6 +64,13 @@ async function offlineModel(context: CommandContext, flags: OfflineModelFlags): 
   } finally {
     await server.stop();
   }
+}
+
+/** Returns what answers instead of an LLM. */
+function warningOf({ scenario }: OfflineModelFlags): string {
+  return scenario === undefined
+    ? OFFLINE_WARNING
+    : `offline model: plays ${shownPath(scenario)}, NOT an LLM; set ANTHROPIC_API_KEY for a real one`;
 }
 
 async function readScenario(path: string, context: CommandContext): Promise<Scenario> {

@@ -5534,4 +5534,12 @@ export default [
     replace: 'method === "GET"',
     tests: ["test/integration/service/auth.head.test.ts"],
   },
+  {
+    id: "parents-wait-without-queue",
+    promise: "The list of parents names a missing worker only while an agent is queued.",
+    file: "src/service/api/parents.ts",
+    find: "  if (!parents.some(({ live }) => live.queued > 0)) return undefined;\n",
+    replace: "",
+    tests: ["test/integration/service/parents.waits.test.ts"],
+  },
 ];

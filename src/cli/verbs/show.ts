@@ -195,6 +195,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   const dim = (line: string) => style("dim", line);
   const { progress, spec, status, ended_reason } = record;
   const { output } = progress ?? {};
+  const summary = status !== "ended" && reply === NO_SUMMARY ? "" : reply;
   const facts = [
     ended_reason ? `${status} (${ended_reason})` : status,
     `run ${record.run}`,
@@ -219,9 +220,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
         .flatMap(({ time, said }) => hanging(`${dim(time)}  `, said, width - 2)),
     ),
     ...part("Waits", waitsOf(record).flatMap(text)),
-    ...(status === "ended"
-      ? part("Reply", text(answerOf({ output, summary: reply })))
-      : part("Last text", reply === NO_SUMMARY ? [] : text(answerOf({ output, summary: reply })))),
+    ...part(status === "ended" ? "Reply" : "Last text", text(answerOf({ output, summary }))),
     ...part("Files", left),
     ...part(
       "Transcript",

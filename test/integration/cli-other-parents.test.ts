@@ -107,7 +107,7 @@ test("doctor replay of another parent's run says that this one does not know it,
   });
 });
 
-test("ps says that the installation is paused, as the other verbs do", async () => {
+test("ps says that the installation is paused, and that no worker is live, as the other verbs do", async () => {
   const { program, json } = await scene();
   expect(await json("ps")).toMatchObject([{ paused: null }]);
   await program("pause", "--reason", "the budget is used up");
@@ -117,6 +117,7 @@ test("ps says that the installation is paused, as the other verbs do", async () 
     expect.stringMatching(
       /^All runs wait for .*subagent-queue resume: paused since \S+ \(the budget is used up\)\.$/,
     ),
+    expect.stringMatching(/^No worker is live on redis:\S+: what is queued waits until one joins \(/),
   ]);
   expect(await json("ps")).toMatchObject([
     { paused: { at: expect.stringMatching(/Z$/), reason: "the budget is used up" } },

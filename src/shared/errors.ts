@@ -159,6 +159,16 @@ export function isWrongType(error: unknown): boolean {
   return error instanceof Error && error.message.includes("WRONGTYPE");
 }
 
+/** Resolves to the result of `read`, or to `instead` if a key that it reads has the wrong type. */
+export async function unlessMistyped<T>(read: Promise<T>, instead: T): Promise<T> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isWrongType(error)) return instead;
+    throw error;
+  }
+}
+
 const ADVICE = /: the same call with (?:request_key|message_id|question_id) "[^"]*" is safe\.$/;
 
 /** Returns the error for a caller that can name no key: an unknown outcome has `advice` in place of the advice to repeat the call. */

@@ -172,7 +172,7 @@ export default [
   {
     id: "doctor-mistyped-ends-all",
     promise: "A key of another type keeps nothing else from being examined.",
-    file: "src/shared/redis/key-types.ts",
+    file: "src/shared/errors.ts",
     find: "if (isWrongType(error)) return instead;",
     replace: "",
     tests: ["test/integration/doctor-hostile.test.ts"],

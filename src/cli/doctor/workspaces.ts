@@ -2,6 +2,7 @@
  * Compares the workspaces on this host with the agents: the owner of each, and the missing ones. Reads names, stamps and
  * times, never an agent's files. Deletes a directory only on request, and only if its stamp still names the agent.
  */
+
 import { execFile } from "node:child_process";
 import type { Dirent } from "node:fs";
 import { lstat, readdir, rename, stat } from "node:fs/promises";
@@ -11,10 +12,10 @@ import { z } from "zod";
 import { inBatches } from "../../shared/batch.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { isDiskFull } from "../../shared/disk.ts";
+import { unlessMistyped } from "../../shared/errors.ts";
 import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { type AgentInspection, type AgentSnapshot, isLive } from "../../shared/redis/inspection.ts";
-import { unlessMistyped } from "../../shared/redis/key-types.ts";
 import { readStamp } from "../../worker/tools/workspace.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.ts";
 

@@ -2,6 +2,7 @@
  * The agents of an installation as typed calls: each verb of the table under its name, and reads. The records in Redis have
  * the state; this module has none.
  */
+import { unlessMistyped } from "../errors.ts";
 import { AgentRecord, AgentSpecJson, AgentStatus, PAYLOAD_VERSION, readKept } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
 import {
@@ -20,7 +21,6 @@ import { jsonIn } from "../protocol/text.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";

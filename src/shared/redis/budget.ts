@@ -8,11 +8,10 @@
  * 3. Each budget is exact by itself, across all workers; if several bind an agent, all must grant.
  * 4. A reservation and its settling cost Redis the same however many calls are under way: all share its slot.
  */
-import { SubagentError } from "../errors.ts";
+import { SubagentError, unlessMistyped } from "../errors.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import { type Budgets, TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** One budget that binds an agent: its name, whom it binds, and its limits. Without a window it never refills. */

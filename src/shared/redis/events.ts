@@ -3,13 +3,14 @@
  * published on a channel while a subscriber listens. The channel is a hint; a reader that was disconnected reads the lines.
  * Text deltas are live only: their worker publishes them itself.
  */
+
 import { z } from "zod";
+import { unlessMistyped } from "../errors.ts";
 import { isoTime } from "../protocol/agent.ts";
 import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
 import { eventMembers, isBehind, ProgressEvent } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { unlessMistyped } from "./key-types.ts";
 
 /** Publishes one event; never rejects, because an event is a hint. */
 export type PublishEvent = (parent: ParentAddress, event: ProgressEvent) => void;

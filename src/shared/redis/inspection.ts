@@ -3,14 +3,13 @@
  * no state. Its neighbours: `survey.ts` finds the agents, the sweeper does due work.
  */
 import { inBatches } from "../batch.ts";
-import { isWrongType, SubagentError } from "../errors.ts";
+import { isWrongType, SubagentError, unlessMistyped } from "../errors.ts";
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { HIDDEN_MS } from "./deadlines.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { WakeQueue } from "./wake-queue.ts";
 

@@ -1,8 +1,4 @@
-/**
- * The type of each key of an installation, by its name, and the handling of keys of the wrong type, which another program
- * made. Pure.
- */
-import { isWrongType } from "../errors.ts";
+/** The type of each key of an installation, by its name: with another type, another program has made the key. Pure. */
 import type { AgentKeys, Keys, ParentKeys } from "../protocol/keys.ts";
 
 /** Types of the keys of a parent and of an agent, by the part of their name. Channels have none. */
@@ -104,14 +100,4 @@ export function createKeyTypes(prefix: string, keys: Keys): (key: string) => str
 function typeOfParentKey(name: string): string | undefined {
   const [, agent, ofAgent = "record", ofParent = ""] = PART.exec(name) ?? [];
   return new Map(Object.entries(agent ? AGENT_TYPES : PARENT_TYPES)).get(agent ? ofAgent : ofParent);
-}
-
-/** Resolves to the result of `read`, or to `instead` if a key that it reads has the wrong type. */
-export async function unlessMistyped<T>(read: Promise<T>, instead: T): Promise<T> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isWrongType(error)) return instead;
-    throw error;
-  }
 }

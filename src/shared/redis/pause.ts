@@ -9,14 +9,15 @@
  * 2. Key and queue agree as soon as every call has resolved, however many operators pause and resume at once.
  * 3. Spawns, messages and destroys continue; nothing is lost by waiting, but a message's `max_age` is not extended.
  */
+
 import { z } from "zod";
 import { type Clock, systemClock } from "../clock.ts";
+import { unlessMistyped } from "../errors.ts";
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { isOutOfMemory } from "./connection/server-check.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 import { SENT_ONCE, type Steps } from "./steps.ts";

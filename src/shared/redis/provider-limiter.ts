@@ -12,12 +12,12 @@
  * 5. Once the limiter has opened, `next` calls as many of them as have room, those that have made a call first. So they come
  *    back as fast as the provider takes calls, and no run that comes later overtakes them.
  */
+import { unlessMistyped } from "../errors.ts";
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { LIMITER_LATE_MS, TIMING, type Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 

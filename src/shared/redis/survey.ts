@@ -5,7 +5,7 @@
  */
 
 import { inBatches } from "../batch.ts";
-import { isUnreadable, isWrongType, messageOf } from "../errors.ts";
+import { isUnreadable, isWrongType, messageOf, unlessMistyped } from "../errors.ts";
 import type { AgentRecord } from "../protocol/agent.ts";
 import {
   type AgentAddress,
@@ -22,7 +22,7 @@ import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
 import type { AgentStore } from "./agent-store.ts";
 import { numberIn, pairs } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
-import { createKeyTypes, unlessMistyped } from "./key-types.ts";
+import { createKeyTypes } from "./key-types.ts";
 import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";

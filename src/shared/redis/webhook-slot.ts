@@ -4,6 +4,7 @@
  * A slot is a member of a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent without
  * entries to push has none.
  */
+import { unlessMistyped } from "../errors.ts";
 import {
   addressOfParent,
   type Keys,
@@ -13,7 +14,6 @@ import {
 } from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import { forgetWebhook, type StoredWebhook } from "./webhooks.ts";
 

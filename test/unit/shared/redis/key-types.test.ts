@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { isWrongType } from "../../../../src/shared/errors.ts";
 import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
-import { createKeyTypes, unlessMistyped } from "../../../../src/shared/redis/key-types.ts";
+import { createKeyTypes } from "../../../../src/shared/redis/key-types.ts";
 
 const keys = keysUnder("saq");
 const typeOf = createKeyTypes("saq", keys);
@@ -63,14 +62,4 @@ test("what was moved aside, what another prefix owns and what no version writes 
     "{saq}:wakes:repeat",
   ])
     expect(typeOf(key), key).toBeUndefined();
-});
-
-test("a read of a key of another type brings what it was told to; any other error is thrown", async () => {
-  const wrong = new Error("WRONGTYPE Operation against a key holding the wrong kind of value");
-  expect(isWrongType(wrong)).toBe(true);
-  expect(await unlessMistyped(Promise.reject(wrong), 0)).toBe(0);
-  expect(await unlessMistyped(Promise.resolve(7), 0)).toBe(7);
-  await expect(unlessMistyped(Promise.reject(new Error("Connection is closed.")), 0)).rejects.toThrow(
-    "closed",
-  );
 });

@@ -11,17 +11,15 @@ import type { DefinitionSource } from "../shared/protocol/definition.ts";
 import { ParentId, RequestKey, TenantId } from "../shared/protocol/ids.ts";
 import { AlertThresholds, Budgets, Effort, LimitsInput, TaskBudget } from "../shared/protocol/limits.ts";
 import {
-  depthOf,
   FilesInput,
   fitTogether,
   ImagesInput,
-  JSON_MAX_DEPTH,
   MESSAGE_MAX_BYTES,
   MessageText,
   TOO_MUCH_ATTACHED,
 } from "../shared/protocol/message.ts";
 import { PermissionRules, ToolNames } from "../shared/protocol/permissions.ts";
-import { clip } from "../shared/protocol/text.ts";
+import { clip, depthOf, JSON_MAX_DEPTH } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 
 /**

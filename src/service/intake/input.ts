@@ -14,9 +14,8 @@ import {
   intakeBytes,
 } from "../../shared/protocol/intake.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
-import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
 import { ScheduleId } from "../../shared/protocol/schedule.ts";
-import { clip, exceededBound, quoted } from "../../shared/protocol/text.ts";
+import { clip, depthOf, exceededBound, JSON_MAX_DEPTH, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/codec.ts";
 
 /** The parent of a request, and its request key. */

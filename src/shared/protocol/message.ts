@@ -7,8 +7,6 @@ import { DRAFT_PREFIX, RequestKey } from "./ids.ts";
 
 /** Maximum bytes (UTF-8) of one message or prompt. */
 export const MESSAGE_MAX_BYTES = 256 * 1024;
-/** Maximum nesting levels of any JSON from a caller. */
-export const JSON_MAX_DEPTH = 32;
 /** Maximum number of unread messages in an inbox. */
 export const INBOX_MAX_MESSAGES = 64;
 /** Maximum bytes of the unread messages in an inbox, as stored, unless it is a single one. */
@@ -33,19 +31,6 @@ export const MessageText = z
     (text) => Buffer.byteLength(text) <= MESSAGE_MAX_BYTES,
     `at most ${MESSAGE_MAX_BYTES / 1024} KB: put long material into a file and name it`,
   );
-
-/** Returns the nesting depth of a JSON value; stops counting at `limit + 1`, so hostile input costs nothing. */
-export function depthOf(value: unknown, limit: number = JSON_MAX_DEPTH): number {
-  if (value === null || typeof value !== "object") return 0;
-  if (limit <= 0) return 1;
-  let deepest = 0;
-  const children: unknown[] = Object.values(value);
-  for (const child of children) {
-    deepest = Math.max(deepest, depthOf(child, limit - 1));
-    if (deepest >= limit) break;
-  }
-  return deepest + 1;
-}
 
 // A sub-agent's question to its parent: the model's input, and its form in the record until it is answered.
 

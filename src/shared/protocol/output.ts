@@ -2,10 +2,11 @@
  * Structured output: the JSON Schema that a parent may ask an answer to fit, within limits, and the parser of an answer's
  * text. The worker checks whether a value fits. Pure.
  */
+
 import type { z } from "zod";
 import { JsonObject } from "./content.ts";
-import { depthOf, JSON_MAX_DEPTH } from "./message.ts";
 import { unusableSchema } from "./schema-check.ts";
+import { depthOf, JSON_MAX_DEPTH } from "./text.ts";
 
 /** Maximum bytes (UTF-8) of a schema, because it is a part of the system prompt of each call. */
 const OUTPUT_SCHEMA_MAX_BYTES = 32 * 1024;

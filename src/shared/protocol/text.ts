@@ -1,4 +1,4 @@
-/** Puts numbers into words, cuts untrusted text to a limit, or parses it as JSON in bounded memory, however deep it nests. Pure. */
+/** Puts numbers into words, cuts untrusted text to a limit, and parses or bounds JSON of any depth in bounded memory. Pure. */
 
 /** Cuts `text` to at most `most` UTF-16 code units, never within a character; the last one is an ellipsis if it was cut. */
 export function clip(text: string, most: number): string {
@@ -77,6 +77,22 @@ export function cutBelowKept(json: string): string {
     }
   }
   return kept + json.slice(from);
+}
+
+/** Maximum nesting levels of any JSON from a caller. */
+export const JSON_MAX_DEPTH = 32;
+
+/** Returns the nesting depth of a JSON value; stops counting at `limit + 1`, so hostile input costs nothing. */
+export function depthOf(value: unknown, limit: number = JSON_MAX_DEPTH): number {
+  if (value === null || typeof value !== "object") return 0;
+  if (limit <= 0) return 1;
+  let deepest = 0;
+  const children: unknown[] = Object.values(value);
+  for (const child of children) {
+    deepest = Math.max(deepest, depthOf(child, limit - 1));
+    if (deepest >= limit) break;
+  }
+  return deepest + 1;
 }
 
 /** Bounds of JSON text. `values`: those at every level; an empty list or object counts as two. */

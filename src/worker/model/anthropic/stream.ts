@@ -12,8 +12,7 @@
 import { APIError } from "@anthropic-ai/sdk";
 import { keptForV8 } from "../../../shared/hidden-class.ts";
 import { isJsonObject, type JsonObject } from "../../../shared/protocol/content.ts";
-import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
-import { closingQuote, shallowJsonIn } from "../../../shared/protocol/text.ts";
+import { closingQuote, depthOf, JSON_MAX_DEPTH, shallowJsonIn } from "../../../shared/protocol/text.ts";
 import { type AnswerDraft, type PieceField, spell, typeName, unspell } from "./answer-draft.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 

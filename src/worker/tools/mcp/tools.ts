@@ -11,9 +11,8 @@
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { isJsonObject, JsonObject } from "../../../shared/protocol/content.ts";
-import { depthOf } from "../../../shared/protocol/message.ts";
 import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
-import { clip } from "../../../shared/protocol/text.ts";
+import { clip, depthOf } from "../../../shared/protocol/text.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../../shared/secrets.ts";
 import { StopSignal } from "../../../shared/stop-signal.ts";
 import { schemaProblem, type Tool } from "../tool.ts";

@@ -1,8 +1,9 @@
 /** The measures of a body before it is parsed: brackets and commas count outside of texts alone, whatever the texts hold. */
+
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { requireSmall } from "../../../../src/service/api/body.ts";
-import { depthOf } from "../../../../src/shared/protocol/message.ts";
+import { depthOf } from "../../../../src/shared/protocol/text.ts";
 
 const check = (text: string) => () => requireSmall(Buffer.from(text));
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);

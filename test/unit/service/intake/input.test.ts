@@ -8,7 +8,8 @@ import {
   senderOfEntry,
 } from "../../../../src/service/intake/input.ts";
 import { INTAKE_MAX_BYTES, INTAKE_MAX_FIELDS } from "../../../../src/shared/protocol/intake.ts";
-import { JSON_MAX_DEPTH, MESSAGE_MAX_BYTES } from "../../../../src/shared/protocol/message.ts";
+import { MESSAGE_MAX_BYTES } from "../../../../src/shared/protocol/message.ts";
+import { JSON_MAX_DEPTH } from "../../../../src/shared/protocol/text.ts";
 
 const WISH = { parent_id: "shell", prompt: "Look around." };
 const entry = (more: Record<string, string> = {}) =>

@@ -1,8 +1,7 @@
 /** Guarantee: a provider's JSON is read in bounded memory, and what is not absurdly deep as `JSON.parse` reads it. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { depthOf } from "../../../../src/shared/protocol/message.ts";
-import { parseShallow, shallowJsonIn } from "../../../../src/shared/protocol/text.ts";
+import { depthOf, parseShallow, shallowJsonIn } from "../../../../src/shared/protocol/text.ts";
 
 /** Makes the text long enough to be looked through. */
 const PADDING = " ".repeat(64 * 1024);

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { depthOf } from "../../../../src/shared/protocol/message.ts";
 import {
   byteCount,
   clip,
+  depthOf,
   exceededBound,
   isClipped,
   jsonIn,

@@ -105,14 +105,14 @@ const STOPPED = "This client was stopped while it waited; the reply stays in the
 export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
   const channels = new Map<string, ReplyChannel>();
-  const afterCallers = createLine(CHECKS_AT_ONCE);
+  const checkLine = createLine(CHECKS_AT_ONCE);
   let stopped: SubagentError | undefined;
 
   const channelOf = (parent: ParentAddress): ReplyChannel => {
     const { doorbell } = keys.parent(parent);
     const open =
       channels.get(doorbell) ??
-      openChannel({ ...parts, afterCallers }, parent, () => void channels.delete(doorbell));
+      openChannel({ ...parts, checkLine }, parent, () => void channels.delete(doorbell));
     // A call that was running at the stop may open its channel only now.
     if (stopped) open.stop(stopped);
     else channels.set(doorbell, open);
@@ -184,7 +184,7 @@ async function* readUnacked(
 }
 
 function openChannel(
-  { afterCallers, subscriber, ...parts }: ChannelsParts & { afterCallers: RunInLine },
+  { checkLine, subscriber, ...parts }: ChannelsParts & { checkLine: RunInLine },
   parent: ParentAddress,
   forget: () => void,
 ): ReplyChannel {
@@ -203,7 +203,7 @@ function openChannel(
     checking.delete(waiter);
   };
   const channel = replyChannel({ feed, ack: ackerOf(parts, parent), readNew, check });
-  const afterOthers = onceInLine<Waiter | typeof readNew>(afterCallers);
+  const enqueueOnce = onceInLine<Waiter | typeof readNew>(checkLine);
   const close = () => {
     forget();
     unwatch();
@@ -216,12 +216,12 @@ function openChannel(
     },
     onGap(cause) {
       if (cause === "tick" && channel.isUnused) return close();
-      if (cause === "tick") afterOthers(readNew, readNew);
+      if (cause === "tick") enqueueOnce(readNew, readNew);
       else void readNew();
       // With thousands of waiters a check may take longer than a tick. After a gap only a new check counts.
       for (const waiter of channel.waiters)
         if (cause === "subscribed" || !checking.has(waiter))
-          afterOthers(waiter, async () => {
+          enqueueOnce(waiter, async () => {
             if (channel.waiters.has(waiter)) await check(waiter);
           });
     },
@@ -240,14 +240,14 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
 
   const readAll = async () => {
     for (;;) {
-      const hungry = [...listeners].filter((listener) => listener.hungry());
-      if (hungry.length === 0) return;
-      const after = hungry.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
+      const ready = [...listeners].filter((listener) => listener.wantsEntries());
+      if (ready.length === 0) return;
+      const after = ready.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
       const page = await read(after, PAGE_ENTRIES);
       const last = page.items.at(-1)?.id ?? newest;
       if (isBehind(newest, last)) newest = last;
       for (const entry of page.items)
-        for (const listener of hungry) if (listeners.has(listener)) offer(listener, entry);
+        for (const listener of ready) if (listeners.has(listener)) offer(listener, entry);
       if (page.isLast) return;
     }
   };

@@ -82,7 +82,7 @@ export interface Listener {
   /** Id of the last offered entry; the feed advances it. */
   cursor: string;
   /** Whether it takes entries now; when it takes entries again, it requests a read. */
-  hungry(): boolean;
+  wantsEntries(): boolean;
   offer(entry: StreamEntry): void;
 }
 
@@ -217,7 +217,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
   const { parts, readers } = state;
   const listener: Listener = {
     cursor: OLDEST,
-    hungry: () => stream.waiting === 0,
+    wantsEntries: () => stream.waiting === 0,
     offer(entry) {
       if (isKept(state, entry)) keep(reader.kept, entry);
       else stream.push(received(entry, parts.ack));
@@ -312,7 +312,7 @@ function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wante
     mayTakeCopy: false,
     listen(cursor) {
       if (!waiters.has(waiter) || listener) return;
-      listener = { cursor, hungry: () => true, offer };
+      listener = { cursor, wantsEntries: () => true, offer };
       parts.feed.add(listener);
     },
     offer,

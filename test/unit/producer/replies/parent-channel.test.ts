@@ -29,9 +29,9 @@ function streamOf(ids: string[]) {
   return { asked, read };
 }
 
-function listener(cursor = OLDEST, hungry = () => true): Listener & { seen: string[] } {
+function listener(cursor = OLDEST, wantsEntries = () => true): Listener & { seen: string[] } {
   const seen: string[] = [];
-  return { cursor, hungry, seen, offer: ({ id }) => void seen.push(id) };
+  return { cursor, wantsEntries, seen, offer: ({ id }) => void seen.push(id) };
 }
 
 test("stream ids compare by time, then by sequence, as numbers", () => {
@@ -81,7 +81,7 @@ describe("a feed", () => {
     expect(asked).toEqual([OLDEST, "2-0"]);
   });
 
-  test("asks for nothing while nobody is hungry, and leaves out who left", async () => {
+  test("asks for nothing while no listener wants entries, and leaves out one that left", async () => {
     const { asked, read } = streamOf(["1-0"]);
     const feed = replyFeed(read);
     const [full, gone] = [listener(OLDEST, () => false), listener()];

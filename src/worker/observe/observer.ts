@@ -88,7 +88,7 @@ export interface ObservedAnswer {
 }
 
 /** Outputs of a run's telemetry. */
-interface Means {
+interface Outputs {
   logger: Logger;
   metrics: RunMetrics | undefined;
   api: TelemetryApi | undefined;
@@ -97,21 +97,21 @@ interface Means {
 /** Observer of one run in this process, from its claim to its end here. */
 export class RunObserver {
   readonly #run: ObservedRun;
-  readonly #means: Means;
+  readonly #outputs: Outputs;
   readonly #span: RemoteSpan;
   /** Created with the first line, so that the run's fields are serialised once. */
-  #logger: Logger | undefined;
+  #runLogger: Logger | undefined;
   /** Created with the first traced event if an SDK records: a claim that must only wait has no span. */
   #spans: RunSpans | undefined;
-  #isTraced = true;
+  #areSpansTried = false;
   /** Model of the current or last call; differs from the run's own if that one is limited. */
   #model: string;
   #answer: ObservedAnswer | undefined;
   #tools: { tool: string; ms: number; error?: true }[] = [];
 
-  constructor(run: ObservedRun, means: Means) {
+  constructor(run: ObservedRun, outputs: Outputs) {
     this.#run = run;
-    this.#means = means;
+    this.#outputs = outputs;
     this.#span = spanOfRun(run.uid, run.run, run.traceparent);
     this.#model = run.model;
   }
@@ -125,29 +125,30 @@ export class RunObserver {
   callBegins(turn: number, model: string): void {
     this.#tellTurn();
     this.#model = model;
-    unlessTelemetryFails(() => this.#traced()?.callBegins(turn, model));
+    this.#startSpans();
+    this.#toSpans((spans) => spans.callBegins(turn, model));
   }
 
   /** Called when the call brought an answer. */
   answered(answer: ObservedAnswer): void {
-    const { metrics } = this.#means;
+    const { metrics } = this.#outputs;
     this.#answer = answer;
     metrics?.answered(answer.model, answer.durationMs);
     metrics?.bought(answer.model, answer.usage, answer.costUsd);
-    unlessTelemetryFails(() => this.#spans?.answered(answer));
+    this.#toSpans((spans) => spans.answered(answer));
   }
 
   /** Called when the call brought none: `kind` of the failure, or `aborted`. With `usage` it was billed all the same. */
   callFailed(kind: string, usage: Usage | undefined, costUsd: number): void {
-    const { metrics } = this.#means;
+    const { metrics } = this.#outputs;
     if (kind !== "aborted") metrics?.refused(kind);
     if (usage) metrics?.bought(this.#model, usage, costUsd);
-    unlessTelemetryFails(() => this.#spans?.failed(kind, usage, costUsd));
+    this.#toSpans((spans) => spans.failed(kind, usage, costUsd));
   }
 
   /** Called when this worker has booked a call of `model` that an earlier holder did not live to report. */
   lostCallCharged(model: string, usage: Usage, costUsd: number): void {
-    this.#means.metrics?.bought(model, usage, costUsd);
+    this.#outputs.metrics?.bought(model, usage, costUsd);
   }
 
   /** Performs a tool call; `isOffered`: a tool of this run has that name. */
@@ -156,11 +157,12 @@ export class RunObserver {
     isOffered: boolean,
     work: () => Promise<Outcome>,
   ): Promise<Outcome> {
-    const outcome = await (unlessTelemetryFails(() => this.#traced())?.tool(call, work) ?? work());
+    this.#startSpans();
+    const outcome = await (this.#spans?.tool(call, work) ?? work());
     const { isError, durationMs } = outcome;
     const told = { tool: call.name, ms: Math.round(durationMs) };
     this.#tools.push(isError ? { ...told, error: true } : told);
-    this.#means.metrics?.toolCalled(isOffered ? call.name : "unknown", isError, durationMs);
+    this.#outputs.metrics?.toolCalled(isOffered ? call.name : "unknown", isError, durationMs);
     return outcome;
   }
 
@@ -168,32 +170,38 @@ export class RunObserver {
   settled({ status, stopReason, body }: Settled): void {
     this.#tellTurn();
     const { turns, tokens, usage, cost_usd, duration_ms: ms } = body;
-    this.#means.metrics?.settled(status, stopReason, ms);
-    unlessTelemetryFails(() => this.#traced()?.settled(stopReason, usage, cost_usd, status === "failed"));
-    this.#lines().info({ status, stop_reason: stopReason, turns, tokens, cost_usd, ms }, "Run");
+    this.#outputs.metrics?.settled(status, stopReason, ms);
+    this.#startSpans();
+    this.#toSpans((spans) => spans.settled(stopReason, usage, cost_usd, status === "failed"));
+    this.#logger.info({ status, stop_reason: stopReason, turns, tokens, cost_usd, ms }, "Run");
   }
 
   /** Called when this process' part in the run is over. */
   end({ status, reason }: { status: string; reason?: string }): void {
     this.#tellTurn();
-    unlessTelemetryFails(() => this.#spans?.end(reason === undefined ? status : `${status}: ${reason}`));
+    this.#toSpans((spans) => spans.end(reason === undefined ? status : `${status}: ${reason}`));
   }
 
-  #traced(): RunSpans | undefined {
-    if (this.#spans || !this.#isTraced) return this.#spans;
-    const { api } = this.#means;
-    this.#isTraced = false;
-    const spans = api && new RunSpans(api, this.#run, this.#span);
-    this.#isTraced = spans?.isRecorded === true;
-    if (this.#isTraced) this.#spans = spans;
-    return this.#spans;
+  /** Starts the spans of the run at the first traced event, if an SDK records them. Never throws. */
+  #startSpans(): void {
+    const { api } = this.#outputs;
+    if (!api || this.#areSpansTried) return;
+    this.#areSpansTried = true;
+    const spans = unlessTelemetryFails(() => new RunSpans(api, this.#run, this.#span));
+    if (spans?.isRecorded) this.#spans = spans;
   }
 
-  #lines(): Logger {
+  /** Passes an event to the spans, if the run has any. Never throws. */
+  #toSpans(event: (spans: RunSpans) => void): void {
+    const spans = this.#spans;
+    if (spans) unlessTelemetryFails(() => event(spans));
+  }
+
+  get #logger(): Logger {
     const { tenant, parentId: parent_id, agentId: agent_id, uid, run } = this.#run;
     const { traceId: trace_id } = this.#span;
-    this.#logger ??= this.#means.logger.child({ tenant, parent_id, agent_id, uid, run, trace_id });
-    return this.#logger;
+    this.#runLogger ??= this.#outputs.logger.child({ tenant, parent_id, agent_id, uid, run, trace_id });
+    return this.#runLogger;
   }
 
   #tellTurn(): void {
@@ -204,7 +212,7 @@ export class RunObserver {
     this.#tools = [];
     const [tokens, ms] = [totalTokens(usage), Math.round(durationMs)];
     const line = { turn, model, stop_reason: stopReason, tokens, cost_usd: costUsd, ms, tools };
-    this.#lines().info(line, "Turn");
+    this.#logger.info(line, "Turn");
   }
 }
 

@@ -44,15 +44,15 @@ export async function runTools(
   for (const call of performed)
     session.tell({ type: "tool_started", turn: step.turn, tool_use_id: call.id, tool: call.name });
   const hasRunningCalls = performed.length > 0;
-  const begun = hasRunningCalls ? undefined : announceCall(session);
+  const begun = hasRunningCalls ? undefined : nextPurchaseId(session);
   const marked = await session.commit({ results: performed.length, begun });
   if (marked !== "committed") return marked === "lease_over" ? "lease_over" : undefined;
   if (!hasRunningCalls) return undefined;
   const limit = limitTools(context, session);
   const results = new ResultCommitter(context, session, performed.length);
-  const means = meansOf(context, session);
+  const options = toolOptions(context, session);
   for (const call of performed) {
-    performCall(context, session, step, { call, means }).then(
+    performCall(context, session, step, { call, options }).then(
       (result) => results.take(result),
       (error: unknown) => results.fail(error),
     );
@@ -114,7 +114,7 @@ async function performCall(
   context: RunContext,
   session: Session,
   step: ToolStep,
-  { call, means }: { call: PlannedCall; means: RunToolOptions },
+  { call, options }: { call: PlannedCall; options: RunToolOptions },
 ): Promise<Result | undefined> {
   const { lease, equipment } = session;
   if (!lease.isLive()) return undefined;
@@ -137,7 +137,7 @@ async function performCall(
   const { id, name } = call;
   const perform = (input: unknown) =>
     equipment.observer.tool(call, tool !== undefined, () =>
-      runTool(tool, { id, name, input }, caller, means),
+      runTool(tool, { id, name, input }, caller, options),
     );
   const outcome = await (equipment.hooks?.around(call, perform, session.toolStop) ?? perform(call.input));
   isOver = true;
@@ -174,10 +174,13 @@ function callerOf(
 }
 
 /**
- * Returns the means for every call of the step. One call may block the process past the lease before the next begins, and
- * before any timer could fire: so the lease is checked just before each call runs.
+ * Returns the options that all calls of the step share. One call may block the process past the lease before the next begins,
+ * and before any timer could fire: so the lease is checked just before each call runs.
  */
-function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop }: Session): RunToolOptions {
+function toolOptions(
+  { clock, toolTimers }: RunContext,
+  { equipment, lease, toolStop }: Session,
+): RunToolOptions {
   return {
     offered: equipment.toolNames,
     clock,
@@ -254,24 +257,24 @@ class ResultCommitter {
     this.#session.add(silent);
     for (const { entry, interim } of spoken) {
       this.#session.add([entry]);
-      const begun = entry === spoken.at(-1)?.entry ? this.#announced() : undefined;
+      const begun = entry === spoken.at(-1)?.entry ? this.#nextPurchaseId() : undefined;
       const committed = await this.#session.commit({ interim, begun });
       if (committed !== "committed") return committed;
     }
-    return this.#session.commit({ begun: this.#announced() });
+    return this.#session.commit({ begun: this.#nextPurchaseId() });
   }
 
-  /** Returns the call that follows the last result of the turn. */
-  #announced(): string | undefined {
-    return this.#left === 0 ? announceCall(this.#session) : undefined;
+  /** Returns the purchase that follows the last result of the turn; undefined while results are missing. */
+  #nextPurchaseId(): string | undefined {
+    return this.#left === 0 ? nextPurchaseId(this.#session) : undefined;
   }
 }
 
 /**
- * Returns the id of the next turn's call; undefined if no call follows. The current commit tells its `turn_started`, unless
- * a message of the parent is delivered before the call: then `callModel` tells it.
+ * Returns the id of the next turn's purchase; undefined if no call follows. Adds its event `turn_started` to the current
+ * commit; if a message of the parent is delivered before the call, `callModel` adds that event.
  */
-function announceCall(session: Session): string | undefined {
+function nextPurchaseId(session: Session): string | undefined {
   const step = session.next();
   if (step.do === "deliver") return session.purchase.idOf({ message: step.message + 1 });
   if (step.do !== "call_model") return undefined;

@@ -45,7 +45,7 @@ const REFUSED_PAUSE_MS = 1_000;
 /** Time for which a worker takes no new wake after it returned one, so that another worker gets it first. */
 const RETURN_DELAY_MS = 25;
 /** Average delay of a suspect for which no slot in isolation was free. */
-const ISOLATION_REST_MS = 500;
+const ISOLATION_DELAY_MS = 500;
 /** Reasons, for people, why no wakes are taken for a while. */
 const REFUSED = "Redis has refused something";
 const ALONE = "a run in which two workers crashed runs alone in this process";
@@ -101,7 +101,7 @@ export function createPool(shared: SharedContext, options: PoolOptions): Pool {
     resume: () => worker?.resume(),
   });
   const processes = processesOf(shared, options);
-  const context = withIsolation(shared, reasons, processes);
+  const context = runContextOf(shared, reasons, processes);
   const line = createWakeLine(clock);
   // While Redis is unavailable both connections of the queue fail repeatedly.
   const trouble = problemLog(logger, "Wake queue trouble; trying again");
@@ -117,7 +117,7 @@ export function createPool(shared: SharedContext, options: PoolOptions): Pool {
     const end = await going.finally(() => runs.delete(going));
     options.metrics?.wake(end.status);
     return end.status === "returned"
-      ? returnJob(context, job, token, restOf(end, line))
+      ? returnJob(context, job, token, returnDelayOf(end, line))
       : resultOf(job.data.uid, end);
   };
   return {
@@ -162,7 +162,7 @@ function processesOf(
   return processes;
 }
 
-function withIsolation(
+function runContextOf(
   shared: SharedContext,
   reasons: PauseReasons,
   processes: IsolationProcesses | undefined,
@@ -228,7 +228,7 @@ async function handleWake(
   if (context.draining.aborted) return { status: "returned", reason: "drain", delayMs: 0 };
   const going = isNewerWake(data)
     ? returnWake(context, "newer", timesTaken)
-    : runOrIsolate(context, { timesTaken, ...runIn(data) }, processes);
+    : runOrIsolate(context, { timesTaken, ...parseWake(data) }, processes);
   return going.catch((error: unknown): WakeEnd => {
     context.logger.error(
       { problem: messageOf(error), wake: data },
@@ -244,7 +244,7 @@ async function runOrIsolate(
   processes: IsolationProcesses | undefined,
 ): Promise<WakeEnd> {
   const { uid } = taken.address;
-  const delayMs = ISOLATION_REST_MS * (0.5 + context.random());
+  const delayMs = ISOLATION_DELAY_MS * (0.5 + context.random());
   const later: WakeEnd = { status: "returned", reason: "isolation", delayMs };
   if (processes?.awaits(uid)) return later;
   const end = await run(context, taken);
@@ -255,8 +255,8 @@ async function runOrIsolate(
   return isolated ?? later;
 }
 
-/** Returns which run a job's data names; throws `protocol_violation` for a job that another program added. */
-function runIn(data: unknown): { address: AgentAddress; wake: number } {
+/** Parses the data of a job: the agent and the number of its wake. Throws `protocol_violation` for another program's job. */
+function parseWake(data: unknown): { address: AgentAddress; wake: number } {
   const parsed = Wake.safeParse(data);
   if (!parsed.success)
     throw new SubagentError("protocol_violation", "This job names no run of an agent. Remove it.");
@@ -264,8 +264,11 @@ function runIn(data: unknown): { address: AgentAddress; wake: number } {
   return { address: { tenant, parentId, uid }, wake };
 }
 
-/** Returns the delay of a returned wake. One that has not visited all workers yet does not wait in the line. */
-function restOf({ delayMs, workers }: Extract<WakeEnd, { status: "returned" }>, line: WakeLine): number {
+/** Returns the delay of a returned wake, ms; the line may only lengthen that of a wake that all live workers have returned. */
+function returnDelayOf(
+  { delayMs, workers }: Extract<WakeEnd, { status: "returned" }>,
+  line: WakeLine,
+): number {
   return workers === undefined ? delayMs : line(delayMs, workers);
 }
 

@@ -266,8 +266,8 @@ async function followParent(context: SweeperContext, address: AgentAddress): Pro
     await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
 }
 
-const PARENT_GONE = "A parent is gone: its sub-agent hands back";
-const NO_QUESTION = "A sub-agent waits, and no question of it can be read: it hands back";
+const PARENT_GONE = "A parent is gone: its sub-agent is asked to report";
+const NO_QUESTION = "A sub-agent waits, and no question of it can be read: it is asked to report";
 
 /** Asks a run to report what it has, because its parent is gone or it will get no answer. */
 async function finish(

@@ -142,7 +142,7 @@ export class ProviderLimit {
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
         for (const { name, until, waiting } of limiters)
-          if (until === undefined && waiting > 0) this.#callNext(name);
+          if (until === undefined && waiting > 0) this.#wakeNext(name);
       },
       (error: unknown) => logger.debug({ problem: messageOf(error) }, "Provider limiter not read"),
     );
@@ -151,21 +151,21 @@ export class ProviderLimit {
     });
   }
 
-  #callNext(name: string): void {
+  #wakeNext(name: string): void {
     if (this.#isPaused) return;
-    this.#callAll(name).catch((error: unknown) => {
+    this.#wakeWaiting(name).catch((error: unknown) => {
       this.#options.logger.debug(
         { problem: messageOf(error) },
-        "Runs not called; they ask at their appointment",
+        "Waiting runs not woken; each asks again when its own wait is over",
       );
     });
   }
 
   /**
-   * Calls the runs that are next, and others in place of those that will not come. Where one does not, many may not: those
-   * behind it that will not come leave the line, too, however little room there is.
+   * Wakes the runs that are next in line. A run that has ended meanwhile is replaced by the next one. If there is one, there
+   * may be many: then all such runs leave the line, even if this worker has room for few.
    */
-  async #callAll(name: string): Promise<void> {
+  async #wakeWaiting(name: string): Promise<void> {
     const { limiter, wakeEarly } = this.#options;
     const leave = (runs: readonly string[]) =>
       Promise.all(runs.map((run) => limiter.release(name, run, UNASKED, LEAVES)));
@@ -230,7 +230,7 @@ export class ProviderLimit {
         // Nothing waits for it: the bought answer is committed first.
         if (admission.holdsSlot)
           limiter.release(name, run, admission, how).then(
-            () => isLastOfRun(outcome) && this.#callNext(name),
+            () => isLastOfRun(outcome) && this.#wakeNext(name),
             (error: unknown) => this.#missed(error),
           );
         return "own";

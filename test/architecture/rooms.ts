@@ -227,8 +227,7 @@ export const ROOMS: readonly Room[] = [
     room: "src/cli/doctor/",
     may: [
       ...REDIS,
-      PROTOCOL,
-      "src/shared/",
+      ...GROUND,
       "src/worker/",
       "src/worker/tools/workspace.ts",
       "src/worker/model/",

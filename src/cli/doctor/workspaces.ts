@@ -2,7 +2,6 @@
  * Compares the workspaces on this host with the agents: the owner of each, and the missing ones. Reads names, stamps and
  * times, never an agent's files. Deletes a directory only on request, and only if its stamp still names the agent.
  */
-
 import { execFile } from "node:child_process";
 import type { Dirent } from "node:fs";
 import { lstat, readdir, rename, stat } from "node:fs/promises";

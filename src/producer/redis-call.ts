@@ -43,8 +43,8 @@ export const CALL_BUDGET_MS = 800;
 const MAX_CALLS = 256;
 
 /**
- * The key that makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. `over`: the error of a
- * repetition after a call that has worked.
+ * The key that makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. `over`: the error
+ * with which a repetition is refused if the first call has worked.
  */
 export interface SafeRepeat {
   what: string;

@@ -100,11 +100,9 @@ function localsOf({ keys, context, args, lists = {} }: Verb): string {
   return lines.join("\n");
 }
 
-let known: ReadonlyMap<VerbName, Script> | undefined;
-
 /** Returns the verbs over `redis`. */
 export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scripts {
-  const scripts = knownScripts();
+  const scripts = allScripts();
   // A run calls the same verb many times: the opening of its last call is cached, and only that.
   const openings = new WeakMap<AgentAddress, Opening>();
   return {
@@ -118,19 +116,22 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
       }
       const { bulks, count, key } = opening;
       const said = encodeFields(form.args, form.lists, input);
-      const answer = await scripts.get(name)?.call(redis, bulks + said.bulks, count + said.count, key);
+      const answer = await scripts[name].call(redis, bulks + said.bulks, count + said.count, key);
       return decodeAnswer(name, form.answers, answer) as VerbAnswer<typeof name>;
     },
   };
 }
 
-/** Returns all scripts, read once per process; each records over which sockets it was sent. */
-function knownScripts(): ReadonlyMap<VerbName, Script> {
-  known ??= new Map((Object.keys(VERBS) as VerbName[]).map((name) => [name, new Script(luaSource(name))]));
-  return known;
-}
+type ByVerb<T> = Readonly<Record<VerbName, T>>;
 
-const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [name, formOf(verb)])) as Record<
-  VerbName,
-  Form
->;
+const VERB_NAMES = Object.keys(VERBS) as VerbName[];
+const FORMS = Object.fromEntries(VERB_NAMES.map((name) => [name, formOf(VERBS[name])])) as ByVerb<Form>;
+let scriptsRead: ByVerb<Script> | undefined;
+
+/** Returns the script of each verb, read once per process; a script records over which sockets it was sent. */
+function allScripts(): ByVerb<Script> {
+  scriptsRead ??= Object.fromEntries(
+    VERB_NAMES.map((name) => [name, new Script(luaSource(name))]),
+  ) as ByVerb<Script>;
+  return scriptsRead;
+}

@@ -1,4 +1,7 @@
-/** The commands of a call that sends several, as steps: each is repeatable, and the call knows which ones were answered. */
+/**
+ * How an operation of several commands sends each of them: once, or as a part of a producer's call, which repeats a command
+ * whose answer was lost and knows which ones were answered.
+ */
 
 /** See the module's header. */
 export interface Steps {

@@ -120,7 +120,7 @@ export class RunState {
 
   /** Reason why the next message of the model will never come; also set if a hook keeps the run from beginning. */
   failure: FailureEntry | undefined;
-  /** The summary of the messages before this one failed: later ones cover fewer. The run also sets it when that call fails. */
+  /** Number of a message: the summary of all messages before it failed, so the next one covers fewer. Also set by `failure.ts`. */
   unsummedAtMessage = Number.POSITIVE_INFINITY;
 
   /** Number of the pending user message of the conversation. */

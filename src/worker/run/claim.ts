@@ -11,9 +11,9 @@ import type { LeaseGrant } from "./lease.ts";
 const FIRST_RETURN_DELAY_MS = 200;
 /** The delay grows up to this; the line of returned wakes may add to it. */
 const LONGEST_ROUND_DELAY_MS = 10_000;
-/** Most rounds of a wake; then it is dropped, and a sweeper that can do more for the agent wakes it again. */
+/** Most rounds of a wake; then it is dropped, and a sweeper wakes the agent again or settles it. */
 const MOST_ROUNDS = 100;
-/** Longest wait in its slot for a wake that comes too early: its delay began by the clock of one worker and ends by another's. */
+/** A wake that comes this early, ms, waits in its slot: its delay was set by the clock of one worker and ends by another's. */
 const EARLY_MS = 2_000;
 
 /** Other runs in the process of suspects: other suspects (`group`), or none (`own_process`). */
@@ -141,7 +141,7 @@ async function claim(
       return returnWake(context, "tools", timesTaken);
     }
     case "held": {
-      // The stop of this process ended its wait: another one waits for the rest.
+      // This process stops and did not wait to the end: the next worker waits for the rest.
       const isCutShort = context.draining.aborted && answer.wait_ms <= EARLY_MS;
       if (isCutShort) return { status: "returned", reason: "drain", delayMs: 0 };
       return comesInTime(context, answer, wake)
@@ -193,14 +193,14 @@ async function claimInTime(
   }
 }
 
-/** Returns true if the agent has a newer wake: then this one need not wait for anything. */
+/** Returns true if the agent has a newer wake: then this wake is dropped, whatever it would have to wait for. */
 function isReplaced(answer: { wake: number }, wake: number): boolean {
   return answer.wake > wake;
 }
 
 /**
- * Checks whether the agent's own wake, delayed by this worker's clock, comes when the agent is due. For other workers it comes later
- * by as much as this clock is ahead of Redis': not later than a sweeper would replace a dropped one.
+ * Returns true if the agent's current wake is worth delaying: returned with a delay, it comes no later than a sweeper would
+ * replace a dropped one. The delay counts by this worker's clock, so a clock ahead of Redis' makes the wake late by as much.
  */
 function comesInTime(
   { clock, store }: RunContext,

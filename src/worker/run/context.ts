@@ -68,7 +68,7 @@ export interface RunContext {
   texts: TextFeeds;
   /** Admits runs to this process. */
   slots: RunSlots;
-  /** Process in which suspects run: this one, or one that it starts. `crowded`: one that it starts, but none has room. */
+  /** Place where suspects run: this process (`here`) or one that it starts; `crowded`: none that it starts has room. */
   suspects: "here" | "elsewhere" | "crowded";
   /** Called for every run that this process holds, before any of its data is read. */
   onHeld?: (held: LeaseGrant) => void;
@@ -97,9 +97,10 @@ export interface Equipment extends PreparedSpec {
  * Outcome of a wake in this process.
  * - `settled`, `released`: the run was claimed here, and ended or was handed back.
  * - `passed`: no run began here, and the wake is done.
- * - `returned`: no run began here, and the wake goes back into the queue for another process. `workers` is set, to the number
- *   of live workers, after each of them has had it: then it waits in the line of returned wakes (`wake-line.ts`).
- * - `isolate`: no run began here, because it needs a process of suspects; after `isolatedCrashes` in such, one of its own.
+ * - `returned`: no run began here, and the wake goes back into the queue for another process. `workers`: the number of live
+ *   workers, set if each of them has returned the wake: then it waits in the line of returned wakes (`wake-line.ts`).
+ * - `isolate`: no run began here, because the run needs a process of suspects; a process of its own if it has crashed in one
+ *   before (`isolatedCrashes` above 0).
  * - `lost`: this process neither settled nor released the run: another worker holds it, or a sweeper wakes the
  *   agent.
  */

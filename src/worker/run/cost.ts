@@ -1,8 +1,8 @@
 /**
- * The cost of a run's calls. The provider's own usage counts if it reports one that can be. If this side cut a call off before
- * that, or the provider reports no such prompt, the usage is estimated: so a limit on tokens holds with every provider. A refused
- * call costs nothing. Costs that no commit can carry any more are booked with `charge`, once, under the id by which Redis
- * knows the call; so are costs that Redis has forgotten in a failover.
+ * The cost of a run's calls. The usage that the provider reports counts. It is estimated if this side cut the call off before
+ * the report, or if the report has no prompt or no output: so a limit on tokens holds with every provider. A refused call
+ * costs nothing. A cost that no commit can include any more is booked with `charge`, once, under the id by which Redis knows
+ * the call; so is a cost that Redis has forgotten in a failover.
  *
  * Budgets that bind the run are reserved when the provider lets a call through, and settled after it: a call that waits for
  * its provider takes nothing from others. A run without budgets makes no request for them. Redis owns the spending
@@ -121,7 +121,7 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
   if (!isLast) await chargeForgotten(context, session);
 }
 
-/** Books forgotten costs, newest first, up to the first entry that still exists: a log loses its newest first. */
+/** Books forgotten costs, newest first, up to the first entry that still exists: a failover loses the newest entries. */
 async function chargeForgotten(context: Booking, session: Session): Promise<void> {
   const charged = new Set(session.unbooked.length > 0 ? [session.purchase.id] : []);
   for (const { id, key, head, usage, costUsd: cost } of session.purchase.booked.toReversed()) {

@@ -32,7 +32,10 @@ export async function deliverMessages(
   return undefined;
 }
 
-/** Returns a failure for a run that begins with blank messages: our producer refuses them, but another's parent must be told. */
+/**
+ * Returns a failure for a run that begins with blank messages. Our producer refuses such messages; the parent of another
+ * program's messages learns from the reply what to write.
+ */
 function blankFailure({ state }: Session, { message, messages }: DeliverStep, attached: readonly string[]) {
   const isBlank = messages.every(({ text }) => text.trim() === "");
   if (state.isBegun || attached.length > 0 || !isBlank) return [];

@@ -111,7 +111,7 @@ export class Lease {
     let sentAtMs = clock.monotonicMs();
     this.#renewedAtMs = sentAtMs;
     const answer = await retry(async () => {
-      // Looked at before each try: Redis may refuse writes for hours, and each lease that ended meanwhile would go on asking.
+      // Checked before each try: Redis may refuse writes for hours, and a lease that has ended must not go on asking.
       if (this.#end) return undefined;
       sentAtMs = clock.monotonicMs();
       return store.renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() });
@@ -128,7 +128,7 @@ export class Lease {
   end(why: LeaseEnd): void {
     this.#end ??= why;
     this.workStop.stop();
-    // See `linked-list.ts`: an old table of the keeper's may point to this lease for long, and must not keep the run.
+    // An old table of the keeper's map may point to this lease for long (`linked-list.ts`); the run must be freed before.
     this.onStatus = ignore;
   }
 

@@ -6,8 +6,8 @@
  * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}, unless Redis cannot be asked (3): a pause holds for
  *    every worker that long after it was written. A call that had to wait for a connection asks again as it begins.
  * 2. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
- * 3. A limiter that cannot be asked counts as open, regardless of earlier knowledge, a pause included: it spares the
- *    provider, it does not guard the run. The lease guards it, and ends soon while Redis is away.
+ * 3. If the limiter cannot be asked, the call may begin, whatever was known before, a pause included: the limiter only
+ *    spares the provider. The lease guards the run, and ends soon while Redis is away.
  * 4. The run that discovers a refused credential fails; a run that is refused for it afterwards asks again.
  * 5. A slot is kept no longer than the run's lease lives, however the call ends.
  * 6. While runs wait at a limiter that takes calls again, each worker wakes the next ones for which it has room: once a second,

@@ -90,8 +90,9 @@ export class Session {
   readonly #store: AgentStore;
   /** State of the run; its running time is set when `next` or `body` is called. */
   state: RunState;
-  /** Number of entries that Redis has acknowledged. `#pending`: the entries to be committed next. */
+  /** Number of entries that Redis has acknowledged. */
   #acknowledged: number;
+  /** Entries for the next commit. */
   #pending: NewEntry[] = [];
   /** True if one of the pending entries records work that must not be repeated. */
   isCommitDue = false;
@@ -364,9 +365,8 @@ export class Session {
   }
 
   /**
-   * Called when the log has other content: reloads the state from Redis. Books an own answer that the log does not have, because
-   * it was paid for.
-   * Rejects if the log has nothing new, because it would refuse the next answer as well.
+   * Called when the log has other content: reloads the state from Redis, and books an answer of ours that the log lacks: it was
+   * paid for. Rejects if the log has nothing new, because it would refuse the next answer as well.
    */
   async adopt({ entries: written, events }: PreparedCommit): Promise<CommitOutcome> {
     const known = this.#acknowledged;

@@ -54,8 +54,8 @@ local function forget_names(most)
   end
 end
 
--- A counter may be gone while its names are there: behind many names in a row the steps to the next one grow. One that another
--- program garbled starts again: without an end of the numbers there would be none of the search.
+-- A counter may be gone while its names are still there, so the search for a free number takes growing steps after 16 taken
+-- ones. A counter outside 0 to 2^53 (another program wrote it) starts again at 0: the search would never end.
 local number, agent_id, attempts = num(redis.call('HGET', registry, '#' .. stem)), nil, 0
 if not (number >= 0 and number < 2 ^ 53) then number = 0 end
 repeat
@@ -74,7 +74,7 @@ write(record, { v = version, uid = uid, tenant = tenant, parent_id = parent_id, 
   deadline = now + idle_ms })
 -- After the writes that Redis refuses when it is full: a deletion before them would let them pass.
 if string.find(uid, '^sa%-[01]') then forget_names(24) end
--- Of an agent without a first message the key promises no reply, only that the same call spawns no second one.
+-- Without a first message the request key promises no reply, only that the same call spawns no second agent.
 local remembered_ms = promised and message and request_ttl_ms + max_age_ms + reply_ttl_ms or request_ttl_ms
 if attached then redis.call('HSET', attachments, attached_to, attached) end
 redis.call('SET', request, uid .. ' ' .. digest .. ' ' .. agent_id .. ' ' .. fmt(now), 'PX', remembered_ms)

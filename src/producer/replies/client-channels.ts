@@ -288,10 +288,12 @@ function offer(listener: Listener, entry: StreamItem): void {
 }
 
 /**
- * Looks for a waiter's reply once its run is over, first in the agent's record, then in the stream: if the run was over before
- * the read and the stream has no entry, the entry was acked. The record has the id of the last entry that ended a run or the
- * agent: if the waiter waits for that one, no other entry is read. An agent has no entry from before its spawn. Until the run is
- * over, a check reads a few bytes of the record, which may be large.
+ * Looks for a waiter's reply when its run is over; until then it reads a few bytes of the record, which may be large.
+ *
+ * 1. The record has the newest reply of a run, or the end of the agent, and its stream id. If the waiter waits for that one, no
+ *    other entry is read.
+ * 2. Otherwise the stream is read from the agent's spawn on. If it has no entry for the waiter though the run was over before
+ *    this read, another reader has acked the entry.
  */
 async function findReply(
   { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,

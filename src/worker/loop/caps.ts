@@ -1,11 +1,11 @@
 /**
  * Decides how much the caps, the log and the context window still allow a run.
  *
- * The caps say whether the next model call may be an ordinary one or must be the final call, which asks for the findings. Or
- * they allow no call. Time, tokens and money trigger early, so that a final call still fits; and a request that would not fit into
- * what is left omits tool results, as one that is too long for the model. A cap takes effect at three
- * places: `next` asks here before each call; a call under way ends at its `deadlineMs` (`call-model.ts`); and tools are
- * stopped when only the time of the final call is left (`run-tools.ts`).
+ * The caps allow the next model call as an ordinary one, or only as the final call, which asks for the findings, or not at all.
+ * Time, tokens and money take effect early, so that a final call still fits. A request that does not fit into what is left omits
+ * tool results, like a request that is too long for the model. A cap takes effect at three places: `next` asks here before
+ * each call; a call under way ends at its `deadlineMs` (`call-model.ts`); and tools are stopped when only the time of the final
+ * call is left (`run-tools.ts`).
  *
  * The log has a limit of its own, because every claim reads all of it, also the parts that requests omit. A full log is a
  * cap: the calls of its last turn are not begun (`next.ts`).

@@ -146,7 +146,7 @@ export class RunObserver {
     this.#toSpans((spans) => spans.failed(kind, usage, costUsd));
   }
 
-  /** Called when this worker has booked a call of `model` that an earlier holder did not live to report. */
+  /** Called when this worker has booked a call of `model` that an earlier holder had begun before it crashed. */
   lostCallCharged(model: string, usage: Usage, costUsd: number): void {
     this.#outputs.metrics?.bought(model, usage, costUsd);
   }

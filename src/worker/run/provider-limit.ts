@@ -31,7 +31,7 @@ import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
 import type { Lease } from "./lease.ts";
 
-/** Maximum rounds in which a worker wakes other runs in place of those that will not come. */
+/** Maximum rounds in which a worker wakes other runs in place of runs that make no call any more. */
 const MOST_ROUNDS = 50;
 /** Ends a wait without a call. */
 const LEAVES: LimiterRelease = { outcome: "neutral", reason: "left" };
@@ -65,7 +65,7 @@ export interface ProviderLimitOptions {
   /** Tells the other processes about a limit or a refusal at this limiter; a hint. */
   tellOthers(name: string): void;
   /**
-   * Wakes a run in the line of a limiter; false if it will not come. `onlyChecks`: changes nothing. See
+   * Wakes a run in the line of a limiter; false if it makes no call any more. `onlyChecks`: changes nothing. See
    * {@link createEarlyWakes}.
    */
   wakeEarly(run: string, how?: { onlyChecks: boolean }): Promise<boolean>;
@@ -259,7 +259,10 @@ export class ProviderLimit {
   }
 }
 
-/** Returns a function that wakes a run before its delay is over, or only looks; it resolves to false if the run will not come. */
+/**
+ * Returns a function that wakes a run before its delay is over, or only checks it; it resolves to false if the run makes no call
+ * any more.
+ */
 export function createEarlyWakes(
   store: Pick<AgentStore, "promote" | "runState">,
   wakes: Pick<WakeQueue, "promote">,

@@ -2,7 +2,7 @@
 -- Include live, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline; an agent that waits for an answer it has; a record that cannot be read failing its parent's call;
--- answers that make a log longer than it may be; a parent that lost the answer to its answer, and is told that it came too late.
+-- answers that make a log longer than it may be; a repeated call, whose first one worked, refused as too late.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions', 'log_bytes')
 local key = question_id .. '/result'
 if not is_alive(agent) then

@@ -2,7 +2,7 @@
 -- Include live, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
 -- Every command that may fail comes before the write that ends the run: after a failure the run can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last check of the inbox and the end; idle death after a
--- revival; a run counted twice: its usage is added behind the guards that let only its first settle through.
+-- revival; a run counted twice: usage is added after the checks that only the run's first settle passes.
 local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since', 'inbox_read', 'finish',
   'begun', 'message_ids', 'tools_since', 'on_parent_gone')

@@ -3,7 +3,7 @@
  *
  * 1. `.git`, `node_modules` and the directory of all workspaces are never entered. Paths that a `.gitignore` names are left
  *    out in its directory and below; so are files and directories that may not be opened.
- * 2. A walk fails where too many files are open: what it could not look at is not known to be without a match.
+ * 2. A walk fails if too many files are open: a directory that it could not read may have a match.
  */
 import { join } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";

@@ -537,6 +537,14 @@ export default [
     tests: ["test/integration/verbs/run.test.ts", "test/integration/verbs/settle.test.ts"],
   },
   {
+    id: "ask-leaves-a-call-begun",
+    promise: "A worker that only asks the parent leaves no model call behind that a later claim charges.",
+    file: "src/shared/redis/lua/ask.lua",
+    find: ", begun = ''",
+    replace: "",
+    tests: ["test/integration/verbs/questions.lost-call.test.ts"],
+  },
+  {
     id: "ask-old-epoch",
     promise: "Only the holder of the epoch asks.",
     file: "src/shared/redis/lua/ask.lua",
@@ -2849,8 +2857,8 @@ export default [
     id: "ask-crashes-kept",
     promise: "A question is an advance: earlier crashes do not count any more.",
     file: "src/shared/redis/lua/ask.lua",
-    find: ", crashes_without_progress = '0' })",
-    replace: " })",
+    find: ", crashes_without_progress = '0', begun",
+    replace: ", begun",
     tests: ["test/integration/verbs/questions.test.ts"],
   },
   {

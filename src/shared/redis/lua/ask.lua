@@ -2,7 +2,8 @@
 -- also ends the wait, but brings no check forward: the deadline set only has the answer deadline.
 -- Include holder, crashes, age, events, channel, message, commit.
 -- Closes: a question whose agent still runs, or an agent that waits while its parent was not asked; a re-sent ask asking
--- twice; a finish that came just before the wait, and would have no effect.
+-- twice; a finish that came just before the wait, and would have no effect; a call that the claim announced and nobody made,
+-- charged by the claim after the answer.
 local agent = read(record, 'status', 'epoch', 'asked_epoch', 'deadline', 'finish', 'unanswered_since', 'max_age_ms', 'uid',
   'parent_id', 'agent_id', 'name', 'run')
 if is_done(agent, 'asked_epoch', epoch) then return answer('asked', { deadline = agent.deadline }) end
@@ -25,7 +26,7 @@ for _, question in ipairs(questions) do
 end
 -- The agent has no lease any more whose expiry would show that the run has advanced: its crashes are cleared here.
 local fields = advance({ status = 'waiting', asked_epoch = epoch, questions = cjson.encode(waiting_for), deadline = deadline,
-  running_ms = running_ms, progress = progress, log_bytes = log_bytes, crashes_without_progress = '0' })
+  running_ms = running_ms, progress = progress, log_bytes = log_bytes, crashes_without_progress = '0', begun = '' })
 commit_text(fields)
 write(record, fields)
 redis.call('HDEL', record, 'lease_until', 'claim_id')

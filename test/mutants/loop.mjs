@@ -1110,6 +1110,14 @@ export default [
     tests: ["test/unit/worker/loop/log.stored.test.ts"],
   },
   {
+    id: "replay-judges-later-runs",
+    promise: "Runs that came later change no decision of a replayed run.",
+    file: "src/worker/loop/replay.ts",
+    find: "entry.run > run)",
+    replace: "entry.run > run + 1)",
+    tests: ["test/unit/worker/loop/replay.later-runs.test.ts"],
+  },
+  {
     id: "replay-first-summary-alone",
     promise: "A replay knows that a first summary may have failed.",
     file: "src/worker/loop/replay.ts",

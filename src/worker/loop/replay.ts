@@ -35,7 +35,7 @@ export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
   const rules = rulesOf(spec);
   const decisions: Decision[] = [];
   let before: LogEntry | undefined;
-  for (const entry of readLog(log)) {
+  for (const entry of upToRun(run, readLog(log))) {
     const wanted = wantedBy(entry, before, state);
     if (wanted) decisions.push(decide(state, rules, entry.message, wanted));
     state.unread = [];
@@ -47,6 +47,12 @@ export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
     decisions.push(decide(state, rules, state.userMessageNumber, wanted));
   }
   return decisions;
+}
+
+/** Returns the entries before the first message of a later run: an answer of that may look like one to this run's last message. */
+function upToRun(run: number, entries: readonly LogEntry[]): readonly LogEntry[] {
+  const later = entries.find((entry) => entry.kind === "delivery" && entry.run > run)?.message;
+  return later === undefined ? entries : entries.filter(({ message }) => message < later);
 }
 
 /** Decision that was made before an entry, as the entry shows it. */

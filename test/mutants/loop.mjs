@@ -1110,12 +1110,20 @@ export default [
     tests: ["test/unit/worker/loop/log.stored.test.ts"],
   },
   {
+    id: "replay-output-repaired-for-ever",
+    promise: "An end without a repair of the output is decided by what no log holds.",
+    file: "src/worker/loop/replay.ts",
+    find: "      state.elapsedMs = limits.max_duration_ms;\n",
+    replace: "",
+    tests: ["test/unit/worker/loop/replay.ends.test.ts"],
+  },
+  {
     id: "replay-judges-later-runs",
     promise: "Runs that came later change no decision of a replayed run.",
     file: "src/worker/loop/replay.ts",
     find: "entry.run > run)",
     replace: "entry.run > run + 1)",
-    tests: ["test/unit/worker/loop/replay.later-runs.test.ts"],
+    tests: ["test/unit/worker/loop/replay.ends.test.ts"],
   },
   {
     id: "replay-first-summary-alone",

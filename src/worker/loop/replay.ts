@@ -148,6 +148,9 @@ function assume(state: RunState, { limits }: RunRules, cause: StopReason | undef
     case "max_cost":
       state.overBudget = { cap: cause };
       return "a budget was spent";
+    case "invalid_output":
+      state.elapsedMs = limits.max_duration_ms;
+      return "no call was left to repair the output: the time was over, or a budget was spent";
     default:
       return undefined;
   }

@@ -1,4 +1,4 @@
-/** Guarantee: runs that came later change no decision of a replayed run, also if it ended before the model had answered. */
+/** Guarantee: the end of a replayed run is decided from what it had: without later runs, and with what the log cannot hold. */
 import { expect, test } from "vitest";
 import { replay } from "../../../../src/worker/loop/replay.ts";
 import { asked, rules, type Story, text } from "./story.ts";
@@ -35,4 +35,23 @@ test("a run that ended by itself is replayed alone", () => {
     ["call_model", true],
     ["settle end_turn", true],
   ]);
+});
+
+test("an end without a repair of its output, though the caps allow one, is decided by what no log holds", () => {
+  const story = asked()
+    .model("end_turn", [text("prose")])
+    .add("1/verdict", { fits: false, problem: "it is not JSON" });
+  const decisions = replay({
+    run: 1,
+    spec: { ...spec, output_schema: { type: "object" } },
+    log: new Map(story.entries),
+    ended: "invalid_output",
+  });
+  expect(decisions.at(-1)).toEqual({
+    message: 2,
+    logged: "settle invalid_output",
+    decided: "settle invalid_output",
+    agrees: true,
+    assumed: "no call was left to repair the output: the time was over, or a budget was spent",
+  });
 });

@@ -1307,6 +1307,22 @@ export default [
     tests: ["test/unit/producer/spawn.spawn-arguments.test.ts"],
   },
   {
+    id: "profile-prohibitions-replaced",
+    promise: "Tools that a registered profile disallows stay disallowed when its parent disallows others.",
+    file: "src/producer/inheritance.ts",
+    find: "disallowed_tools: union(base.disallowed_tools, own.disallowed_tools)",
+    replace: "disallowed_tools: own.disallowed_tools ?? base.disallowed_tools",
+    tests: ["test/unit/producer/inheritance.prohibitions.test.ts"],
+  },
+  {
+    id: "profile-rules-replaced",
+    promise: "Rules of a registered profile hold also where its parent has rules of its own.",
+    file: "src/producer/inheritance.ts",
+    find: "permissions: [base.permissions, own.permissions].filter",
+    replace: "permissions: [own.permissions ?? base.permissions].filter",
+    tests: ["test/unit/producer/inheritance.prohibitions.test.ts"],
+  },
+  {
     id: "profile-nested",
     promise: "A sub-agent's identity is not accepted as a parent's.",
     file: "src/producer/inheritance.ts",

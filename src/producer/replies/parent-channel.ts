@@ -7,6 +7,7 @@
  * 1. A reader sees every unacked entry, except what an agent's reservation covers: the reply of the awaited run, or the
  *    entry that ends the agent; any final reply until the run is known; and its questions if the waiter answers them.
  * 2. As soon as no reservation covers an entry that was held back, the readers get it, unless a waiter has acked it.
+ * 3. A read that began before a waiter's ack brings no reader what is over with it: the reply, and questions that it answered.
  */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import {
@@ -121,7 +122,7 @@ export interface ReplyChannel {
   reserve(uid: string, takeQuestion?: TakeQuestion): Reservation;
   /** Hands the final reply of a ring to its waiters; true if one took it and the channel has no reader. */
   offer(entry: StreamEntry): boolean;
-  /** Whether an entry is reserved for a waiter. */
+  /** Whether an entry is reserved for a waiter, or over since one acked it. */
   isReserved(entry: StreamEntry): boolean;
   readonly waiters: ReadonlySet<Waiter>;
   /** Whether it has neither a reader nor a reservation. */
@@ -154,6 +155,8 @@ interface State {
   waiters: Set<Waiter>;
   /** By uid. */
   reserved: Map<string, Reserved>;
+  /** Ids of entries that waiters acked, and uids of agents whose questions they answered: the newest {@link MOST_OVER}. */
+  over: Set<string>;
   stopped: { reason: unknown } | undefined;
 }
 
@@ -164,6 +167,7 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
     readers: new Set(),
     waiters: new Set(),
     reserved: new Map(),
+    over: new Set(),
     stopped: undefined,
   };
   return {
@@ -179,7 +183,7 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
       for (const waiter of [...state.waiters]) if (waiter.mayTakeCopy) waiter.offer(entry);
       return state.readers.size === 0 && state.waiters.size < before;
     },
-    isReserved: (entry) => isKept(state, entry),
+    isReserved: (entry) => isOver(state, entry) || isKept(state, entry),
     stop(reason) {
       state.stopped ??= { reason };
       for (const reader of [...state.readers]) reader.stream.end();
@@ -192,6 +196,20 @@ function isKept({ reserved }: State, entry: StreamEntry): boolean {
   const covers = [...(reserved.get(entry.uid)?.covers ?? [])];
   if (isQuestion(entry)) return covers.some(({ questions }) => questions);
   return isFinal(entry) && covers.some(({ run }) => run === undefined || endsWait(entry, run));
+}
+
+/** More than a parent's agents end while the stream is read once. */
+const MOST_OVER = 1_000;
+
+function noteOver({ over }: State, name: string): void {
+  over.add(name);
+  const [oldest] = over;
+  if (over.size > MOST_OVER && oldest !== undefined) over.delete(oldest);
+}
+
+/** Returns whether a waiter has acked the entry, or answered the question. */
+function isOver({ over }: State, entry: StreamEntry): boolean {
+  return over.has(entry.id) || (isQuestion(entry) && over.has(entry.uid));
 }
 
 /** Gives the readers each held-back entry of the agent that no reservation covers any more, unless it is acked. */
@@ -219,6 +237,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
     cursor: OLDEST,
     wantsEntries: () => stream.waiting === 0,
     offer(entry) {
+      if (isOver(state, entry)) return;
       if (isKept(state, entry)) keep(reader.kept, entry);
       else stream.push(received(entry, parts.ack));
     },
@@ -273,7 +292,11 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
     },
     release(acked) {
       if (!ofAgent.covers.delete(cover)) return;
-      if (acked) ofAgent.acked.add(acked.id);
+      if (acked) {
+        ofAgent.acked.add(acked.id);
+        noteOver(state, acked.id);
+        if (cover.questions) noteOver(state, uid);
+      }
       if (ofAgent.covers.size === 0) reserved.delete(uid);
       const isAnswered = (entry: StreamEntry) => acked !== false && isQuestion(entry);
       handOver(state, { uid, isAcked: (entry) => ofAgent.acked.has(entry.id) || isAnswered(entry) });

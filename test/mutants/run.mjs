@@ -1,6 +1,22 @@
 /** Guards of a run in its worker: claim, session, steps, settle, release, places, draining. */
 export default [
   {
+    id: "hooks-needed-nowhere",
+    promise: "A worker without a hook that an agent names is not given it.",
+    file: "src/shared/protocol/worker.ts",
+    find: ', ...named("hook", hooks)]',
+    replace: "]",
+    tests: ["test/unit/shared/protocol/worker.needs.test.ts"],
+  },
+  {
+    id: "skills-needed-nowhere",
+    promise: "A worker without a skill that an agent names is not given it.",
+    file: "src/shared/protocol/worker.ts",
+    find: '...named("skill", skills), ',
+    replace: "",
+    tests: ["test/unit/shared/protocol/worker.needs.test.ts"],
+  },
+  {
     id: "trace-before-the-lost-call",
     promise: "What a lost call cost is booked before anything can fail for the disk.",
     file: "src/worker/run/open-session.ts",

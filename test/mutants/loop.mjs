@@ -201,6 +201,22 @@ export default [
     tests: ["test/unit/worker/loop/caps.test.ts"],
   },
   {
+    id: "tally-pointer-of-full-length",
+    promise: "A last text of the greatest length still points to the report.",
+    file: "src/worker/loop/tally.ts",
+    find: "last.length <= POINTER_MAX_CHARS",
+    replace: "last.length < POINTER_MAX_CHARS",
+    tests: ["test/unit/worker/loop/tally.last-word.test.ts"],
+  },
+  {
+    id: "output-of-full-length-unread",
+    promise: "An output may be as long as its limit says.",
+    file: "src/shared/protocol/output.ts",
+    find: "trimmed.length > OUTPUT_MAX_CHARS",
+    replace: "trimmed.length >= OUTPUT_MAX_CHARS",
+    tests: ["test/unit/shared/protocol/output.longest.test.ts"],
+  },
+  {
     id: "caps-loop-ignored",
     promise: "The same call too often makes the next call the last one.",
     file: "src/worker/loop/tally.ts",

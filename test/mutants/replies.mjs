@@ -269,7 +269,7 @@ export default [
     id: "channel-taken-shown",
     promise: "What a waiter has taken is not shown to the readers.",
     file: "src/producer/replies/parent-channel.ts",
-    find: "if (acked) ofAgent.acked.add(acked.id);",
+    find: "        ofAgent.acked.add(acked.id);\n",
     replace: "",
     tests: ["test/integration/producer/task.test.ts", "test/integration/producer/waiting.test.ts"],
   },

@@ -2,8 +2,8 @@
 -- also ends the wait, but brings no check forward: the deadline set only has the answer deadline.
 -- Include holder, crashes, age, events, channel, message, commit.
 -- Closes: a question whose agent still runs, or an agent that waits while its parent was not asked; a re-sent ask asking
--- twice; a finish that came just before the wait, and would have no effect; a call that the claim announced and nobody made,
--- charged by the claim after the answer.
+-- twice; a finish that came just before the wait, and would have no effect; a call that its holder announced and did not
+-- make, charged by the claim after the answer.
 local agent = read(record, 'status', 'epoch', 'asked_epoch', 'deadline', 'finish', 'unanswered_since', 'max_age_ms', 'uid',
   'parent_id', 'agent_id', 'name', 'run')
 if is_done(agent, 'asked_epoch', epoch) then return answer('asked', { deadline = agent.deadline }) end

@@ -1,4 +1,9 @@
-/** The only access to time: code that waits or measures takes a clock as a parameter. */
+/**
+ * The only access to time: code that waits or measures takes a clock as a parameter. Rules of {@link LoopTime}:
+ *
+ * 1. It counts only while a timeout is pending; one timer serves all timeouts.
+ * 2. Before each step the event loop takes one more turn: data that arrived during a stall is read before time is up.
+ */
 
 import { keptForV8 } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
@@ -154,9 +159,6 @@ interface Timeout {
 /**
  * Time during which this process could work, starting at 0. A stall of the event loop counts as {@link MOST_COUNTED_MS} at
  * most, because no data could arrive meanwhile. So a busy machine does not look like a dead Redis.
- *
- * 1. It counts only while a timeout is pending; one timer serves all timeouts.
- * 2. Before each step the event loop takes one more turn: data that arrived during a stall is read before time is up.
  */
 export class LoopTime {
   /** Counted ms; does not advance while no timeout is pending. Only this class writes it. */

@@ -67,9 +67,10 @@ export interface WorkerOptions {
    */
   watchdog?: boolean;
   /**
-   * The program that runs suspects (runs in which two workers in a row crashed) in separate processes while this worker
-   * continues. It creates a worker with the same options and `isolated: true`, and starts it. Suspects take at most a
-   * quarter of the slots. Absent: a suspect gets this whole process to itself, which costs the other runs a turn.
+   * The program that runs suspects (runs in which two workers in a row crashed, or one while a tool ran) in separate
+   * processes while this worker continues. It creates a worker with the same options and `isolated: true`, and starts it.
+   * Suspects take at most a quarter of the slots. Absent: a run in which two workers in a row crashed gets this whole process to
+   * itself, which costs the other runs a turn.
    */
   isolation?: IsolationProgram;
   /** True in a process that a worker's `isolation` started: it gets its runs from it and ends with it. Default false. */
@@ -135,7 +136,7 @@ const FORMS: OptionForms<WorkerOptions> = {
   isolated: FLAG,
   prices: [
     (value) => PriceOverrides.safeParse(value).success,
-    "prices by model id, USD per million tokens: { input, output }",
+    "prices by model id, USD per million tokens: { input, output, cache_read, cache_write }",
   ],
   strict: FLAG,
   trace: [(value) => value === "off" || value === "full", "off or full"],

@@ -1,4 +1,4 @@
-/** Origin B: a sub-agent with fresh context looks something up; only its summary comes back. */
+/** A task: a sub-agent with fresh context looks something up; only its summary comes back. */
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
 

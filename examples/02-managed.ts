@@ -1,4 +1,4 @@
-/** Origin A: the example workflow of managed sub-agents, with the same tool calls that a model would make. */
+/** A workflow of managed sub-agents, with the same tool calls that a model would make. */
 import { type ChannelEntry, createParent, type ParentToolName } from "subagent-queue";
 import { setUp } from "./setup.ts";
 

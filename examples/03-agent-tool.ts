@@ -1,4 +1,4 @@
-/** Origin C: a model is the parent. The SDK's tool runner drives it; the `agent` tool gives work to a sub-agent. */
+/** A model is the parent. The SDK's tool runner drives it; the `agent` tool gives work to a sub-agent. */
 import Anthropic from "@anthropic-ai/sdk";
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";

@@ -1,4 +1,4 @@
-/** Origin B's exercises: a code reviewer with its own prompt, its counters, and an alert threshold. */
+/** A code reviewer with its own prompt, its counters, and an alert threshold. */
 import { createParent } from "subagent-queue";
 import { SAMPLE, setUp } from "./setup.ts";
 

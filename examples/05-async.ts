@@ -1,4 +1,4 @@
-/** The asynchronous calls that origin C left for later: spawn, poll, cancel, retrieve. */
+/** The asynchronous calls: spawn, poll, cancel, retrieve. */
 import { setTimeout } from "node:timers/promises";
 import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";

@@ -1,4 +1,4 @@
-/** Origin B's exercise with a schema: the reviewer's answer is checked against it and returned as a typed value. */
+/** A code reviewer with a schema: its answer is checked against the schema and returned as a typed value. */
 import { createParent } from "subagent-queue";
 import { z } from "zod";
 import { SAMPLE, setUp } from "./setup.ts";
@@ -26,7 +26,7 @@ const reply = await parent.task({
   output_schema: Review,
 });
 
-// `output` is a Review, and exists only if the run succeeded.
+// `output` is a Review. A run that succeeded has one; a run that reached a cap may have one.
 if (reply.status === "succeeded") {
   const { verdict, findings } = reply.output;
   console.log(`${verdict}: ${findings.length} findings`);

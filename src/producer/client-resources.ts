@@ -60,7 +60,7 @@ export interface ClientOptions {
   prices?: PriceOverrides;
   /**
    * Folders of agent definitions (markdown files with front matter), read again when they change. If several folders have the
-   * same name, the first one counts. They replace definitions of the package (`explorer`, `code-reviewer`).
+   * same name, the first one counts. It also replaces one of the package (`explorer`, `code-reviewer`) that has its name.
    */
   agents?: readonly string[];
   /** Model ids by common name; they override Anthropic's `haiku`, `sonnet` and `opus`. */

@@ -67,7 +67,7 @@ import { filesOf, readFileOf } from "./workspace-files.ts";
 
 /** Options of a parent: its identity, the profile that its sub-agents inherit unless a spawn narrows it, and its client. */
 export interface ParentOptions {
-  /** 1 to 64 characters of `A-Za-z0-9._-`. */
+  /** 1 to 64 characters of `A-Za-z0-9._-`, starting with a letter or digit. */
   parentId: string;
   /** The parent's owner, default `default`. */
   tenant?: string | undefined;
@@ -121,7 +121,10 @@ export interface ParentOptions {
 export interface Parent {
   readonly parentId: string;
   readonly tenant: string;
-  /** Creates an agent that waits for its first message. `invalid_input`, `unknown_price`, `conflict`, `quota_exceeded`. */
+  /**
+   * Creates an agent that waits for its first message. `invalid_input`, `unknown_definition`, `unknown_price`, `conflict`,
+   * `quota_exceeded`.
+   */
   spawn(input: SpawnInput): Promise<SpawnReceipt>;
   /**
    * Sends a message; a `message_id` makes the call repeatable. When the agent reads the message, `files` are in its

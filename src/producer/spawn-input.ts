@@ -64,8 +64,9 @@ const agent = {
 /**
  * The options of a spawn. Everything but `name` is optional and inherited from the parent. Limits, tools, `idle_ms` and
  * `answer_within_ms` (how long its questions wait) may only be narrowed. `request_key` makes the call repeatable for
- * 24 hours. `traceparent` (W3C) is the span of the agent's runs; default: the caller's active span, if OpenTelemetry is in
- * use. The worker writes `files` (text or base64, 4 MB together) into the workspace before the first turn.
+ * 24 hours, a task until a day after its ack. `traceparent` (W3C) is the span of the agent's runs; default: the caller's
+ * active span, if OpenTelemetry is in use. The worker writes `files` (text or base64, 4 MB together, or copied `from` an open
+ * directory) into the workspace before the first turn.
  */
 export const SpawnInput = z
   .strictObject({
@@ -364,7 +365,7 @@ export interface TaskOptions {
    * Default: no limit.
    */
   wait_for_worker_ms?: number | undefined;
-  /** Called within 5 s with the reason for which the task waits (worker, tools, provider), and at each change. */
+  /** Called within 5 s with the reason for which the task waits (worker, pause, tools, provider), and at each change. */
   onWait?: OnWait | undefined;
 }
 

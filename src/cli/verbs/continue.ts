@@ -9,8 +9,8 @@ Examples:
   subagent-queue continue data_collector "And which of them are tested?"
   id=$(subagent-queue continue data_collector - < question.txt)
 
-The new agent knows what the old one was told, said and found. Its limits and cost
-start at zero; the budgets of the old one bind it, too. The conversation is kept until
+The new agent knows what the old one was told, said and found. Its turns, tokens and
+cost count from zero; the budgets of the old one bind it, too. The conversation is kept until
 the ack of the old agent's end, or as long as transcript_ms of its profile says.`;
 
 /** Adds the arguments, flags and action of the verb. */

@@ -147,7 +147,7 @@ const IDEMPOTENCY: Json = {
   name: "Idempotency-Key",
   in: "header",
   description:
-    "Makes the request repeatable for 24 hours: the same request with the same key is carried out once.",
+    "Makes the request repeatable for 24 hours, a task until a day after its ack: the same request with the same key is carried out once.",
   schema: { type: "string", minLength: 1, maxLength: 130 },
 };
 

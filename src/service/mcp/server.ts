@@ -20,7 +20,7 @@ import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
-import type { Clock } from "../../shared/clock.ts";
+import { type Clock, systemClock } from "../../shared/clock.ts";
 import { ERRORS, type ErrorCode, SubagentError } from "../../shared/errors.ts";
 import { leftClientsKnown } from "../../shared/http-server.ts";
 import { guardedLogger, type Logger } from "../../shared/logger.ts";
@@ -50,7 +50,8 @@ const DeclaresTasks = z.looseObject({ extensions: z.looseObject({ [TASKS]: z.unk
 /** Options of a server. */
 export interface McpServerOptions {
   parent: Parent;
-  clock: Clock;
+  /** Default: the system clock. */
+  clock?: Clock;
   /** Default 45,000; for tests. */
   answerWithinMs?: number;
   /** Calls `ack` after the whole answer to a request was sent, and only then. Default: at once. */
@@ -85,7 +86,7 @@ class CodedServer extends Server {
 /** Creates a server for `parent`, not connected. */
 export function createMcpServer({
   parent,
-  clock,
+  clock = systemClock,
   answerWithinMs = ANSWER_WITHIN_MS,
   onceAnswered = (_requestId, ack) => void ack(),
   admit = () => {},

@@ -3,9 +3,9 @@ import type { Readable, Writable } from "node:stream";
 import type { RequestId } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { Parent } from "../../producer/parent.ts";
-import type { Clock } from "../../shared/clock.ts";
+import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
-import { guardedLogger, type Logger } from "../../shared/logger.ts";
+import { createLogger, guardedLogger, type Logger } from "../../shared/logger.ts";
 import { createMcpServer } from "./server.ts";
 import { StdioTransport } from "./stdio-transport.ts";
 
@@ -19,16 +19,18 @@ export interface McpStdio {
 export interface McpStdioOptions {
   readonly input: Readable;
   readonly output: Writable;
-  readonly clock: Clock;
-  readonly logger: Logger;
+  /** Default: the system clock. */
+  readonly clock?: Clock;
+  /** Default: warnings and errors, on standard error. */
+  readonly logger?: Logger;
 }
 
 /** Serves until the connection is closed. No other code may write to `output` meanwhile. */
 export function serveMcpStdio(
   parent: Parent,
-  { input, output, clock, logger: given }: McpStdioOptions,
+  { input, output, clock = systemClock, logger: given }: McpStdioOptions,
 ): McpStdio {
-  const logger = guardedLogger(given);
+  const logger = guardedLogger(given ?? createLogger({ level: "warn" }));
   const onerror = (error: Error) => logger.debug({ problem: messageOf(error) }, "MCP connection trouble");
   const acks = new Map<RequestId, () => Promise<unknown>>();
   const onceAnswered = (id: RequestId, ack: () => Promise<unknown>) => void acks.set(id, ack);

@@ -15,8 +15,9 @@ export const NOT_MEASURED = [
 const HEAD = [
   "# Benchmarks",
   "",
-  "Written by `npm run bench -- --write`. Processes and Redis share one machine, the model is scripted and answers at once. Ratios to",
-  "the naive loop of the same round hold between machines; absolute times, rates and latencies do not.",
+  "Written by `npm run bench -- --write`, the backlog with `--depths=100,100000`. Processes and Redis share one machine, the model is",
+  "scripted and answers at once. Ratios to the naive loop of the same round hold between machines; absolute times, rates and latencies",
+  "do not.",
   "",
   NOT_MEASURED,
 ].join("\n");

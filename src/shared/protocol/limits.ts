@@ -105,7 +105,7 @@ export interface Timing {
   maxAgeMs: number;
   /** Maximum time that a run waits for a worker with the tools it names; checked every `longestCheckMs` or oftener. */
   toolsMs: number;
-  /** Lifetime of request keys and message ids. */
+  /** Lifetime of message ids and request keys; a task's key that its caller named lives until `keptAfterAckMs` after its ack. */
   requestTtlMs: number;
   /** Lifetime of unacked replies, and of the data kept of an ended agent. */
   replyTtlMs: number;

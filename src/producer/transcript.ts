@@ -7,7 +7,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
 import { newUid, RequestKey } from "../shared/protocol/ids.ts";
 import { agentOf } from "../shared/protocol/keys.ts";
-import { type Limits, leastEffort, MAX_LIVE_AGENTS, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { type Limits, leastEffort, MAX_LIVE_AGENTS, paceFor, TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import { toolsInBoth } from "../shared/protocol/permissions.ts";
@@ -242,12 +242,16 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
     names && allowed ? names.filter((each) => allowed.includes(each)) : names;
   const given = {
     ...{ model, system, description, alerts, output_schema, hooks, disallowed_tools },
-    fallback_models: spec.fallback_models,
+    // An absent chain is one without models: the profile must not fill it.
+    fallback_models: spec.fallback_models ?? [],
     tools: spec.tools && toolsInBoth(spec.tools, profile.tools),
     skills: within(spec.skills, profile.skills),
     transcript_ms: transcript_ms && Math.min(transcript_ms, profile.transcript_ms ?? transcript_ms),
-    effort: leastEffort(spec.effort, profile.effort),
-    task_budget: spec.task_budget && Math.min(spec.task_budget, profile.task_budget ?? spec.task_budget),
+    // All of it is inherited: what the model does not take is left out, and not refused.
+    ...paceFor(model, {
+      effort: leastEffort(spec.effort, profile.effort),
+      task_budget: spec.task_budget && Math.min(spec.task_budget, profile.task_budget ?? spec.task_budget),
+    }),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

@@ -25,7 +25,7 @@ import {
 } from "../shared/protocol/schedule.ts";
 import { clip } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
-import { nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
+import { canonical, nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
 import {
@@ -101,7 +101,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
         written_at,
         task: { ...optionsFor(context, registered), ...task, prompt },
       };
-      const isSame = earlier?.text === JSON.stringify({ ...made, written_at: before?.written_at });
+      // A change that has read a schedule writes its fields in another order.
+      const isSame = before && canonical(before) === canonical({ ...made, written_at: before.written_at });
       // The same single one that has run, as from a program that starts again: its task is not bought twice.
       if (before && isOver && isSame) return view(call, before);
       // A schedule that stands may be written again when its time is past: the caller repeats a call with an unknown outcome.

@@ -313,11 +313,15 @@ export function createParent(options: ParentOptions): Parent {
   return parentOf(options, "createParent");
 }
 
-/** Like {@link createParent}, for options that come from elsewhere: refusals of the profile call it `what`. */
-export function parentOf(options: ParentOptions, what: string): Parent {
+/**
+ * Like {@link createParent}, for options that come from elsewhere: refusals of the profile call it `what`. `defaultModel` replaces
+ * the operator's.
+ */
+export function parentOf(options: ParentOptions, what: string, defaultModel?: string): Parent {
   const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...objectOf(options, what) };
   const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
-  const { operator, open } = internalsOf(client);
+  const { operator: own, open } = internalsOf(client);
+  const operator = defaultModel === undefined ? own : { ...own, model: defaultModel };
   const profile = profileOf(rest, operator, what);
   const lease = leaseOf(profile);
   const ends = new Set<(reason: unknown) => void>();

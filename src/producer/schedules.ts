@@ -25,7 +25,7 @@ import {
 } from "../shared/protocol/schedule.ts";
 import { clip } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
-import { canonical, nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
+import { canonical, nullsLeftOut, readInput } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
 import {
@@ -99,7 +99,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
         paused: false,
         created_at: before?.created_at ?? written_at,
         written_at,
-        task: { ...optionsFor(context, registered), ...task, prompt },
+        task: { ...optionsFor(context), ...task, prompt },
       };
       // A change that has read a schedule writes its fields in another order.
       const isSame = before && canonical(before) === canonical({ ...made, written_at: before.written_at });
@@ -228,17 +228,15 @@ function refusePast(at: string | undefined, nowMs: number): void {
 }
 
 /**
- * Returns the parent's options for the job: the worker that begins the task creates the same parent from them. The worker
- * merges the registered profile when the schedule comes due; the operator's model is included only if no other model is
- * named. The lease is not included, because a schedule outlives its parent.
+ * Returns the parent's options for the job: the worker that begins the task creates the same parent from them, under the profile
+ * that is registered when the schedule comes due. `default_model` is the operator's of this client: it counts if no other model is
+ * named by then. The lease is not included, because a schedule outlives its parent.
  */
-function optionsFor(
-  { profile: { own }, operator }: ParentContext,
-  { profile: registered }: RegisteredProfile,
-): { profile?: ProfileInput } {
-  const model = own.model ?? (registered.model === undefined ? operator.model : undefined);
-  if (model === undefined && Object.keys(own).length === 0) return {};
-  return { profile: { ...(model !== undefined && { model }), ...own } };
+function optionsFor({ profile: { own }, operator: { model } }: ParentContext) {
+  return {
+    ...(Object.keys(own).length > 0 && { profile: own }),
+    ...(model !== undefined && { default_model: model }),
+  };
 }
 
 /** The fields of a schedule that name its scheduler or job in the queue. */
@@ -376,7 +374,7 @@ async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
 
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
   const { schedule_id, cron, tz, every_ms, at, paused, created_at } = made;
-  const { profile: _, prompt, ...options } = made.task;
+  const { profile: _, default_model: __, prompt, ...options } = made.task;
   const next = at ? Date.parse(at) : await read(() => client.intakeQueue.nextAt(schedulerNameOf(made)));
   return {
     schedule_id,

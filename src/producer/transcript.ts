@@ -7,7 +7,13 @@ import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
 import { newUid, RequestKey } from "../shared/protocol/ids.ts";
 import { agentOf } from "../shared/protocol/keys.ts";
-import { type Limits, leastEffort, MAX_LIVE_AGENTS, paceFor, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import {
+  type Limits,
+  leastEffort,
+  MAX_LIVE_AGENTS,
+  paceFor,
+  TASK_LIMITS,
+} from "../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import { toolsInBoth } from "../shared/protocol/permissions.ts";

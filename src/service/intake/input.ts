@@ -1,6 +1,6 @@
 /** Reads the requests of other programs. The input is not trusted: size, field names and values are checked first. Pure. */
 import { z } from "zod";
-import { ProfileInput, readInput } from "../../producer/input.ts";
+import { ModelId, ProfileInput, readInput } from "../../producer/input.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import {
@@ -29,10 +29,13 @@ export interface Sender {
  * do. They allow nothing that the other fields could not request.
  */
 const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
-/** The data of a scheduled job: it may also name its schedule. */
-const SingleJobInput = IntakeJobInput.extend({ schedule_id: ScheduleId.optional() });
+/** The data of a scheduled job: it may also name its schedule, and the model that counts if no other one is named. */
+const ScheduledJobInput = IntakeJobInput.extend({
+  schedule_id: ScheduleId.optional(),
+  default_model: ModelId.optional(),
+});
 /** One request, from an entry or a job. */
-export type IntakeRequest = z.output<typeof IntakeJobInput>;
+export type IntakeRequest = Omit<z.output<typeof ScheduledJobInput>, "schedule_id">;
 
 const TOO_DEEP = `it nests deeper than ${JSON_MAX_DEPTH} levels`;
 const TOO_MANY = `it has more than ${INTAKE_MAX_VALUES} values`;
@@ -62,11 +65,11 @@ export function inputOfJob(
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(TOO_DEEP);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
-  const form = isScheduled ? SingleJobInput : IntakeJobInput;
+  const form = isScheduled ? ScheduledJobInput : IntakeJobInput;
   const unknown = fields.find((name) => !Object.hasOwn(form.shape, name));
   if (unknown !== undefined) throw unknownField(unknown);
   requireSize(intakeBytes(JSON.stringify(data) ?? ""));
-  const { schedule_id: _, ...request }: z.output<typeof SingleJobInput> = readInput(form, data, "intake");
+  const { schedule_id: _, ...request }: z.output<typeof ScheduledJobInput> = readInput(form, data, "intake");
   return request;
 }
 

@@ -43,10 +43,11 @@ export async function handOver(
     agent_id,
     keep_alive,
     profile,
+    default_model,
     ...more
   } = request;
   const { v: _, reply: __, ...agent } = more;
-  const parent = parentOf({ client, parentId, tenant, ...profile }, "intake profile");
+  const parent = parentOf({ client, parentId, tenant, ...profile }, "intake profile", default_model);
   const sendTo = async (target: string): Promise<Handed> => {
     const { run } = await parent.send(target, prompt, { message_id: request_key });
     return { receipt: { agent_id: target, run, request_key }, parent };

@@ -1,7 +1,6 @@
 /** Guarantee: what a resumed agent inherits is fitted to its model, as a spawn's is, and it asks no model that the old agent did not. */
 import { expect, test } from "vitest";
 import type { Parent } from "../../../src/producer/parent.ts";
-import type { SpawnInput } from "../../../src/producer/spawn-input.ts";
 import { openStage } from "../../stage/stage.ts";
 
 async function openWithWorker() {
@@ -11,7 +10,7 @@ async function openWithWorker() {
 }
 
 /** The id of an agent that has said something and was destroyed. */
-async function ended(parent: Parent, more: Partial<SpawnInput>): Promise<string> {
+async function ended(parent: Parent, more: { model?: string; fallback_models?: string[] }): Promise<string> {
   const { agent_id } = await parent.spawn({ name: "worker", keep_alive: true, ...more });
   await parent.send(agent_id, "start");
   await parent.waitAny([agent_id]);

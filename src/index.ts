@@ -34,7 +34,7 @@ export type {
 } from "./producer/spawn-input.ts";
 export type { TaskHandle } from "./producer/task.ts";
 export type { OnWait, TaskWait } from "./producer/task-wait-reasons.ts";
-export type { ResumeReceipt, Transcript, TranscriptOptions } from "./producer/transcript.ts";
+export type { ResumeOptions, ResumeReceipt, Transcript, TranscriptOptions } from "./producer/transcript.ts";
 export type { WaitOptions } from "./producer/wait.ts";
 export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";
 export type { Clock } from "./shared/clock.ts";

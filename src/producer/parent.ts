@@ -55,6 +55,7 @@ import { type SpawnReceipt, spawn } from "./spawn.ts";
 import type { SpawnInput, TaskInput, TaskOptions, TypedReply } from "./spawn-input.ts";
 import { type TaskHandle, taskAll, taskHandle } from "./task.ts";
 import {
+  type ResumeOptions,
   type ResumeReceipt,
   readTranscript,
   resume,
@@ -235,7 +236,7 @@ export interface Parent {
    * profile.
    * `unknown_agent`, `unknown_transcript`, `log_full`, `conflict` (it lives: send it a message), and as `spawn` rejects.
    */
-  resume(agentId: string, text: string, options?: { request_key?: string }): Promise<ResumeReceipt>;
+  resume(agentId: string, text: string, options?: ResumeOptions): Promise<ResumeReceipt>;
   /** Returns the full text of a reply whose summary was cut; undefined if it was not cut or is no longer kept. */
   fullText(replyId: string): Promise<string | undefined>;
   /**

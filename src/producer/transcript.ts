@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
-import { newUid, RequestKey } from "../shared/protocol/ids.ts";
+import { newUid, RequestKey, Traceparent } from "../shared/protocol/ids.ts";
 import { agentOf } from "../shared/protocol/keys.ts";
 import {
   type Limits,
@@ -60,7 +60,19 @@ export interface ResumeReceipt extends SpawnReceipt {
   run: number;
 }
 
-const ResumeInput = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
+/** Options of a resume: those of a spawn that are not the old agent's. */
+export interface ResumeOptions {
+  /** Makes the call repeatable for 24 hours. */
+  request_key?: string;
+  /** The span (W3C) of the new agent's runs; default: the caller's active span, if OpenTelemetry is in use. */
+  traceparent?: string;
+}
+
+const ResumeInput = z.strictObject({
+  text: MessageText,
+  request_key: RequestKey.optional(),
+  traceparent: Traceparent.optional(),
+});
 
 /** Reads the conversation of an agent; see `Parent.transcript`. */
 export async function readTranscript(
@@ -102,7 +114,7 @@ export async function resume(
   context: ParentContext,
   agentId: unknown,
   text: string,
-  options: { request_key?: string } = {},
+  options: ResumeOptions = {},
 ): Promise<ResumeReceipt> {
   const input = readInput(ResumeInput, { text, ...objectOf(options, "resume") }, "resume");
   const uid = newUid();
@@ -211,7 +223,7 @@ function resumeDigest({ uid }: AgentRecord, { text }: Pick<ResumeInput, "text">)
 /** Prepares the spawn of a resumed agent: the old agent's settings, narrowed by the present profile. */
 function prepareResumed(
   record: AgentRecord,
-  { text, request_key }: ResumeInput,
+  { text, request_key, traceparent }: ResumeInput,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
 ): PreparedSpawn {
   const { spec, name, uid, agent_id: agentId, log_bytes: logBytes, run } = record;
@@ -221,6 +233,7 @@ function prepareResumed(
     ...inheritedFrom(spec, profile),
     limits: atMost(spec.limits, baseLimits(TASK_LIMITS, operator, profile.limits)),
     request_key,
+    traceparent,
   };
   const options = { answersTask: spec.answer_ms !== undefined, budgets: spec.budgets };
   const prepared = prepareSpawn("task", input, { profile, operator }, options);

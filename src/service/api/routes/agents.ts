@@ -175,7 +175,8 @@ export const agentRoutes: readonly Route[] = [
     async handle(call) {
       const { text, request_key } = call.body;
       const key = sameKey(call, "request_key", request_key);
-      const body = await call.parent().resume(call.param("agent"), text, key);
+      const options = { ...(await call.traced()), ...key };
+      const body = await call.parent().resume(call.param("agent"), text, options);
       return { status: 201, body, location: addressOf(call, body.agent_id) };
     },
   }),

@@ -71,7 +71,7 @@ export async function openSession(
   }
   tellBegin(session, context.workerId);
   if (expected) await workspace.open();
-  await addNotices(session, workspace, hooks);
+  await addNotices(session, entries, hooks);
   return session;
 }
 
@@ -87,18 +87,22 @@ function tellBegin(session: Session, worker: string): void {
   session.tell({ type: "run_started", turn: 0, max_turns, worker, ...prompt });
 }
 
-/** Adds notices at the head of the model's message, once: if an earlier holder has added one, it stays. */
+/**
+ * Adds notices at the head of the model's message, once: if an earlier holder has added one, it stays. That files are gone is
+ * committed before the next call or hand-back: the next holder here finds the new workspace, and could not tell.
+ */
 async function addNotices(
   session: Session,
-  workspace: RunWorkspace,
+  entries: readonly LogEntry[],
   hooks: AgentHooks | undefined,
 ): Promise<void> {
-  const { isBegun, noticedAtMessage, userMessageNumber } = session.state;
-  const notices = workspace.areFilesGone ? [FILES_GONE] : [];
+  const { isBegun, userMessageNumber } = session.state;
+  const { areFilesGone } = session.equipment.workspace;
+  const notices = areFilesGone ? [FILES_GONE] : [];
   if (hooks && !isBegun) notices.push(...(await runStartHooks(hooks, session)));
-  const isNoticed = noticedAtMessage === userMessageNumber;
+  const isNoticed = entries.some(({ kind, message }) => kind === "notice" && message === userMessageNumber);
   if (notices.length > 0 && !isNoticed)
-    session.add([newNotice(userMessageNumber, notices.join("\n\n"))], false);
+    session.add([newNotice(userMessageNumber, notices.join("\n\n"))], areFilesGone);
 }
 
 /** Runs the start hooks; returns their texts for the model. A hook that blocks ends the run before its first purchase. */

@@ -140,10 +140,13 @@ async function chargeForgotten(context: Booking, session: Session): Promise<void
  */
 export async function chargeLostCall(context: RunContext, session: Session, name: string): Promise<void> {
   const { state, equipment, address } = session;
-  const messages = state.conversation.messagesOf({ compactBefore: summedUpBy(name) });
+  const said = state.conversation.messagesOf({ compactBefore: summedUpBy(name) });
+  // No run calls before its first message: a lost call had what the log lacks still.
+  const unread = state.isBegun ? "" : JSON.stringify(state.unread.map(({ text }) => text));
   // It was probably asked again.
   session.model = lastModelOf(session);
-  const usage = promptOf(session, { head: equipment.requestHead, ...messages });
+  const { messages, cachedLength } = said;
+  const usage = promptOf(session, { head: equipment.requestHead, messages: messages + unread, cachedLength });
   const cost = costOf(context, session, usage);
   const status = await charge(context, session, `${address.uid}.${name}`, { usage, cost });
   if (status === "charged") equipment.observer.lostCallCharged(session.model, usage, cost);

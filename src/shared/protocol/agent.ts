@@ -334,8 +334,9 @@ export function viewOf(record: AgentRecord): AgentView {
   };
 }
 
-function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0 }: AgentRecord) {
-  if (!provider_wait) return undefined;
+function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before }: AgentRecord) {
+  // Without a time it waits for a worker: it was called early, has asked its parent since, or its worker has crashed.
+  if (!provider_wait || not_before === undefined) return undefined;
   const [since, next_try_at] = [provider_wait_since, not_before].map(isoTime);
   return since && next_try_at ? { provider_wait: { ...provider_wait, since, next_try_at } } : undefined;
 }

@@ -3,7 +3,7 @@
 -- Include holder, crashes, age, events, channel, message, commit.
 -- Closes: a question whose agent still runs, or an agent that waits while its parent was not asked; a re-sent ask asking
 -- twice; a finish that came just before the wait, and would have no effect; a call that its holder announced and did not
--- make, charged by the claim after the answer.
+-- make, charged by the claim after the answer; a later wait for a provider dated back to one before the question.
 local agent = read(record, 'status', 'epoch', 'asked_epoch', 'deadline', 'finish', 'unanswered_since', 'max_age_ms', 'uid',
   'parent_id', 'agent_id', 'name', 'run')
 if is_done(agent, 'asked_epoch', epoch) then return answer('asked', { deadline = agent.deadline }) end
@@ -29,5 +29,5 @@ local fields = advance({ status = 'waiting', asked_epoch = epoch, questions = cj
   running_ms = running_ms, progress = progress, log_bytes = log_bytes, crashes_without_progress = '0', begun = '' })
 commit_text(fields)
 write(record, fields)
-redis.call('HDEL', record, 'lease_until', 'claim_id')
+redis.call('HDEL', record, 'lease_until', 'claim_id', 'provider_wait_since')
 return answer('asked', { deadline = deadline })

@@ -36,7 +36,7 @@ export const eventRoutes: readonly Route[] = [
       const events = parent.events({ signal, ...(after !== undefined && { after }) });
       await streamEvents(
         call,
-        inAgUi(events, (agentId) => openAfter(parent, agentId, after)),
+        inAgUi(events, (event) => openAfter(parent, event, after)),
       );
       return "streamed";
     },
@@ -86,7 +86,7 @@ const ENDS_ALL: ReadonlySet<NumberedEvent["type"]> = new Set([
  */
 async function* inAgUi(
   events: AsyncIterable<NumberedEvent>,
-  openBefore: (agentId: string) => Promise<OpenParts>,
+  openBefore: (event: NumberedEvent) => Promise<OpenParts>,
 ): AsyncGenerator<ServerSentEvent> {
   // Agents whose runs go on: an agent has an entry from its first event here to the end of its run.
   const agents = new Map<string, OpenParts>();
@@ -95,7 +95,7 @@ async function* inAgUi(
     const type = isError(event) ? "RUN_ERROR" : (NAMES[event.type] ?? "CUSTOM");
     if (event.type !== "text_delta") {
       const begins = event.type === "run_started";
-      const open = agents.get(agent_id) ?? (begins ? new Map() : await openBefore(agent_id));
+      const open = agents.get(agent_id) ?? (begins ? new Map() : await openBefore(event));
       const ended = takeEnded(event, open);
       noteOpen(event, open);
       if (event.type === "ended") agents.delete(agent_id);
@@ -108,11 +108,11 @@ async function* inAgUi(
   }
 }
 
-/** Returns what a client that continues after an event has seen begin, and not end, of an agent. */
-async function openAfter(parent: Parent, agentId: string, after = "0"): Promise<OpenParts> {
+/** Returns what a client that continues after an event has seen begin, and not end, of a run. */
+async function openAfter(parent: Parent, { agent_id, run }: NumberedEvent, after = "0"): Promise<OpenParts> {
   const open: OpenParts = new Map();
   if (after === "0") return open;
-  const kept = await parent.timeline(agentId).catch((error: unknown) => {
+  const kept = await parent.timeline(agent_id).catch((error: unknown) => {
     if (error instanceof SubagentError && error.code === "unknown_agent") return [];
     throw error;
   });
@@ -123,6 +123,7 @@ async function openAfter(parent: Parent, agentId: string, after = "0"): Promise<
     if (event.number === undefined) continue;
     if (isBehind(after, event.number)) break;
     for (const each of step) {
+      if (each.run !== run) continue;
       takeEnded(each, open);
       noteOpen(each, open);
     }

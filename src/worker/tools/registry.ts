@@ -268,6 +268,7 @@ function workspaceOfCall(shared: Workspace, { limit, timers, stop, mayRun }: Cal
     },
     roots: shared.roots,
     hidden: shared.hidden,
+    directoryFile: shared.directoryFile,
     exclusive(work) {
       if (!isAtWork) limit.pause();
       const mine = shared.exclusive(async () => {

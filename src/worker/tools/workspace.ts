@@ -48,6 +48,8 @@ export interface Workspace {
   readonly roots: readonly Area[];
   /** Host path of all workspaces: unreachable even through a root that contains it. */
   readonly hidden: string;
+  /** Host path of a file for the directory in which the agent's last command ended; absent: that is not kept. */
+  readonly directoryFile?: string | undefined;
   /**
    * Runs `work` after all earlier calls, so that edits of one turn do not overwrite each other. In a tool, the wait for them
    * does not count against the time limit of the call.
@@ -103,7 +105,7 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Open
     const made = await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
     const kept = stamp === "found" && made === undefined;
     return {
-      workspace: createWorkspace(directory, hidden, options.roots),
+      workspace: createWorkspace(directory, hidden, options),
       state: kept ? "found" : options.expected ? "missing_stamp" : "created",
     };
   } catch (cause) {
@@ -157,11 +159,17 @@ async function createDirectories(path: string): Promise<void> {
   }
 }
 
-function createWorkspace(directory: string, hidden: string, roots: readonly OpenRoot[]): Workspace {
+function createWorkspace(
+  directory: string,
+  hidden: string,
+  { roots, uid }: Pick<OpenWorkspaceOptions, "roots" | "uid">,
+): Workspace {
   let last: Promise<unknown> = Promise.resolve();
   return {
     directory,
     hidden,
+    // By the uid: another agent of this name had commands of its own.
+    directoryFile: join(dirname(directory), `.directory-${uid}`),
     home: { kind: "workspace", path: directory, shownAs: ".", writable: true },
     roots: roots.map((root) => ({
       kind: "root",

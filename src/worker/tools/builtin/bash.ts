@@ -1,4 +1,5 @@
 /** `bash`: runs a command of the model in a runner's sandbox. The SDK's own bash tool is deliberately unsandboxed. */
+import { readFile, writeFile } from "node:fs/promises";
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError, ToolFailure } from "../../../shared/errors.ts";
@@ -50,6 +51,8 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
       "bash needs a runner: chooseRunner gives one, or says in its sentence why there is none; leave bash out then.",
     );
   const directories = new WeakMap<Area, string>();
+  const directoryOf = async (workspace: Workspace) =>
+    directories.get(workspace.home) ?? (await keptDirectory(workspace));
   return defineTool({
     name: "bash",
     description: descriptionOf(runner),
@@ -69,7 +72,7 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
       return workspace.exclusive(async () => {
         if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
         const timeoutMs = timeout_seconds * 1_000;
-        const cwd = directories.get(workspace.home);
+        const cwd = await directoryOf(workspace);
         const watch = await watchHoldings(workspace, signal, clock);
         const script = watch.wasFull ? `${WRITE_NOTHING}; ${command}` : command;
         let outcome: CommandOutcome;
@@ -79,7 +82,10 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
           watch.stop();
         }
         if (outcome.network?.requests) log?.(outcome.network, ctx);
-        if (outcome.cwd !== undefined) directories.set(workspace.home, outcome.cwd);
+        if (outcome.cwd !== undefined) {
+          directories.set(workspace.home, outcome.cwd);
+          if (outcome.cwd !== cwd) await keepDirectory(workspace, outcome.cwd);
+        }
         const whyFull = await watch.whyFull(outcome.killed === undefined);
         const text = textOf(outcome, timeout_seconds, { whyFull, wasFull: watch.wasFull });
         if (outcome.exitCode !== 0 || whyFull !== undefined) throw new ToolFailure(text);
@@ -87,6 +93,20 @@ export function bashTool(runner: Runner, clock: Clock = systemClock, log?: Netwo
       });
     },
   });
+}
+
+const FILE_MODE = 0o600;
+
+/** Reads where the agent's last command ended, perhaps under another worker; undefined: nowhere, or it is not known. */
+async function keptDirectory({ directoryFile }: Workspace): Promise<string | undefined> {
+  const kept = directoryFile && (await readFile(directoryFile, "utf8").catch(() => ""));
+  return kept || undefined;
+}
+
+/** Keeps a directory for the run's next worker and the agent's next run. If the disk refuses, they begin in the workspace. */
+async function keepDirectory({ directoryFile }: Workspace, cwd: string): Promise<void> {
+  if (directoryFile !== undefined)
+    await writeFile(directoryFile, cwd, { mode: FILE_MODE }).catch(() => undefined);
 }
 
 function textOf(

@@ -5542,4 +5542,12 @@ export default [
     replace: "",
     tests: ["test/integration/service/parents.waits.test.ts"],
   },
+  {
+    id: "agui-ends-parts-of-another-run",
+    promise: "AG-UI's stream ends in a run only what began in it.",
+    file: "src/service/api/routes/events.ts",
+    find: "if (each.run !== run) continue;",
+    replace: "",
+    tests: ["test/integration/service/ag-ui.runs.test.ts"],
+  },
 ];

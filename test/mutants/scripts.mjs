@@ -4493,4 +4493,20 @@ export default [
     replace: "redis.zrange(keys.webhooksDue, 0, -1)",
     tests: ["test/unit/shared/redis/survey.bounds.test.ts"],
   },
+  {
+    id: "ask-keeps-an-old-provider-wait",
+    promise: "A wait for a provider after a question is not dated back to one before it.",
+    file: "src/shared/redis/lua/ask.lua",
+    find: "'claim_id', 'provider_wait_since')",
+    replace: "'claim_id')",
+    tests: ["test/integration/verbs/provider-waits.test.ts"],
+  },
+  {
+    id: "view-waits-for-no-time",
+    promise: "A run without a time for its next attempt is not said to wait for its provider.",
+    file: "src/shared/protocol/agent.ts",
+    find: "if (!provider_wait || not_before === undefined) return",
+    replace: "if (!provider_wait) return",
+    tests: ["test/integration/verbs/provider-waits.test.ts"],
+  },
 ];

@@ -4465,4 +4465,20 @@ export default [
     replace: "input }",
     tests: ["test/unit/worker/tools/mcp/tools.nulls.test.ts"],
   },
+  {
+    id: "bash-directory-of-one-worker",
+    promise: "The working directory of commands carries over to the run's next worker.",
+    file: "src/worker/tools/builtin/bash.ts",
+    find: "if (outcome.cwd !== cwd) await keepDirectory(workspace, outcome.cwd);",
+    replace: "",
+    tests: ["test/unit/worker/tools/builtin/bash.directory.test.ts"],
+  },
+  {
+    id: "bash-directory-of-another-agent",
+    promise: "No agent begins in the working directory of another one of its name.",
+    file: "src/worker/tools/workspace.ts",
+    find: "`.directory-${uid}`",
+    replace: '".directory"',
+    tests: ["test/unit/worker/tools/builtin/bash.directory.test.ts"],
+  },
 ];

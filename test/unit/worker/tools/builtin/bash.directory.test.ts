@@ -21,6 +21,6 @@ it("the working directory carries over to another worker, and to no other agent 
   await underNewWorker("uid-a1", "mkdir -p deep/er && cd deep/er");
   expect(await underNewWorker("uid-a1", "pwd; cd ..")).toBe(join(home, "deep/er"));
   expect(await underNewWorker("uid-a1", "pwd")).toBe(join(home, "deep"));
-  await underNewWorker("uid-a1", "mkdir last; cd last");
-  expect(await underNewWorker("uid-other", "mkdir last; pwd")).toBe(home);
+  await underNewWorker("uid-a1", 'cd "$HOME/.."');
+  expect(await underNewWorker("uid-other", "pwd")).toBe(home);
 });

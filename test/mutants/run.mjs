@@ -626,7 +626,7 @@ export default [
     id: "call-behind-the-same-unknown",
     promise: "A call behind one that is made again is known before it begins.",
     file: "src/shared/redis/lua/append.lua",
-    find: "write(record, { begun = begun })",
+    find: "write(record, { begun = begun or '' })",
     replace: "local _ = begun",
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },

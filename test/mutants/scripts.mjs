@@ -4509,4 +4509,21 @@ export default [
     replace: "if (!provider_wait) return",
     tests: ["test/integration/verbs/provider-waits.test.ts"],
   },
+  {
+    id: "commit-leaves-the-claimed-call",
+    promise:
+      "A commit of results leaves no call behind that its claim announced and its holder did not make.",
+    file: "src/shared/redis/lua/include/commit.lua",
+    find: "before == agent.claim_id or ",
+    replace: "",
+    tests: ["test/integration/verbs/begun.results.test.ts"],
+  },
+  {
+    id: "append-again-leaves-the-claimed-call",
+    promise: "A call made again leaves no call behind that its claim announced and its holder did not make.",
+    file: "src/shared/redis/lua/append.lua",
+    find: "if begun or agent.begun == agent.claim_id then",
+    replace: "if begun then",
+    tests: ["test/integration/verbs/begun.results.test.ts"],
+  },
 ];

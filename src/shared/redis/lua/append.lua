@@ -4,17 +4,18 @@
 -- forgot a message that the holder has read and took another in its place; a turn committed twice with two contents; a
 -- zombie's write.
 local agent = read(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'parent_id', 'agent_id', 'name', 'run',
-  'begun', 'committed', 'attempts')
+  'begun', 'claim_id', 'committed', 'attempts')
 if not holds(agent, epoch, log, known) then return answer('stale') end
 
 local word = check_commit(agent, entries)
 if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
 if word == 'same' then
-  -- The log has the start mark of a tool call that is made again; the record does not name the model call after it yet.
-  if begun then
+  -- The log has the start mark of a tool call that is made again; the record does not name the model call after it yet, or
+  -- still names the one that the claim announced.
+  if begun or agent.begun == agent.claim_id then
     write_even_when_full(record)
-    write(record, { begun = begun })
+    write(record, { begun = begun or '' })
   end
   return answer('same', holder_status(agent))
 end

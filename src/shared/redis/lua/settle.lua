@@ -5,7 +5,7 @@
 -- revival; a run counted twice: usage is added after the checks that only the run's first settle passes.
 local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since', 'inbox_read', 'finish',
-  'begun', 'message_ids', 'tools_since', 'on_parent_gone')
+  'begun', 'claim_id', 'message_ids', 'tools_since', 'on_parent_gone')
 if not agent.status then return answer('unknown') end
 agent.uid = uid
 local run, wake, now = num(agent.run), num(agent.wake), now_ms()

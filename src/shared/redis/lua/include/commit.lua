@@ -1,5 +1,5 @@
 -- The commit of a holder's entries, shared by append and settle: first `check_commit`, which writes nothing, then `commit`.
--- Both use the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
+-- Both use the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read, begun and claim_id.
 
 -- Returns the number of unread messages that the commit consumes.
 local function consumed_by_commit(agent) return math.max(0, (consume_to or 0) - num(agent.inbox_read)) end
@@ -61,11 +61,11 @@ local function commit(agent, entries, now, fields)
     fields.message_ids = (redis.call('HGET', record, 'message_ids') or '') .. (consume_ids or '')
   end
   fields.progress, fields.log_bytes, fields.begun = progress, log_bytes, begun or fields.begun
-  if progress then
-    fields.running_ms = running_ms
-    local before = agent.begun or ''
-    if not begun and before ~= '' and not is_answered_by(entries, before) then fields.begun = '' end
-  end
+  if progress then fields.running_ms = running_ms end
+  local before = agent.begun or ''
+  -- The call that a claim announces comes before its first commit, or not at all.
+  local is_over = before == agent.claim_id or (progress and not is_answered_by(entries, before))
+  if not begun and before ~= '' and is_over then fields.begun = '' end
   commit_text(fields)
   write(record, fields)
 end

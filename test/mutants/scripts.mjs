@@ -516,7 +516,7 @@ export default [
     id: "append-time-lost",
     promise: "A commit stores the running time of the run.",
     file: "src/shared/redis/lua/include/commit.lua",
-    find: "    fields.running_ms = running_ms\n",
+    find: "  if progress then fields.running_ms = running_ms end\n",
     replace: "",
     tests: ["test/integration/verbs/run.test.ts"],
   },

@@ -6,8 +6,8 @@
  * `<message>-<before>.<epoch>@<entries>`). The call is under way from the time when the log has `entries` entries until it
  * has the call's message. A commit writes it if another call will begin (`UpcomingPurchase.begun`). `no_purchase` clears it,
  * and so do a release, a question to the parent, the first commit of a claim if it names no call, and a commit that has a
- * progress and neither names nor answers a call (`include/commit.lua`). The next claim reads it (`include/purchase.lua`): a call that is under way then is charged to the
- * parent (`cost.ts`).
+ * progress and neither names nor answers a call (`include/commit.lua`). The next claim reads it (`include/purchase.lua`): a
+ * call that is under way then is charged to the parent (`cost.ts`).
  *
  * A purchase may take several requests, of the same bytes or of others: `RequestKeys` gives each its key for the provider.
  */

@@ -5508,7 +5508,7 @@ export default [
     file: "web/page.js",
     find: "if (mine === choice) waitMs",
     replace: "waitMs",
-    tests: ["test/e2e/live-page.new-key.test.ts"],
+    tests: ["test/e2e/live-page.forgotten.test.ts"],
   },
   {
     id: "webhook-stop-waits-for-others",

@@ -122,7 +122,10 @@ async function askedOf({ store, workers, pause }: TaskWaitParts, asked: readonly
   return { hasWorkers, paused, records: new Map(asked.map((each, i) => [each, records[i]])) };
 }
 
-function pauseWaitOf(paused: PauseState | undefined): TaskWait | undefined {
+/** Returns what every run waits for while the installation is paused; undefined while it is not. */
+export function pauseWaitOf(
+  paused: PauseState | undefined,
+): Extract<TaskWait, { for: "resume" }> | undefined {
   if (!paused) return undefined;
   const { at: since, reason } = paused;
   return { for: "resume", since, ...(reason !== undefined && { reason }) };

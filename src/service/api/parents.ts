@@ -6,6 +6,7 @@
  *    active meanwhile is not missed.
  */
 import type { ClientResources } from "../../producer/client-resources.ts";
+import { pauseWaitOf } from "../../producer/task-wait-reasons.ts";
 import { inBatches } from "../../shared/batch.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
@@ -61,8 +62,8 @@ async function waitOfAll(
   { call, pause, workers }: ClientResources,
   parents: readonly ParentView[],
 ): Promise<ParentList["waits"]> {
-  const paused = await pause.state();
-  if (paused) return { for: "resume", since: paused.at, ...(paused.reason && { reason: paused.reason }) };
+  const paused = pauseWaitOf(await pause.state());
+  if (paused) return paused;
   if (!parents.some(({ live }) => live.queued > 0)) return undefined;
   return (await call(({ read }) => read(() => workers.isAnyLive()))) ? undefined : { for: "worker" };
 }

@@ -828,7 +828,7 @@ export default [
     id: "notice-said-twice",
     promise: "What is told at the head of a message is told once.",
     file: "src/worker/run/open-session.ts",
-    find: "notices.length > 0 && !isNoticed",
+    find: "notices.length > 0 && !isNoticed()",
     replace: "notices.length > 0",
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },

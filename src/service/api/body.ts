@@ -5,7 +5,6 @@
  * 1. This process holds at most {@link MOST_HELD_MIB} MiB of bodies for one tenant, each from its announcement to the end of its
  *    answer. Each tenant has its own limit.
  */
-
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import express, { type Request, type RequestHandler } from "express";

@@ -2,7 +2,6 @@
  * Structured output: the JSON Schema that a parent may ask an answer to fit, within limits, and the parser of an answer's
  * text. The worker checks whether a value fits. Pure.
  */
-
 import type { z } from "zod";
 import { JsonObject } from "./content.ts";
 import { unusableSchema } from "./schema-check.ts";

@@ -3,7 +3,6 @@
  * published on a channel while a subscriber listens. The channel is a hint; a reader that was disconnected reads the lines.
  * Text deltas are live only: their worker publishes them itself.
  */
-
 import { z } from "zod";
 import { unlessMistyped } from "../errors.ts";
 import { isoTime } from "../protocol/agent.ts";

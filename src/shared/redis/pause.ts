@@ -9,7 +9,6 @@
  * 2. Key and queue agree as soon as every call has resolved, however many operators pause and resume at once.
  * 3. Spawns, messages and destroys continue; nothing is lost by waiting, but a message's `max_age` is not extended.
  */
-
 import { z } from "zod";
 import { type Clock, systemClock } from "../clock.ts";
 import { unlessMistyped } from "../errors.ts";

@@ -128,7 +128,7 @@ export class Lease {
   end(why: LeaseEnd): void {
     this.#end ??= why;
     this.workStop.stop();
-    // An old table of the keeper's map may point to this lease for long (`linked-list.ts`); the run must be freed before.
+    // An old table of the keeper's map may keep this lease alive for long (`linked-list.ts`); the run must not stay with it.
     this.onStatus = ignore;
   }
 

@@ -100,8 +100,9 @@ async function addNotices(
   const { areFilesGone } = session.equipment.workspace;
   const notices = areFilesGone ? [FILES_GONE] : [];
   if (hooks && !isBegun) notices.push(...(await runStartHooks(hooks, session)));
-  const isNoticed = entries.some(({ kind, message }) => kind === "notice" && message === userMessageNumber);
-  if (notices.length > 0 && !isNoticed)
+  const isNoticed = () =>
+    entries.some(({ kind, message }) => kind === "notice" && message === userMessageNumber);
+  if (notices.length > 0 && !isNoticed())
     session.add([newNotice(userMessageNumber, notices.join("\n\n"))], areFilesGone);
 }
 

@@ -10,7 +10,7 @@ import { quoted } from "../shared/protocol/text.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
 import type { VerbAnswer } from "../shared/redis/scripts.ts";
 import { digestOf, MessageInput, type MessageOptions, objectOf, readInput, readOptions } from "./input.ts";
-import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
+import { type ParentCall, type ParentContext, withCall, withRead } from "./parent-context.ts";
 
 /** An agent of a parent: its address and its id. */
 export interface FoundAgent {
@@ -113,14 +113,12 @@ export async function answerOrSend(
  * Lists the parent's live agents, oldest first; omits ended agents, and agents whose record only a newer version of the
  * package can read.
  */
-export function listAgents(context: ParentContext): Promise<AgentView[]> {
-  return withCall(context, async ({ read, client, parent }) => {
-    const records = await read(() => client.store.liveRecords(parent));
-    return records
-      .filter((record) => record.status !== "ended")
-      .sort((a, b) => a.created_at - b.created_at || (a.agent_id < b.agent_id ? -1 : 1))
-      .map(viewOf);
-  });
+export async function listAgents(context: ParentContext): Promise<AgentView[]> {
+  const records = await withRead(context, ({ client, parent }) => client.store.liveRecords(parent));
+  return records
+    .filter((record) => record.status !== "ended")
+    .sort((a, b) => a.created_at - b.created_at || (a.agent_id < b.agent_id ? -1 : 1))
+    .map(viewOf);
 }
 
 /** Returns one agent, also an ended one while its record is kept. Rejects with `unknown_agent`. */
@@ -136,15 +134,13 @@ export async function readUsage(
   options: { since?: Date | string } = {},
 ): Promise<UsageTotals> {
   const { since } = readOptions(UsageInput, options, "usage");
-  return withCall(context, ({ read, client, parent }) =>
-    read(() => client.store.usage(parent, since.getTime())),
-  );
+  return withRead(context, ({ client, parent }) => client.store.usage(parent, since.getTime()));
 }
 
 /** Reads the full text of a reply whose summary was cut; undefined if it was not cut or is no longer kept. */
 export async function readFullText(context: ParentContext, replyId: string): Promise<string | undefined> {
   if (!REPLY_ID.test(replyId)) return undefined;
-  return withCall(context, ({ read, client, parent }) => read(() => client.store.fullText(parent, replyId)));
+  return withRead(context, ({ client, parent }) => client.store.fullText(parent, replyId));
 }
 
 /**

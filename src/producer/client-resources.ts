@@ -29,7 +29,8 @@ import {
   createRedisCalls,
   openConnection,
   type RedisCall,
-  type RunCall,
+  type RedisCalls,
+  type RunRead,
 } from "./redis-call.ts";
 import { createReplyChannels, type ReplyChannels } from "./replies/client-channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
@@ -103,7 +104,7 @@ interface ProfileCache {
 }
 
 /** See the module's header. */
-export interface ClientResources extends Omit<Installation, "pause"> {
+export interface ClientResources extends Omit<Installation, "pause">, RedisCalls {
   readonly pause: Pause;
   readonly channels: ReplyChannels;
   readonly profiles: ProfileCache;
@@ -112,12 +113,11 @@ export interface ClientResources extends Omit<Installation, "pause"> {
   readonly workspaceRoot: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
-  call: RunCall;
   /**
-   * Returns calls for single pages, those that a tenant's requests ask for once; few of them run at a time: a page of replies may have
+   * Returns the reads of single pages, those that a tenant's requests ask for once; few of them run at a time: a page of replies may have
    * megabytes, and hundreds of them would fill the connection that all calls share, until no answer came in time.
    */
-  singlePageLineOf(tenant: string): RunCall;
+  singlePageLineOf(tenant: string): RunRead;
   /**
    * Returns the line of a tenant's lists of files: a list opens up to 10,000 files, seconds of work for the threads that all file
    * accesses of this process share.
@@ -159,8 +159,9 @@ export function openClientResources(options: ClientOptions): ClientResources {
   const connection = openConnection(redisUrl, "producer", clock, logger);
   const subscriber = createSubscriber(() => openConnection(redisUrl, "subscriber", clock, logger), clock);
   const installation = openInstallation(connection.redis, { ...options, logger });
-  const { run: call } = createRedisCalls(connection);
-  const channels = createReplyChannels({ ...installation, subscriber, call, logger });
+  const calls = createRedisCalls(connection);
+  const { call, read } = calls;
+  const channels = createReplyChannels({ ...installation, ...calls, subscriber, logger });
   const requireDurable = durabilityCheck(connection.redis, strict);
   const background = openBackground(clock);
   connection.onReady(() => loadFirst(connection.redis));
@@ -169,20 +170,20 @@ export function openClientResources(options: ClientOptions): ClientResources {
     channels,
     profiles: knownProfiles(installation.store),
     subscriber,
-    taskWaits: watchTaskWaits({ ...installation, clock, logger: options.logger, call }),
+    taskWaits: watchTaskWaits({ ...installation, clock, logger: options.logger, read }),
     workspaceRoot,
     logger,
     clock,
-    call,
-    singlePageLineOf: linesByKey(() => createRedisCalls(connection, SINGLE_PAGES_AT_A_TIME).run),
+    ...calls,
+    singlePageLineOf: linesByKey(() => createRedisCalls(connection, SINGLE_PAGES_AT_A_TIME).read),
     listingLineOf: linesByKey(() => createLine(LISTINGS_AT_A_TIME)),
-    pause: pauseByCalls(installation, call, options),
+    pause: pauseByCalls(installation, calls, options),
     inOneFlight: (send) => inOneFlight(connection.redis, send),
     eventLineOf: linesByKey(() => createLine(EVENT_PAGES_AT_A_TIME)),
     inBackground: background.add,
     requireDurable,
     knownTools: toolDirectory(installation, clock),
-    parentsSince: (sinceMs) => call((each) => each.read(() => activeParents(installation, sinceMs))),
+    parentsSince: (sinceMs) => read(() => activeParents(installation, sinceMs)),
     async reach() {
       const ready = [connection.whenReady(CALL_BUDGET_MS), subscriber.start(CALL_BUDGET_MS)];
       if ((await Promise.all(ready)).includes(false)) throw unreachable(connection);
@@ -237,7 +238,7 @@ function openBackground(clock: Clock) {
 /** Returns the pause with checked input and each change as one call. */
 function pauseByCalls(
   { redis, keys, pause }: Installation,
-  call: RunCall,
+  { call, read }: RedisCalls,
   { prefix = DEFAULT_PREFIX, clock }: ClientOptions,
 ): Pause {
   const { known } = createPause(redis, keys, clock);
@@ -251,7 +252,7 @@ function pauseByCalls(
       return inForce;
     },
     resume: () => operate("the resume", (pausing) => pausing.resume()),
-    state: () => call((each) => each.read(pause.state)),
+    state: () => read(pause.state),
   };
 }
 

@@ -101,17 +101,15 @@ function throwRefusal(failure: unknown): void {
 
 /** Announces that the parent's events are watched, and returns the number to read after: `after`, or the newest. */
 function watchFrom(
-  { call, redis, keys }: ClientResources,
+  { read, redis, keys }: ClientResources,
   { profile: { parent } }: ParentContext,
   after?: string,
 ): Promise<string> {
-  return call(({ read }) =>
-    read(async () => {
-      const watching = renewWatching(redis, keys, parent);
-      const [from] = await Promise.all([after ?? newestEventNumber(redis, keys, parent), watching]);
-      return from;
-    }),
-  );
+  return read(async () => {
+    const watching = renewWatching(redis, keys, parent);
+    const [from] = await Promise.all([after ?? newestEventNumber(redis, keys, parent), watching]);
+    return from;
+  });
 }
 
 /** Pushes lines into a stream: published ones, and from the history those that the channel lost. */
@@ -213,16 +211,14 @@ class HistoryReader {
 
   /** Pushes page by page; resolves with true if it reached the end of the history. */
   async #readOn(): Promise<boolean> {
-    const { redis, keys, call, eventLineOf } = this.#client;
+    const { redis, keys, read, eventLineOf } = this.#client;
     const { parent } = this.#context.profile;
     const inLine = eventLineOf(parent.tenant);
     let after = await watchFrom(this.#client, this.#context, this.#cursor ?? (await this.#after));
     this.#cursor = after;
     while (this.#hasRoom) {
       const request = { after, count: PAGE_LINES, offsets: this.#offsets };
-      const page = await inLine(() =>
-        call(({ read }) => read(() => readEvents(redis, keys, parent, request))),
-      );
+      const page = await inLine(() => read(() => readEvents(redis, keys, parent, request)));
       for (const line of page.lines) this.#push(line);
       after = page.last ?? after;
       this.#cursor = after;

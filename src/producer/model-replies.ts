@@ -54,7 +54,7 @@ export async function newReplies(context: ParentContext, options: WaitOptions = 
 export async function newRepliesOf(context: ParentContext, uid: string): Promise<NewReplies> {
   const client = await context.open();
   const { parent } = context.profile;
-  const record = await client.call(({ read }) => read(() => client.store.record(agentOf(parent, uid))));
+  const record = await client.read(() => client.store.record(agentOf(parent, uid)));
   const upTo = record?.status === "ended" ? record.reply?.entry_id : undefined;
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
@@ -100,7 +100,7 @@ async function unackedEntries(
  * then waits already.
  */
 async function textOf(
-  { call, store }: ClientResources,
+  { read, store }: ClientResources,
   parent: ParentAddress,
   entries: readonly StreamEntry[],
 ): Promise<string> {
@@ -112,9 +112,7 @@ async function textOf(
     if (!isUnreadable(error)) throw error;
   };
   if (askers.size > 0)
-    await call(({ read }) =>
-      read(() => Promise.all([...askers].map((uid) => readAsker(uid).catch(unlessUnreadable)))),
-    );
+    await read(() => Promise.all([...askers].map((uid) => readAsker(uid).catch(unlessUnreadable))));
   const closedWith = ({ uid, entry }: StreamEntry) =>
     entry.kind === "question" && records.has(uid) ? closedBy(entry, records.get(uid)) : undefined;
   return entries.map((item) => asData(item.entry, closedWith(item))).join("\n\n");

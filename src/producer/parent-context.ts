@@ -32,6 +32,15 @@ export async function withCall<T>(
   return client.call((call) => work({ client, parent, ...call }));
 }
 
+/** Runs a call of the parent that is one read. */
+export async function withRead<T>(
+  { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
+  send: (parts: Pick<ParentCall, "client" | "parent">) => Promise<T>,
+): Promise<T> {
+  const client = await open();
+  return client.read(() => send({ client, parent }));
+}
+
 /** Calls `cancel` with the reason when `signal` aborts or the parent stops; the returned function unregisters it. */
 export function onCancel(
   { onStop }: Pick<ParentContext, "onStop">,

@@ -71,6 +71,14 @@ export interface RedisCall {
 
 /** Runs `work` as one call as soon as a slot is free. Rejects as the call's commands do. */
 export type RunCall = <T>(work: (call: RedisCall) => Promise<T>) => Promise<T>;
+/** Runs a call that is one read: {@link RedisCall.read} of `send`. */
+export type RunRead = RedisCall["read"];
+
+/** The calls of a connection. */
+export interface RedisCalls {
+  call: RunCall;
+  read: RunRead;
+}
 
 /** A call that waits for a slot: ends with `begin`, which takes the call's time, or `refuse`. */
 interface Waiting {
@@ -80,7 +88,7 @@ interface Waiting {
 }
 
 /** Creates calls on `connection`, of which at most `most` run at a time. */
-export function createRedisCalls(connection: Connection, most = MAX_CALLS): { run: RunCall } {
+export function createRedisCalls(connection: Connection, most = MAX_CALLS): RedisCalls {
   const { time } = connection;
   const line = new LinkedList<Waiting>();
   let underWay = 0;
@@ -113,18 +121,17 @@ export function createRedisCalls(connection: Connection, most = MAX_CALLS): { ru
       if (!isWatched) time.after(CALL_BUDGET_MS, refuseOverdue);
       isWatched = true;
     });
-  return {
-    async run(work) {
-      let budgetMs = CALL_BUDGET_MS;
-      if (underWay < most) underWay += 1;
-      else budgetMs = await waitForSlot();
-      try {
-        return await work(beginCall(connection, budgetMs));
-      } finally {
-        admitNext();
-      }
-    },
+  const call: RunCall = async (work) => {
+    let budgetMs = CALL_BUDGET_MS;
+    if (underWay < most) underWay += 1;
+    else budgetMs = await waitForSlot();
+    try {
+      return await work(beginCall(connection, budgetMs));
+    } finally {
+      admitNext();
+    }
   };
+  return { call, read: (send) => call(({ read }) => read(send)) };
 }
 
 type Outcome<T> = { status: "answered"; value: T } | Unanswered;

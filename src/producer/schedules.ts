@@ -26,7 +26,7 @@ import {
 import { clip } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { canonical, nullsLeftOut, readInput } from "./input.ts";
-import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
+import { type ParentCall, type ParentContext, withCall, withRead } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
 import {
   findSchedule,
@@ -342,8 +342,8 @@ async function dequeue({ write, client: { intakeQueue } }: ParentCall, made: Nam
  * a call of its own, {@link AT_ONCE} at a time, so that no call runs out of its time and Redis serves others meanwhile.
  */
 async function readUnfinished(context: ParentContext): Promise<Schedule[]> {
-  const names = await withCall(context, ({ read, parent, client: { redis, keys } }) =>
-    read(() => redis.hkeys(keys.parent(parent).schedules)),
+  const names = await withRead(context, ({ parent, client: { redis, keys } }) =>
+    redis.hkeys(keys.parent(parent).schedules),
   );
   const found = await inBatches(names, AT_ONCE, (name) =>
     withCall(context, async (call) => {

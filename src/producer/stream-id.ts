@@ -10,10 +10,10 @@ const MOST_AHEAD_MS = 24 * 3_600_000;
  * Throws `invalid_input` for a cursor that lies in the future: its reader would wait until that time, without a word. Throws
  * as any call while Redis does not answer.
  */
-export async function refuseFutureCursor({ call, redis }: ClientResources, cursor: string): Promise<void> {
+export async function refuseFutureCursor({ read, redis }: ClientResources, cursor: string): Promise<void> {
   const cursorMs = Number.parseInt(cursor, 10);
   if (cursorMs === 0) return;
-  const nowMs = await call(({ read }) => read(() => redisNowMs(redis)));
+  const nowMs = await read(() => redisNowMs(redis));
   if (cursorMs <= nowMs + MOST_AHEAD_MS) return;
   throw new SubagentError(
     "invalid_input",

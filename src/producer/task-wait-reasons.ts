@@ -22,7 +22,7 @@ import { names } from "../shared/redis/codec.ts";
 import type { Installation } from "../shared/redis/installation.ts";
 import type { PauseState } from "../shared/redis/pause.ts";
 import type { StopSignal } from "../shared/stop-signal.ts";
-import type { RunCall } from "./redis-call.ts";
+import type { RunRead } from "./redis-call.ts";
 
 /** Time between two checks. */
 export const CHECK_MS = 2_000;
@@ -60,7 +60,7 @@ export interface TaskWaitParts extends Pick<Installation, "store" | "workers" | 
   clock: Clock;
   /** Undefined: emits a process warning instead. */
   logger: Logger | undefined;
-  call: RunCall;
+  read: RunRead;
 }
 
 interface Watched {
@@ -80,7 +80,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
 
   const checkTasks = async () => {
     const asked = [...watched].slice(0, MOST_RECORDS);
-    const seen = await parts.call(({ read }) => read(() => askedOf(parts, asked))).catch(() => undefined);
+    const seen = await parts.read(() => askedOf(parts, asked)).catch(() => undefined);
     if (seen) {
       noWorkerWait = seen.hasWorkers ? undefined : (noWorkerWait ?? noWorkerSince(clock.now()));
       const isNews = noWorkerWait && !isLogged && [...watched].some(({ hasCallback }) => !hasCallback);
@@ -108,8 +108,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
         timer = noWorkerWait = undefined;
       };
     },
-    mayBeHeld: (address) =>
-      parts.call(({ read }) => read(() => parts.store.isHeld(address))).catch(() => true),
+    mayBeHeld: (address) => parts.read(() => parts.store.isHeld(address)).catch(() => true),
   };
 }
 

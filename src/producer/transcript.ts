@@ -27,7 +27,7 @@ import {
 import { type FoundAgent, logFull, withAgent } from "./agents.ts";
 import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
 import { digestOf, objectOf, type RegisteredProfile, readInput, readOptions } from "./input.ts";
-import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
+import { type ParentCall, type ParentContext, withCall, withRead } from "./parent-context.ts";
 import { type SpawnReceipt, spawnAgent, spawnedBefore, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 
@@ -208,8 +208,8 @@ async function copyTranscript(
   });
   for (let copied = 0; copied < keys.length; ) {
     const entries = keys.slice(copied, copied + PAGE_ENTRIES).map((key) => [key] as const);
-    const page = await withCall(context, ({ read, client, parent }) =>
-      read(() => client.store["resume-page"](agentOf(parent, uid), { resumes: ended.uid, entries })),
+    const page = await withRead(context, ({ client, parent }) =>
+      client.store["resume-page"](agentOf(parent, uid), { resumes: ended.uid, entries }),
     );
     if (page.status !== "copied") return;
     copied += page.count;

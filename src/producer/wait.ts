@@ -97,7 +97,7 @@ async function waitFor<T>(
       : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
   try {
     const states = await Promise.all(
-      found.map(({ address }) => client.call(({ read }) => read(() => client.store.runState(address)))),
+      found.map(({ address }) => client.read(() => client.store.runState(address))),
     );
     const waits = reservations.map((reservation, i) => {
       const entry = reservation.wait(Math.max(states[i]?.run ?? 0, 1), "only_if_unacked");

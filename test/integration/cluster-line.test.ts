@@ -57,10 +57,10 @@ const silent = () => createLogger({ level: "silent" });
 
 test("while one node answers and another is silent, a call waits for its slot longer than a call may take", async () => {
   const { cluster, clock, connection, servers } = await openTwoNodes();
-  const { run } = createRedisCalls(connection);
+  const { call } = createRedisCalls(connection);
   const all = latch();
-  const first = Array.from({ length: MAX_CALLS }, () => run(() => all.opened));
-  const waiting = run(({ read }) => read(() => cluster.get(KEY))).then(
+  const first = Array.from({ length: MAX_CALLS }, () => call(() => all.opened));
+  const waiting = call(({ read }) => read(() => cluster.get(KEY))).then(
     (value) => ({ value }),
     (error: Error) => error.message,
   );
@@ -76,13 +76,13 @@ test("while one node answers and another is silent, a call waits for its slot lo
 
 test("while its node answers others, a late call is sent once, and an idle node keeps its socket", async () => {
   const { cluster, clock, connection, servers } = await openTwoNodes();
-  const { run } = createRedisCalls(connection);
+  const { call } = createRedisCalls(connection);
   const sockets = cluster.nodes().map(({ stream }) => stream);
   let sent = 0;
   /** A call that is answered after three quarters of its time; `meanwhile` happens shortly before half of it. */
   const lateCall = async (meanwhile: () => void = () => {}) => {
     const answer = latch();
-    const late = run(({ read }) =>
+    const late = call(({ read }) =>
       read(() => {
         sent += 1;
         return answer.opened;
@@ -112,11 +112,11 @@ test("while its node answers others, a late call is sent once, and an idle node 
 
 test("a node that leaves a call unanswered is silent from then on, and its socket alone is dropped", async () => {
   const { cluster, clock, connection, servers } = await openTwoNodes();
-  const { run } = createRedisCalls(connection);
+  const { call } = createRedisCalls(connection);
   await askFor(CALL_BUDGET_MS, cluster, clock);
   const sockets = cluster.nodes().map(({ stream }) => stream);
   for (const server of servers) server.freeze();
-  const unanswered = run(({ read }) => read(() => cluster.get(KEY))).catch((error: unknown) => error);
+  const unanswered = call(({ read }) => read(() => cluster.get(KEY))).catch((error: unknown) => error);
   await pass(CALL_BUDGET_MS / 2 - 50, clock);
   expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(0);
   await pass(100, clock);

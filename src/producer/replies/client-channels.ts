@@ -38,7 +38,7 @@ import {
   type StreamPage,
 } from "../../shared/redis/replies.ts";
 import type { PushIterator } from "../push-iterator.ts";
-import type { RunCall } from "../redis-call.ts";
+import type { RedisCalls } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
 import {
   type AckEntry,
@@ -87,10 +87,9 @@ export interface ChannelPart {
 }
 
 /** Dependencies of the channels. */
-export interface ChannelsParts extends Pick<Installation, "store" | "replies" | "keys"> {
+export interface ChannelsParts extends Pick<Installation, "store" | "replies" | "keys">, RedisCalls {
   subscriber: Subscriber;
   logger: Logger;
-  call: RunCall;
 }
 
 /** Reads and checks after gaps that are under way at a time: a quarter of the slots of a client's calls. */
@@ -165,14 +164,12 @@ function ackerOf(
 }
 
 async function* readUnacked(
-  { call, replies }: ChannelsParts,
+  { read, replies }: ChannelsParts,
   { parent, after: from = OLDEST, upTo, uid }: ChannelPart & { parent: ParentAddress },
   isReserved: (entry: StreamEntry) => boolean,
 ): AsyncGenerator<StreamEntry> {
   for (let after = from; ; ) {
-    const { items, isLast } = await call(({ read }) =>
-      read(() => replies.page(parent, after, PAGE_ENTRIES, uid)),
-    );
+    const { items, isLast } = await read(() => replies.page(parent, after, PAGE_ENTRIES, uid));
     for (const entry of items) {
       if (upTo !== undefined && isBehind(upTo, entry.id)) return;
       if (isReadable(entry) && !isReserved(entry)) yield entry;
@@ -188,10 +185,8 @@ function openChannel(
   parent: ParentAddress,
   forget: () => void,
 ): ReplyChannel {
-  const { replies, keys, call, logger } = parts;
-  const feed = replyFeed((after, count) =>
-    call(({ read }) => read(() => replies.page(parent, after, count))),
-  );
+  const { replies, keys, read, logger } = parts;
+  const feed = replyFeed((after, count) => read(() => replies.page(parent, after, count)));
   const readNew = () =>
     feed.readNew().catch((error) => {
       logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; trying again soon");
@@ -296,25 +291,25 @@ function offer(listener: Listener, entry: StreamItem): void {
  *    this read, another reader has acked the entry.
  */
 async function findReply(
-  { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,
+  { store, replies, read, logger }: Pick<ChannelsParts, "store" | "replies" | "read" | "logger">,
   parent: ParentAddress,
   feed: ReplyFeed,
   waiter: Waiter,
 ): Promise<void> {
   try {
     const address = agentOf(parent, waiter.uid);
-    const state = await call(({ read }) => read(() => store.runState(address)));
+    const state = await read(() => store.runState(address));
     if (state && !isOver(state, waiter.run)) {
       waiter.mayTakeCopy = true;
       waiter.listen(cursorAt(state.created_at));
       return await feed.readNew();
     }
-    const record = state && (await call(({ read }) => read(() => store.record(address))));
+    const record = state && (await read(() => store.record(address)));
     const kept = record && keptReply(record);
     const isOfRun = kept?.entry.reply_id === replyIdOf(waiter.uid, waiter.run);
     if (kept && (isOfRun || record.run === 0)) {
       const firstAfter = async () =>
-        (await call(({ read }) => read(() => replies.read(parent, cursorBefore(kept.id), 1))))[0]?.id;
+        (await read(() => replies.read(parent, cursorBefore(kept.id), 1)))[0]?.id;
       if (waiter.mayTakeCopy || (await firstAfter()) === kept.id) waiter.offer(kept);
     } else {
       waiter.listen(record ? cursorAt(record.created_at) : OLDEST);

@@ -12,7 +12,7 @@ import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { profileOf } from "../../producer/inheritance.ts";
-import { type ParentContext, withCall } from "../../producer/parent-context.ts";
+import { type ParentContext, withCall, withRead } from "../../producer/parent-context.ts";
 import { type SpawnReceipt, spawnAgent } from "../../producer/spawn.ts";
 import { checkSpawn } from "../../producer/spawn-input.ts";
 import { type ErrorCode, SubagentError, withoutKey } from "../../shared/errors.ts";
@@ -174,11 +174,11 @@ async function stateOf(context: ParentContext, records: readonly AgentRecord[]):
 
 /** Reads the sizes of the agents' reports, bytes, but not the reports. */
 function sizesOf(context: ParentContext, agents: readonly { record: AgentRecord }[]): Promise<number[]> {
-  return withCall(context, ({ read, client, parent }) => {
+  return withRead(context, ({ client, parent }) => {
     const sizeOf = async ({ record: { uid, run, progress } }: { record: AgentRecord }) =>
       (await client.redis.strlen(client.keys.parent(parent).text(replyIdOf(uid, run)))) ||
       Buffer.byteLength(progress?.summary ?? "");
-    return read(() => Promise.all(agents.map(sizeOf)));
+    return Promise.all(agents.map(sizeOf));
   });
 }
 
@@ -194,14 +194,14 @@ function numberOf(uid: string): number {
 async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
   const { parent } = context.profile;
   const agents = Array.from({ length: MOST_AGENTS }, (_, n) => agentOf(parent, uidOf(threadId, n)));
-  const count = await withCall(context, ({ read, client: { redis, keys } }) =>
-    read(() => redis.exists(...agents.map((agent) => keys.agent(agent).record))),
+  const count = await withRead(context, ({ client: { redis, keys } }) =>
+    redis.exists(...agents.map((agent) => keys.agent(agent).record)),
   );
   const found: AgentRecord[] = [];
   // A call for each page: with its reply and its instructions a record may have more than a megabyte.
   for (let at = 0; found.length < count && at < MOST_AGENTS; at += PAGE) {
-    const records = await withCall(context, ({ read, client: { store } }) =>
-      read(() => Promise.all(agents.slice(at, at + PAGE).map((agent) => store.record(agent)))),
+    const records = await withRead(context, ({ client: { store } }) =>
+      Promise.all(agents.slice(at, at + PAGE).map((agent) => store.record(agent))),
     );
     found.push(...records.filter((record) => record !== undefined));
   }
@@ -213,9 +213,7 @@ async function recordOfRun(context: ParentContext, threadId: string, runId: stri
   const unknown = new SubagentError("not_found", `This thread has no run ${quoted(runId)}.`);
   const uid = Uid.safeParse(runId.split(".")[0]).data;
   if (uid === undefined || threadIdOf(uid) !== threadId || runId !== replyIdOf(uid, FIRST_RUN)) throw unknown;
-  const record = await withCall(context, ({ read, client, parent }) =>
-    read(() => client.store.record(agentOf(parent, uid))),
-  );
+  const record = await withRead(context, ({ client, parent }) => client.store.record(agentOf(parent, uid)));
   if (record) return record;
   throw unknown;
 }
@@ -368,9 +366,7 @@ function firstBytes(text: string, most: number): string {
 
 async function textOf(context: ParentContext, { uid, run, progress }: AgentRecord): Promise<string> {
   const { parent } = context.profile;
-  const whole = await withCall(context, ({ read, client }) =>
-    read(() => client.store.fullText(parent, replyIdOf(uid, run))),
-  );
+  const whole = await withRead(context, ({ client }) => client.store.fullText(parent, replyIdOf(uid, run)));
   return whole ?? progress?.summary ?? NO_SUMMARY;
 }
 

@@ -168,6 +168,6 @@ function openApp(options: ApiOptions, board: Mount, metrics: ApiMetrics): Reques
 
 async function areKeysMade(client: Client): Promise<boolean> {
   await client.start();
-  const { call, redis, keys } = await internalsOf(client).open();
-  return call(({ read }) => read(() => createApiKeys(redis, keys).exist()));
+  const { read, redis, keys } = await internalsOf(client).open();
+  return read(() => createApiKeys(redis, keys).exist());
 }

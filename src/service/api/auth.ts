@@ -146,7 +146,7 @@ function isUnauthorized(error: unknown): boolean {
 
 async function findKey(open: AuthOptions["open"], token: string) {
   const client = await open();
-  return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
+  return client.read(() => apiKeysOf(client).find(token));
 }
 
 function requireScope({ scope: has }: Principal, scope: Scope): void {
@@ -188,7 +188,7 @@ function keysMade({ open, clock }: AuthOptions): () => Promise<boolean> {
   return async () => {
     if (areMade || clock.monotonicMs() - askedAtMs < BELIEVED_MS) return areMade;
     const client = await open();
-    areMade = await client.call(({ read }) => read(() => apiKeysOf(client).exist()));
+    areMade = await client.read(() => apiKeysOf(client).exist());
     askedAtMs = clock.monotonicMs();
     return areMade;
   };
@@ -226,10 +226,10 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
   const nameOf = (who: string) => createHash("sha256").update(who).digest("hex").slice(0, 32);
   /** Counts once. Rejects with `redis_unavailable` while Redis is silent: a limiter by itself waits for seconds. */
   const count = async (limiter: RateLimiterRedis, who: string, response: Response) => {
-    const { redis, call } = await open();
+    const { redis, read } = await open();
     const consume = () => limiter.consume(nameOf(who)).then(() => undefined, refusalOf);
     // A limiter that finds no connection counts in this process, at once.
-    const refused = await (redis.status === "ready" ? call(({ read }) => read(consume)) : consume());
+    const refused = await (redis.status === "ready" ? read(consume) : consume());
     if (refused) throwLimited(refused, response);
   };
   return {

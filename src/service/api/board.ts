@@ -51,6 +51,6 @@ export function openBoard(client: Client, clock: Clock): { mount: Mount; close()
 
 /** Rejects if Redis does not answer, as a call does. */
 async function requireRedis(client: Client): Promise<void> {
-  const { call, redis } = await internalsOf(client).open();
-  await call(({ read }) => read(() => redis.time()));
+  const { read, redis } = await internalsOf(client).open();
+  await read(() => redis.time());
 }

@@ -98,16 +98,16 @@ function metricsBesideRequests(registry: Registry) {
 }
 
 async function setUnpushed(client: Client, gauge: Gauge): Promise<void> {
-  const { redis, keys, call } = await internalsOf(client).open();
-  const oldestMs = await call(({ read }) => read(() => readOldestUnpushedMs(redis, keys, PARENTS_ASKED)));
+  const { redis, keys, read } = await internalsOf(client).open();
+  const oldestMs = await read(() => readOldestUnpushedMs(redis, keys, PARENTS_ASKED));
   gauge.set(oldestMs / 1_000);
 }
 
 async function setWakes(client: Client, gauge: Gauge<"state">): Promise<void> {
-  const { redis, keys, call } = await internalsOf(client).open();
+  const { redis, keys, read } = await internalsOf(client).open();
   const queue = await openWakeQueueForReading(redis, keys);
   try {
-    const { waiting, active, delayed } = await call(({ read }) => read(() => readWakes(queue)));
+    const { waiting, active, delayed } = await read(() => readWakes(queue));
     for (const [state, count] of Object.entries({ waiting, active, delayed })) gauge.set({ state }, count);
   } finally {
     await queue.close().catch(() => {});

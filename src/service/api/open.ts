@@ -71,7 +71,7 @@ function readiness(client: Client): (response: Response) => Promise<void> {
 }
 
 async function doesRedisAnswer(client: Client): Promise<true> {
-  const { call, redis } = await internalsOf(client).open();
-  await call(({ read }) => read(() => redis.time()));
+  const { read, redis } = await internalsOf(client).open();
+  await read(() => redis.time());
   return true;
 }

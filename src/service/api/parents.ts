@@ -34,16 +34,14 @@ export async function readParentPage(
   from: number,
   limit: number,
 ): Promise<ParentPage> {
-  const { redis, keys, store, call } = client;
+  const { redis, keys, store, read } = client;
   // The range has one entry more than `limit`: it shows whether there is another page.
   const range = [from, from + limit] as const;
-  const [found, nowMs] = await call(({ read }) =>
-    read(() => Promise.all([readTenantParents(redis, keys, tenant, range), redisNowMs(redis)])),
+  const [found, nowMs] = await read(() =>
+    Promise.all([readTenantParents(redis, keys, tenant, range), redisNowMs(redis)]),
   );
   const page = await inBatches(found.slice(0, limit), LOOKED_AT_ONCE, async ({ parent, activeAtMs }) => {
-    const state = await call(({ read }) =>
-      read(() => readParentState({ redis, keys, store }, parent, nowMs)),
-    );
+    const state = await read(() => readParentState({ redis, keys, store }, parent, nowMs));
     return { parent, activeAtMs, state };
   });
   const parents = page.flatMap(({ state, ...each }) => ("problem" in state ? [] : viewOf(each, state)));
@@ -59,13 +57,13 @@ export async function readParentPage(
 
 /** Returns what every run waits for. Whether a worker is live is read only where one of `parents` has a queued agent. */
 async function waitOfAll(
-  { call, pause, workers }: ClientResources,
+  { read, pause, workers }: ClientResources,
   parents: readonly ParentView[],
 ): Promise<ParentList["waits"]> {
   const paused = pauseWaitOf(await pause.state());
   if (paused) return paused;
   if (!parents.some(({ live }) => live.queued > 0)) return undefined;
-  return (await call(({ read }) => read(() => workers.isAnyLive()))) ? undefined : { for: "worker" };
+  return (await read(() => workers.isAnyLive())) ? undefined : { for: "worker" };
 }
 
 function viewOf(

@@ -32,25 +32,25 @@ export interface EntryPage {
   isLast: boolean;
 }
 
-/** Calls and channels with which pages are read; after the abort of `signal` no page is read, and it counts as empty. */
-interface PageSource extends Pick<ClientResources, "call" | "replies"> {
+/** Reads and channels with which pages are read; after the abort of `signal` no page is read, and it counts as empty. */
+interface PageSource extends Pick<ClientResources, "read" | "replies"> {
   readonly signal?: AbortSignal;
 }
 
 /** Returns the source of pages that are read in the tenant's line. */
 function inLine(client: ClientResources, { tenant }: ParentAddress, signal?: AbortSignal): PageSource {
-  return { call: client.singlePageLineOf(tenant), replies: client.replies, ...(signal && { signal }) };
+  return { read: client.singlePageLineOf(tenant), replies: client.replies, ...(signal && { signal }) };
 }
 
 /** Reads up to `count` entries after `after`. */
 async function readPage(
-  { call, replies, signal }: PageSource,
+  { read, replies, signal }: PageSource,
   parent: ParentAddress,
   after: string,
   count: number = PAGE_ENTRIES,
 ): Promise<EntryPage> {
-  const { items, isLast } = await call(async ({ read }) =>
-    signal?.aborted ? NO_PAGE : read(() => replies.page(parent, after, count)),
+  const { items, isLast } = await read(async () =>
+    signal?.aborted ? NO_PAGE : replies.page(parent, after, count),
   );
   return { entries: items.filter(isReadable), cursor: items.at(-1)?.id ?? after, isLast };
 }
@@ -92,10 +92,10 @@ export async function* followReplies(
   after: string,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEntry> {
-  const { call, replies } = client;
+  const { read, replies } = client;
   const bell = listenToDoorbell(client, parent, signal);
   let cursor = after;
-  const readNext = () => call(({ read }) => read(() => replies.page(parent, cursor, PAGE_ENTRIES)));
+  const readNext = () => read(() => replies.page(parent, cursor, PAGE_ENTRIES));
   try {
     while (!bell.isClosed) {
       const rung = bell.next();
@@ -221,7 +221,7 @@ async function whereabouts(
   parent: ParentAddress,
   ids: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, AgentPosition>> {
-  const call = singlePageLineOf(parent.tenant);
+  const read = singlePageLineOf(parent.tenant);
   const found = new Map<string, AgentPosition>();
   const find = async (uid: string) => {
     const record = await store.record(agentOf(parent, uid));
@@ -229,9 +229,7 @@ async function whereabouts(
   };
   const uids = new Set([...ids].map(uidIn).filter((uid) => uid !== undefined));
   // In the tenant's line: with its reply and its instructions a record may have more than a megabyte.
-  await Promise.all(
-    [...uids].map((uid) => call(({ read }) => read(() => find(uid)).catch(unlessUnreadable))),
-  );
+  await Promise.all([...uids].map((uid) => read(() => find(uid)).catch(unlessUnreadable)));
   return found;
 }
 
@@ -241,14 +239,12 @@ function unlessUnreadable(error: unknown): void {
 
 /** Returns the ids without those that an earlier ack has removed, if Redis still remembers that ack. */
 async function withoutAcked(
-  { call, redis, keys }: ClientResources,
+  { read, redis, keys }: ClientResources,
   parent: ParentAddress,
   sought: readonly Sought[],
 ): Promise<Sought[]> {
   const channel = keys.parent(parent);
-  const acked = await call(({ read }) =>
-    read(() => Promise.all(sought.map(({ id }) => redis.exists(channel.ack(id))))),
-  );
+  const acked = await read(() => Promise.all(sought.map(({ id }) => redis.exists(channel.ack(id)))));
   return sought.filter((_, i) => acked[i] === 0);
 }
 

@@ -103,10 +103,10 @@ async function spawnIfRoom<T>(
   parent: ParentAddress,
   { requestKey, check, spawn }: IntakeSpawn<T> & { requestKey: string },
 ): Promise<T> {
-  const { call, store } = await internalsOf(client).open();
+  const { read, store } = await internalsOf(client).open();
   // The answer may not include spawns that were running at the request, and spawns begun after it.
   const before = ofParent.underWay - ofParent.begun;
-  const { live, isKnown } = await call(({ read }) => read(() => store.occupancy(parent, requestKey)));
+  const { live, isKnown } = await read(() => store.occupancy(parent, requestKey));
   if (!isKnown) {
     check();
     if (live + before + ofParent.begun >= MAX_LIVE_AGENTS) throw noRoom();

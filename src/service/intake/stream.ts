@@ -146,6 +146,6 @@ export function hasNoRoom(error: unknown): error is SubagentError {
 
 /** Reads Redis' time, epoch ms. Rejects with `redis_unavailable`. */
 export async function redisTime(client: Client): Promise<number> {
-  const { call, redis } = await internalsOf(client).open();
-  return call(({ read }) => read(() => redisNowMs(redis)));
+  const { read, redis } = await internalsOf(client).open();
+  return read(() => redisNowMs(redis));
 }

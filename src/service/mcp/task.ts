@@ -8,7 +8,7 @@ import { answerQuestion, destroyAgent } from "../../producer/agents.ts";
 import { readInput } from "../../producer/input.ts";
 import { ackQuestions } from "../../producer/model-replies.ts";
 import { asToolResult } from "../../producer/model-text.ts";
-import { type ParentContext, withCall } from "../../producer/parent-context.ts";
+import { type ParentContext, withCall, withRead } from "../../producer/parent-context.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
@@ -202,9 +202,7 @@ async function findRecord(
 ): Promise<{ record: AgentRecord } | undefined> {
   const [uid, run] = taskId.split(".");
   if (!Uid.safeParse(uid).success || uid === undefined || run !== String(FIRST_RUN)) return undefined;
-  const record = await withCall(context, ({ read, client, parent }) =>
-    read(() => client.store.record(agentOf(parent, uid))),
-  );
+  const record = await withRead(context, ({ client, parent }) => client.store.record(agentOf(parent, uid)));
   return record?.run === FIRST_RUN ? { record } : undefined;
 }
 

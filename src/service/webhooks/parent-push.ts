@@ -57,8 +57,8 @@ export async function pushParent(
 ): Promise<RoundEnd> {
   const { open, webhooks, slots, signal, logger } = parts;
   const beganAtMs = open.clock.monotonicMs();
-  const [webhook, redisMs] = await open.call(({ read }) =>
-    read(() => Promise.all([webhooks.get(parent), redisNowMs(open.redis)])),
+  const [webhook, redisMs] = await open.read(() =>
+    Promise.all([webhooks.get(parent), redisNowMs(open.redis)]),
   );
   if (!webhook || webhook.disabled) return { status: "done" };
   // A round that has left out an entry stays broken off, also if the slot is renewed meanwhile.
@@ -80,7 +80,7 @@ export async function pushParent(
   if (outcome.status === "ok" && leftMs !== undefined)
     return { status: "refused", waitMs: leftMs, hasMore: round.isCut };
   if (outcome.status !== "ok" || webhook.failures > 0 || webhook.newest !== OLDEST)
-    await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
+    await open.read(() => slots.note(parent, webhook, outcome));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
   const { problem, status, waitMs } = outcome;
   const line = { tenant: parent.tenant, parent: parent.parentId, problem };
@@ -171,14 +171,14 @@ async function* allEntries(
 
 /** Yields the entries after `begin`, in order: up to `end`, by default all. */
 async function* entriesBehind(
-  { open: { call, replies }, bounds, signal }: PushParts,
+  { open: { read, replies }, bounds, signal }: PushParts,
   parent: ParentAddress,
   begin: string,
   end?: string,
 ): AsyncGenerator<HeldEntry> {
   for (let after: string | undefined = begin; after !== undefined && after !== end; ) {
     const from: string = after;
-    const readPage = () => call(({ read }) => read(() => replies.page(parent, from, PAGE_ENTRIES)));
+    const readPage = () => read(() => replies.page(parent, from, PAGE_ENTRIES));
     const { entries, lastId, isLast, release } = await bounds.read(parent.tenant, readPage, signal);
     let given = 0;
     try {

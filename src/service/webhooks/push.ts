@@ -233,7 +233,7 @@ class Pusher {
     if (slot.heldUntilMs === 0) {
       const sentMs = this.#clock.monotonicMs();
       const lease = { token: this.#token, ms: LEASE_MS };
-      const begun = await open.call(({ read }) => read(() => slots.begin(parent, lease)));
+      const begun = await open.read(() => slots.begin(parent, lease));
       if (!begun) return "none";
       slot.heldUntilMs = sentMs + LEASE_MS;
       slot.retryInMs = begun.retryInMs;
@@ -246,10 +246,8 @@ class Pusher {
 
   async #end(parent: ParentAddress, round: RoundEnd): Promise<boolean> {
     const { open, webhooks, slots } = this.#parts;
-    const isNextOurs = await open.call(({ read }) =>
-      read(() => slots.end(parent, this.#token, retryOf(round))),
-    );
-    if (round.status === "stopped") await open.call(({ read }) => read(() => webhooks.ring(parent)));
+    const isNextOurs = await open.read(() => slots.end(parent, this.#token, retryOf(round)));
+    if (round.status === "stopped") await open.read(() => webhooks.ring(parent));
     if ("waitMs" in round) this.#checkIn(round.waitMs);
     return isNextOurs || round.status === "more" || (round.status === "refused" && round.hasMore);
   }
@@ -274,15 +272,14 @@ class Pusher {
     const lease = { token: this.#token, ms: LEASE_MS };
     const kept = held.map(([member]) => member);
     try {
-      const due = await open.call(({ read }) => read(() => slots.due(lease, kept, room)));
+      const due = await open.read(() => slots.due(lease, kept, room));
       const lost = new Set(due.lost);
       for (const [member, slot] of held) slot.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
       const retries = new Map(due.resting.map((each) => [each.member, each.retry_in_ms]));
       const crowded: string[] = [];
       for (const member of due.taken)
         if (!this.#takeOver(member, { heldUntilMs, retryInMs: retries.get(member) })) crowded.push(member);
-      if (crowded.length > 0)
-        await open.call(({ read }) => read(() => slots.due({ ...lease, ms: CROWDED_MS }, crowded, 0)));
+      if (crowded.length > 0) await open.read(() => slots.due({ ...lease, ms: CROWDED_MS }, crowded, 0));
       this.#fill();
       const longestMs = this.#slots.size > 0 ? KEEP_MS : LEASE_MS;
       return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
@@ -335,7 +332,7 @@ class Pusher {
   async #page(cursor: string, count: number): Promise<string> {
     const { open, slots, signal } = this.#parts;
     if (signal.aborted) return "0";
-    const page = await open.call(({ read }) => read(() => slots.page(cursor, count)));
+    const page = await open.read(() => slots.page(cursor, count));
     for (const parent of page.parents) this.#ring(parentMember(parent));
     return page.cursor;
   }

@@ -266,10 +266,10 @@ test("a look that takes longer than a slow tick is not begun again by it, but by
   const channels = createReplyChannels({
     ...open,
     subscriber,
-    call: async (work) => {
+    read: async (send) => {
       looks += 1;
       await answered.opened;
-      return open.call(work);
+      return open.read(send);
     },
   });
   const waited = channels.reserve(address, uid).wait(FIRST_RUN, "only_if_unacked");
@@ -294,11 +294,11 @@ test("a gap of thousands of waits leaves most of the client's calls to others, a
   const channels = createReplyChannels({
     ...open,
     subscriber,
-    call: async (work) => {
+    read: async (send) => {
       underWay += 1;
       calls += 1;
       await answered.opened;
-      return open.call(work).finally(() => {
+      return open.read(send).finally(() => {
         underWay -= 1;
       });
     },

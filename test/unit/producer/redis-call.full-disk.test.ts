@@ -10,7 +10,7 @@ test("a call that Redis refuses because of its disk says that nothing was done, 
   closeAtEnd(() => connection.close());
   const refusing =
     "return redis.error_reply('MISCONF Errors writing to the AOF file: No space left on device')";
-  const refused = createRedisCalls(connection).run(({ write }) =>
+  const refused = createRedisCalls(connection).call(({ write }) =>
     write({ what: "the spawn", key: { request_key: "k" } }, () => connection.redis.eval(refusing, 0)),
   );
   await expect(refused).rejects.toMatchObject({

@@ -17,17 +17,17 @@ async function fullLine() {
   const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
   expect(await connection.whenReady(CALL_BUDGET_MS)).toBe(true);
-  const { run } = createRedisCalls(connection);
+  const { call } = createRedisCalls(connection);
   const [one, all] = [latch(), latch()];
-  const first = Array.from({ length: MAX_CALLS }, (_, n) => run(() => (n === 0 ? one : all).opened));
-  return { clock, run, one, all, first };
+  const first = Array.from({ length: MAX_CALLS }, (_, n) => call(() => (n === 0 ? one : all).opened));
+  return { clock, call, one, all, first };
 }
 
 test("a call that comes when one of the line has begun waits for another to end", async () => {
-  const { run, one, all, first } = await fullLine();
+  const { call, one, all, first } = await fullLine();
   const begun: string[] = [];
   const enter = (name: string) =>
-    run(async () => {
+    call(async () => {
       begun.push(name);
       await all.opened;
     });
@@ -44,8 +44,8 @@ test("a call that comes when one of the line has begun waits for another to end"
 });
 
 test("a call in the line of a silent Redis is refused at the first look after the time of a call", async () => {
-  const { clock, run, one, all, first } = await fullLine();
-  const refused = run(async () => "begun").catch((error: Error) => error.message);
+  const { clock, call, one, all, first } = await fullLine();
+  const refused = call(async () => "begun").catch((error: Error) => error.message);
   let problem: unknown;
   void refused.then((text) => {
     problem = text;
@@ -65,10 +65,10 @@ test("calls in the line of a Redis that was never reached are refused in the tim
   const nobody = "redis://127.0.0.1:1";
   const connection = openConnection(nobody, "producer", clock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
-  const { run } = createRedisCalls(connection);
+  const { call } = createRedisCalls(connection);
   let refused = 0;
   const calls = Array.from({ length: 3 * MAX_CALLS }, () =>
-    run(({ read }) => read(() => connection.redis.ping())).catch(() => {
+    call(({ read }) => read(() => connection.redis.ping())).catch(() => {
       refused += 1;
     }),
   );

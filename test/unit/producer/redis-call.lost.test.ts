@@ -11,7 +11,7 @@ test.each(["AbortError", "MaxRetriesPerRequestError"])(
     const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
     closeAtEnd(() => connection.close());
     const repeated: boolean[] = [];
-    const lost = createRedisCalls(connection).run(({ write }) =>
+    const lost = createRedisCalls(connection).call(({ write }) =>
       write({ what: "the spawn", key: { request_key: "k" } }, (again) => {
         repeated.push(again);
         return Promise.reject(Object.assign(new Error("Command aborted"), { name }));

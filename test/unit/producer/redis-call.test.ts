@@ -20,7 +20,7 @@ test("an attempt that is not answered is waited for as long as its call has time
   const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
   let isOver = false;
-  const call = createRedisCalls(connection).run(({ attempt }) => attempt(() => new Promise(() => {})));
+  const call = createRedisCalls(connection).call(({ attempt }) => attempt(() => new Promise(() => {})));
   void call.then(() => {
     isOver = true;
   });
@@ -39,23 +39,23 @@ test("an attempt that is over in time leaves no timer, which would keep its proc
   closeAtEnd(() => connection.close());
   await until(() => connection.redis.status === "ready");
   const before = clock.pending;
-  await createRedisCalls(connection).run(({ attempt }) => attempt(async () => {}));
+  await createRedisCalls(connection).call(({ attempt }) => attempt(async () => {}));
   expect(clock.pending).toBe(before);
 });
 
 test("a call whose second change is refused says that something may have been done, and what makes it safe", async () => {
   const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
-  const { run } = createRedisCalls(connection);
+  const { call } = createRedisCalls(connection);
   const key = uniquePrefix();
   const repeat = { what: "the schedule", key: { schedule_id: "day" } };
   const refusedChange = () => connection.redis.incr(key);
-  const both = run(async ({ write }) => {
+  const both = call(async ({ write }) => {
     await write(repeat, () => connection.redis.set(key, "no number", "PX", 60_000));
     await write(repeat, refusedChange);
   });
   await expect(both).rejects.toMatchObject({ code: "outcome_unknown", details: { schedule_id: "day" } });
-  await expect(run(({ write }) => write(repeat, refusedChange))).rejects.toMatchObject({
+  await expect(call(({ write }) => write(repeat, refusedChange))).rejects.toMatchObject({
     code: "redis_unavailable",
   });
 });
@@ -63,7 +63,7 @@ test("a call whose second change is refused says that something may have been do
 test("a call whose change was refused says that nothing was done when its next command fails", async () => {
   const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
-  const refused = createRedisCalls(connection).run(async ({ write, read }) => {
+  const refused = createRedisCalls(connection).call(async ({ write, read }) => {
     const answer = await write(
       repeat,
       () => connection.redis.echo("quota"),
@@ -77,7 +77,7 @@ test("a call whose change was refused says that nothing was done when its next c
 test("a call whose change was sent twice and found nothing to change is no call that did nothing", async () => {
   const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
-  const removal = createRedisCalls(connection).run(async ({ write, read }) => {
+  const removal = createRedisCalls(connection).call(async ({ write, read }) => {
     await write(
       repeat,
       // The first answer is lost; the second one says that there was nothing to remove.
@@ -99,7 +99,7 @@ async function questions() {
   await connection.whenReady(CALL_BUDGET_MS);
   const sent: { repeated: boolean; socket: unknown }[] = [];
   const ask = (answer: (n: number) => Promise<string>) =>
-    createRedisCalls(connection).run(({ write }) =>
+    createRedisCalls(connection).call(({ write }) =>
       write(repeat, (repeated) => {
         const { stream } = connection.redis as Redis;
         sent.push({ repeated, socket: stream });
@@ -204,7 +204,7 @@ test("a call under way when its client stops, and one after it, are told so at o
   // A change that Redis may have seen stays of unknown outcome; a read has changed nothing.
   await expect(underWay).rejects.toMatchObject({ code: "outcome_unknown" });
   await expect(ask(never)).rejects.toMatchObject(stopped);
-  const read = createRedisCalls(connection).run((call) => call.read(never));
+  const read = createRedisCalls(connection).call((call) => call.read(never));
   await expect(read).rejects.toMatchObject(stopped);
   expect(sent).toHaveLength(1);
 });
@@ -220,7 +220,7 @@ test("a question that finds no connection to go over is told as that, in words o
   const ended = Object.assign(new Error("Reached the max retries per request limit"), {
     name: "MaxRetriesPerRequestError",
   });
-  const read = createRedisCalls(connection).run((call) => call.read(() => Promise.reject(ended)));
+  const read = createRedisCalls(connection).call((call) => call.read(() => Promise.reject(ended)));
   await expect(read).rejects.toThrow("Redis cannot be reached (the connection ended before the answer)");
 });
 
@@ -236,7 +236,7 @@ test("a Redis that swallows the handshake is told as one that does not answer, t
   clock.advance(LONGEST_HANDSHAKE_MS);
   await until(() => lines.length > 0);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ problem: "not connected, no answer" });
-  const call = createRedisCalls(connection).run(({ read }) => read(() => connection.redis.ping()));
+  const call = createRedisCalls(connection).call(({ read }) => read(() => connection.redis.ping()));
   const told = expect(call).rejects.toThrow(
     `Redis cannot be reached (not connected, no answer within ${CALL_BUDGET_MS} ms)`,
   );
@@ -258,7 +258,7 @@ test("of two thousand calls at once as many as may are under way, in order, and 
   const counts: number[] = [];
   let underWay = 0;
   const all = Array.from({ length: 2_000 }, (_, n) =>
-    calls.run(async ({ read }) => {
+    calls.call(async ({ read }) => {
       begun.push(n);
       underWay += 1;
       counts.push(underWay);
@@ -278,12 +278,12 @@ test("the time of a call that waited for its turn begins with its first command,
   const calls = createRedisCalls(connection);
   const free: ((answer: string) => void)[] = [];
   const first = Array.from({ length: MAX_CALLS }, () =>
-    calls.run(({ read }) => read(() => new Promise<string>((resolve) => free.push(resolve)))),
+    calls.call(({ read }) => read(() => new Promise<string>((resolve) => free.push(resolve)))),
   );
   let isSent = false;
   let isOver = false;
   const last = calls
-    .run(({ read }) =>
+    .call(({ read }) =>
       read(() => {
         isSent = true;
         return new Promise<string>(() => {});
@@ -317,10 +317,10 @@ async function fullLine() {
   const { clock, connection } = await questions();
   const calls = createRedisCalls(connection);
   const free = latch();
-  const first = Array.from({ length: MAX_CALLS }, () => calls.run(() => free.opened));
+  const first = Array.from({ length: MAX_CALLS }, () => calls.call(() => free.opened));
   const seen = { isSent: false, problem: "" };
   void calls
-    .run(({ read }) =>
+    .call(({ read }) =>
       read(() => {
         seen.isSent = true;
         return never();

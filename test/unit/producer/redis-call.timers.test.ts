@@ -31,16 +31,16 @@ test("a wait for the connection leaves no timer, which would keep its process aw
 });
 
 test("an answered call leaves no timer, which would keep its process awake", async () => {
-  const { clock, connection, run } = await readyCalls();
-  expect(await run(({ read }) => read(() => connection.redis.ping()))).toBe("PONG");
+  const { clock, connection, call } = await readyCalls();
+  expect(await call(({ read }) => read(() => connection.redis.ping()))).toBe("PONG");
   expect(clock.pending).toBe(0);
 });
 
 test("a line of calls that is over is watched no more", async () => {
-  const { connection, run, timersAfter } = await readyCalls();
+  const { connection, call, timersAfter } = await readyCalls();
   const free = latch();
-  const first = Array.from({ length: MAX_CALLS }, () => run(() => free.opened));
-  const last = run(({ read }) => read(() => connection.redis.ping()));
+  const first = Array.from({ length: MAX_CALLS }, () => call(() => free.opened));
+  const last = call(({ read }) => read(() => connection.redis.ping()));
   free.open();
   expect([...(await Promise.all(first)), await last].at(-1)).toBe("PONG");
   expect(await timersAfter(2 * CALL_BUDGET_MS)).toBe(0);

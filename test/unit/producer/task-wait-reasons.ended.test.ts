@@ -26,9 +26,9 @@ function scene(answers: { isAnyLive?: () => Promise<boolean>; record?: () => obj
     store: { record: async () => record() },
     workers: { isAnyLive },
     pause: { state: async () => undefined },
-    call: async (work: (call: unknown) => unknown) => {
+    read: async (ask: () => unknown) => {
       if (answers.isAway) throw new Error("away");
-      return work({ read: (ask: () => unknown) => ask() });
+      return ask();
     },
   } as unknown as TaskWaitParts;
   const waits = watchTaskWaits(parts);

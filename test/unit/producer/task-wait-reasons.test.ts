@@ -41,8 +41,7 @@ function scene() {
     store: { record },
     workers: { isAnyLive },
     pause: { state: () => Promise.resolve(isPaused ? { at: "2026-11-10T00:00:00.000Z" } : undefined) },
-    call: (work: (call: unknown) => unknown) =>
-      isAway ? Promise.reject(new Error("away")) : work({ read: (ask: () => unknown) => ask() }),
+    read: (ask: () => unknown) => (isAway ? Promise.reject(new Error("away")) : ask()),
   } as unknown as TaskWaitParts;
   const waits = watchTaskWaits(parts);
   const told = new Map<string, (TaskWait["for"] | undefined)[]>();

@@ -13,7 +13,7 @@ test("a task that ends while its record is read is not told what it waited for",
     store: { record: () => read.opened },
     workers: { isAnyLive: async () => true },
     pause: { state: async () => undefined },
-    call: (work: (call: unknown) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+    read: (ask: () => unknown) => ask(),
   } as unknown as TaskWaitParts;
   const told: unknown[] = [];
   const forget = watchTaskWaits(parts).watch(

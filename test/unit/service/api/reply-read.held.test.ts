@@ -19,7 +19,7 @@ function channel() {
     return { items, isLast: true, chars: PAGE_CHARS };
   };
   const client = {
-    call: (work: (call: object) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+    read: (ask: () => unknown) => ask(),
     ...{ replies: { page }, keys: keysUnder(), subscriber: { watch: () => () => {} } },
   };
   return { pages, client: client as unknown as ClientResources };

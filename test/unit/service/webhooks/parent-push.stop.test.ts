@@ -19,7 +19,7 @@ test("no page is read after the stop", async () => {
   };
   const parts = {
     open: {
-      call: (work: (call: object) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+      read: (ask: () => unknown) => ask(),
       ...{ clock: handClock(), redis: { time: async () => ["1", "0"] }, replies: { page } },
     },
     webhooks: { get: async () => ({ disabled: false, failures: 0, after: OLDEST, newest: OLDEST }) },

@@ -17,7 +17,7 @@ test("a page that cannot be read breaks a round off when its requests are answer
   };
   const parts = {
     open: {
-      call: (work: (call: object) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+      read: (ask: () => unknown) => ask(),
       channels: { tryAck: async (_parent: unknown, { id }: { id: string }) => acked.push(id) },
       ...{ clock: handClock(), redis: { time: async () => ["1", "0"] }, replies: { page } },
     },

@@ -11,7 +11,7 @@ test("a round that waits behind pages which Redis does not answer reads none aft
   for (let n = 0; n < 2; n += 1) void bounds.read("default", () => new Promise(() => {}));
   const parts = {
     open: {
-      call: (work: (call: object) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+      read: (ask: () => unknown) => ask(),
       ...{ clock: handClock(), redis: { time: async () => ["1", "0"] } },
       replies: { page: () => expect.unreachable() },
     },

@@ -117,16 +117,15 @@ function showWaits(waits) {
 async function showParent() {
   const mine = choice;
   const after = at.replies === "" ? "" : `&after=${at.replies}`;
-  const [{ sub_agents: live }, { replies, cursor }] = await Promise.all([
-    ask(`${ofParent()}/agents`),
-    ask(`${ofParent()}/replies?limit=${REPLIES_A_PAGE}${after}`),
-  ]);
+  const { replies, cursor } = await ask(`${ofParent()}/replies?limit=${REPLIES_A_PAGE}${after}`);
+  // The agents are read after the entries: a question that no agent has then can no longer be answered.
+  const { sub_agents: live } = await ask(`${ofParent()}/agents`);
   if (mine !== choice) return;
   // All entries of a later page were acked meanwhile.
   if (replies.length === 0 && at.replies !== "") return turn("replies", "");
   const agents = agentsAfter(sightings, live);
   keep(byId("agents"), agents, (each) => each.agent_id, agentCard(readWhole));
-  keep(byId("replies"), replies, (each) => each.reply_id, replyCard);
+  keep(byId("replies"), replies, (each) => each.reply_id, replyCard(live));
   next.replies = replies.length === REPLIES_A_PAGE ? cursor : "";
   byId("no-agents").hidden = agents.length > 0;
   byId("no-replies").hidden = replies.length > 0;
@@ -163,6 +162,7 @@ function show(parentId) {
   sightings = createSightings();
   byId("parent").hidden = parentId === "";
   byId("parent-title").textContent = parentId === "" ? "Choose a parent" : parentId;
+  showRefusal("");
   for (const id of ["agents", "replies"]) byId(id).replaceChildren();
   follow();
 }
@@ -206,13 +206,21 @@ function told(error) {
     forget();
     return POLL_EVERY_MS;
   }
-  if (error.status === 400 || error.status === 404) {
+  if (at.parent !== "" && (error.status === 400 || error.status === 404)) {
+    // Replaced, not left: the button "back" would come to it again.
+    history.replaceState(undefined, "", location.pathname);
     choose("");
-    say("away", error.message);
+    showRefusal(error.message);
     return POLL_EVERY_MS;
   }
-  say("away", error.message);
+  say("away", `${error.message} This page tries again by itself.`);
   return error.retryAfterMs;
+}
+
+/** Shows why the parent that the address named cannot be shown; "": nothing. @param {string} text */
+function showRefusal(text) {
+  byId("refusal").hidden = text === "";
+  byId("refusal").textContent = text;
 }
 
 /** Deletes the key, hides all data and asks for a key. */

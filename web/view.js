@@ -195,39 +195,49 @@ export function agentCard(readWhole) {
   };
 }
 
-/** Fills the card of a channel entry. @param {any} entry @param {HTMLElement} row */
-export function replyCard(entry, row) {
-  row.className = "card";
-  when(row, entry.reply_id, () => [
-    node("div", "head", [
-      ...namesOf(entry),
-      pill(isEnd(entry) ? entry.status : entry.kind),
-      node("span", "facts"),
-    ]),
-    node("p", "text", entry.summary ?? entry.text ?? entry.question ?? ""),
-    ...(entry.error ? [node("p", "text error", entry.error)] : []),
-  ]);
-  // An entry never changes, but its age does: the line is set by itself, so that the text keeps its scroll position.
-  setText(row.querySelector(".facts"), entryFacts(entry));
+/**
+ * Returns a function that fills the card of a channel entry; `live` are the agents, read after the entry.
+ * @param {any[]} live
+ * @returns {(entry: any, row: HTMLElement) => void}
+ */
+export function replyCard(live) {
+  return (entry, row) => {
+    row.className = "card";
+    when(row, entry.reply_id, () => [
+      node("div", "head", [
+        ...namesOf(entry),
+        pill(isEnd(entry) ? entry.status : entry.kind),
+        node("span", "facts"),
+      ]),
+      node("p", "text", entry.summary ?? entry.text ?? entry.question ?? ""),
+      ...(entry.error ? [node("p", "text error", entry.error)] : []),
+    ]);
+    // An entry never changes, but its facts do: the line is set by itself, so that the text keeps its scroll position.
+    setText(row.querySelector(".facts"), entryFacts(entry, live));
+  };
 }
 
 /** @param {any} entry */
 const isEnd = ({ kind }) => kind === "reply" || kind === "ended";
 
-/** Returns until when a question can be answered, and its default. @param {any} entry */
-function answerIn({ kind, answer_by, default_answer }) {
+/** Returns until when a question can be answered, and its default; or that it cannot be. @param {any} entry @param {any[]} live */
+function answerIn({ kind, agent_id, question_id, answer_by, default_answer }, live) {
   if (kind !== "question") return [];
+  const asker = live.find((each) => each.agent_id === agent_id);
+  if (asker === undefined) return ["over"];
+  if (!asker.questions?.some((/** @type {any} */ open) => open.question_id === question_id))
+    return ["answered"];
   return [
     `answer by ${utc(answer_by)}`,
     ...(default_answer === undefined ? [] : [`by default: ${cut(default_answer)}`]),
   ];
 }
 
-/** Returns what a card says of an entry. @param {any} entry */
-function entryFacts(entry) {
+/** Returns what a card says of an entry. @param {any} entry @param {any[]} live */
+export function entryFacts(entry, live) {
   const { stop_reason, turns, tokens, cost_usd, created_at } = entry;
   const facts = isEnd(entry)
     ? [stop_reason, plural(turns, "turn"), plural(tokens, "token"), money(cost_usd)]
     : [];
-  return [...facts, ...answerIn(entry), ago(created_at)].join(" · ");
+  return [...facts, ...answerIn(entry, live), ago(created_at)].join(" · ");
 }

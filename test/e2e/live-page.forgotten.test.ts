@@ -1,4 +1,4 @@
-/** What the live page shows when a choice was made while it read. */
+/** What the live page shows when a choice was made while it read, or is refused. */
 import type { Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
@@ -71,5 +71,23 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await page.getByRole("button", { name: "Older" }).click();
     await page.locator("#parents li:only-child").waitFor();
     expect(await page.locator("#parent-title").textContent()).toBe("Choose a parent");
+  });
+
+  test("says why it cannot show the parent of its address, and goes back to the one before", async () => {
+    const stage = await openStage();
+    for (const id of ["one", "two"]) await stage.parent(id).spawn({ name: "a" });
+    const api = await startApi({ client: stage.client() });
+    const { page } = await openPage();
+    await page.goto(`${api.url}/#parent=one`);
+    await page.locator("#agents li").waitFor();
+    await page.goto(`${api.url}/#parent=a%2Fb`);
+    const why = page.locator("#refusal").filter({ hasText: "parent: 1 to 64 characters" });
+    await why.waitFor();
+    for (let read = 0; read < 2; read++) await page.waitForResponse(/\/v1\/parents\?/);
+    expect(await why.isVisible()).toBe(true);
+    await page.goBack();
+    await page.locator("#agents li").waitFor();
+    expect(await page.locator("#parent-title").textContent()).toBe("one");
+    expect(await why.isVisible()).toBe(false);
   });
 });

@@ -231,7 +231,7 @@ test.each(["at once", "when the cluster is down"])(
     const { code, stderr } = await runHere(["ps"], { cwd: "/", env });
     expect(code).toBe(3);
     expect(stderr.at(-1)).toMatch(
-      /cannot be used \((?:CLUSTERDOWN |a node of the cluster is away, and none has taken its place\))/,
+      /takes no commands \((?:CLUSTERDOWN |a node of the cluster is away, and none has taken its place\))/,
     );
   },
 );

@@ -114,6 +114,9 @@ export function namingRedis(redisUrl: string, error: unknown): unknown {
 /** Messages of Node about a certificate that it does not accept. */
 const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:get|verify)|altnames/;
 
+/** Returns true for the reasons of a cluster with a node that is away. */
+const isPartAway = (why: string) => why === PART_AWAY || why.startsWith("CLUSTERDOWN ");
+
 function sentenceAbout(url: string, why: string): string {
   if (isOutOfMemory(why)) return `Redis at ${url} has no memory left (${why}): ${MAKE_ROOM}.`;
   if (isDiskRefusal(why))
@@ -122,6 +125,8 @@ function sentenceAbout(url: string, why: string): string {
     return `Redis at ${url} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
   if (UNTRUSTED.test(why))
     return `Redis at ${url} cannot be trusted (${why}): correct its certificate, or name the CA that signed it in REDIS_URL, as ?ca=/path/ca.pem.`;
+  if (isPartAway(why))
+    return `Redis at ${url} takes no commands (${why}): start the nodes that are away; work goes on by itself then.`;
   return ANSWERED.test(why)
     ? `Redis at ${url} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${url} (${why}): start it, or correct REDIS_URL.`;
@@ -270,7 +275,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** Matches a reason that a server sent, e.g. `WRONGPASS …`: something answers, but it cannot be used. */
-const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER}|${PART_AWAY})`);
+const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

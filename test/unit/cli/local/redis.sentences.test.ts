@@ -1,6 +1,7 @@
 /** What is said of a Redis that cannot be used: the reason, and what to do about it. */
 import { expect, test } from "vitest";
 import { redisError } from "../../../../src/cli/local/redis.ts";
+import { PART_AWAY } from "../../../../src/shared/redis/connection/cluster.ts";
 
 const URL_WITH_PASSWORD = "redis://:hunter2@db:6379";
 const coded = (code: string) => Object.assign(new Error(`connect ${code}`), { code });
@@ -14,6 +15,14 @@ test.each([
   [new Error("NOPERM this user has no permissions"), /^Redis at \S+ refuses its user something \(NOPERM /],
   [new Error("OOM command not allowed when used memory > 'maxmemory'."), /^Redis at \S+ has no memory left /],
   [new Error("MISCONF Redis is configured to save RDB snapshots"), /^Redis at \S+ refuses writes \(MISCONF/],
+  [
+    new Error("CLUSTERDOWN The cluster is down"),
+    /^Redis at \S+ takes no commands \(CLUSTERDOWN .*\): start the nodes/,
+  ],
+  [
+    new Error(PART_AWAY),
+    /^Redis at \S+ takes no commands \(a node of the cluster is away, .*\): start the nodes/,
+  ],
   [new Error("self-signed certificate"), /^Redis at \S+ cannot be trusted \(.*\?ca=\/path\/ca\.pem\.$/],
   [
     new Error("WRONGPASS invalid username"),

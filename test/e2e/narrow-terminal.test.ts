@@ -1,6 +1,7 @@
 /** Guarantee: on a narrow terminal no line of prose or totals is wider than it; examples and tables of options may be. */
 import stringWidth from "string-width";
 import { beforeAll, expect, test } from "vitest";
+import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
 import { runHere } from "../helpers/program.ts";
 import { redisUrl } from "../helpers/redis.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
@@ -45,4 +46,17 @@ test.each(["--help", "keys --help", "watch --help"])("the paragraphs of %s", asy
       .split(/\s+/)
       .filter((word) => /^\w+$/.test(word));
   expect(words(paragraphs)).toEqual(words(wide.filter((line) => /^\S/.test(line))));
+});
+
+test("a table of keys tells a revoked key from one that is valid", async () => {
+  const { redis, keys } = stage;
+  const { key_id } = await createApiKeys(redis, keys).create({
+    tenant: "default",
+    name: "old",
+    scope: "read",
+  });
+  await createApiKeys(redis, keys).revoke(key_id);
+  const lines = await linesAt(40, ["keys", "list"]);
+  expect(lines[0]).toMatch(/ revoked$/);
+  expect(lines[1]).toMatch(new RegExp(`^${key_id} .* \\d{4}-\\d\\d-\\d\\d`));
 });

@@ -175,10 +175,11 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
         found,
         [
           { title: "key id", leaves: 0, text: ({ key_id }) => key_id },
-          { title: "tenant", leaves: 0, text: ({ tenant }) => tenant },
-          { title: "scope", leaves: 0, text: ({ scope }) => scope },
-          { title: "created", leaves: 2, text: ({ created_at }) => created_at },
-          { title: "revoked", leaves: 1, text: ({ revoked_at = "-" }) => revoked_at },
+          { title: "tenant", leaves: 1, text: ({ tenant }) => tenant },
+          { title: "scope", leaves: 2, text: ({ scope }) => scope },
+          { title: "created", leaves: 3, text: ({ created_at }) => created_at },
+          // Without it a revoked key looks like one that is valid.
+          { title: "revoked", leaves: 0, least: 11, text: ({ revoked_at = "-" }) => revoked_at },
         ],
         {
           columns: output.resultColumns,

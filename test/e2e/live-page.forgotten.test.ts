@@ -1,6 +1,9 @@
-/** What the live page shows when a choice was made while it read, or is refused. */
+/** What the live page shows when a choice was made while it read, or is refused; and the page of the API's document. */
 import type { Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { documentPage } from "../../src/service/api/document-page.ts";
+import { openApiOf } from "../../src/service/api/openapi.ts";
+import { agentRoutes } from "../../src/service/api/routes/agents.ts";
 import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
 import { startApi } from "../helpers/api.ts";
 import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
@@ -91,3 +94,19 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     expect(await why.isVisible()).toBe(false);
   });
 });
+
+test.skipIf(!hasBrowser)(
+  "the page of the API's document breaks no name of a parameter at 400 pixels",
+  async () => {
+    const { page } = await openPage(400);
+    await page.setContent(documentPage(agentRoutes, openApiOf(agentRoutes)));
+    const [broken, room, needed] = await page.evaluate<[string[], number, number]>(`(() => {
+    for (const each of document.querySelectorAll("details")) each.open = true;
+    const names = [...document.querySelectorAll("td:first-child code")];
+    const broken = names.filter((each) => each.getClientRects().length > 1).map((each) => each.textContent);
+    return [broken.filter((name) => !name.includes("-")), document.documentElement.clientWidth, document.documentElement.scrollWidth];
+  })()`);
+    expect(broken).toEqual([]);
+    expect(needed).toBeLessThanOrEqual(room);
+  },
+);

@@ -6,7 +6,7 @@ import type { Route } from "./route.ts";
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; background: #fff }
-h2 { margin-top: 2.5rem } code, pre { font: 14px/1.45 ui-monospace, monospace } code, td { overflow-wrap: anywhere }
+h2 { margin-top: 2.5rem } code, pre { font: 14px/1.45 ui-monospace, monospace } code, td:last-child { overflow-wrap: anywhere } td:first-child code { overflow-wrap: normal }
 details { border: 1px solid #d0d7de; border-radius: 6px; margin: .5rem 0; padding: .5rem .75rem }
 summary { cursor: pointer } pre { overflow-x: auto; background: #f6f8fa; padding: .75rem; border-radius: 6px }
 .method { display: inline-block; min-width: 4.5rem; font-weight: 700 } table { border-collapse: collapse }

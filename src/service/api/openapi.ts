@@ -128,7 +128,7 @@ function queryParameters({ query }: Route, named: NamedSchemas): Json[] {
 }
 
 const PATH_PARAMETERS: Readonly<Record<string, string>> = {
-  parent: "The parent's id: 1 to 64 characters of A-Za-z0-9._-.",
+  parent: "The parent's id: 1 to 64 characters of A-Za-z0-9._-, starting with a letter or digit.",
   agent: "The agent's id, as returned by spawn.",
   path: "A file's path, as the list of files says it.",
 };

@@ -11,12 +11,14 @@ import {
   type AgentAddress,
   addressOfParent,
   agentOf,
+  deadlineMember,
   type ParentAddress,
+  replyIdOf,
   wakeOf,
 } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
-import { NOTHING_DONE } from "../shared/protocol/reply.ts";
+import { NOTHING_DONE, type ReplyStatus, type StopReason } from "../shared/protocol/reply.ts";
 import type { AgentStore, WaitingJob } from "../shared/redis/agent-store.ts";
 import {
   type DeadlineSet,
@@ -25,9 +27,10 @@ import {
   type NextCheck,
   nextCheckDelayMs,
 } from "../shared/redis/deadlines.ts";
-import type { VerbInput } from "../shared/redis/scripts.ts";
+import type { VerbAnswer, VerbInput } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
+import type { Metrics } from "./observe/metrics.ts";
 import { createListTrust, type ListTrust } from "./worker-list.ts";
 
 /**
@@ -56,6 +59,8 @@ export interface SweeperContext {
   /** A number in [0, 1); default `Math.random`. */
   random?: () => number;
   logger: Logger;
+  /** Counts the runs that it ends; absent: they are logged, not counted. */
+  metrics?: Pick<Metrics, "ended"> | undefined;
 }
 
 /** See the module's header. */
@@ -72,6 +77,7 @@ export interface Sweeper {
 export function createSweeper(context: SweeperContext): Sweeper {
   const { deadlines, clock, random = Math.random, logger } = context;
   const tellFailed = failedChecksLog(context);
+  const ended = endedRunsLog(context);
   const trust = createListTrust(clock, context.store.timing.toolsMs);
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
@@ -81,7 +87,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
     for (;;) {
       const due = await deadlines.due(BATCH, HIDDEN_MS);
       if (due[0]) trust.tell(due[0].nowMs);
-      await deadlines.move(await checkPage({ ...context, trust, tellFailed }, due));
+      await deadlines.move(await checkPage({ ...context, trust, tellFailed, ended }, due));
       checked += due.length;
       if (due.length < BATCH) return checked;
       await clock.sleep(PAGE_REST_MS, stopping?.signal);
@@ -148,7 +154,16 @@ interface FailedCheck {
 type PageContext = SweeperContext & {
   trust: ListTrust;
   tellFailed: (failed: readonly FailedCheck[]) => void;
+  ended: EndedRunsLog;
 };
+
+/** The log of the runs that a sweeper has ended. */
+interface EndedRunsLog {
+  /** Counts a run of the agent and gathers it for the log. */
+  add(address: AgentAddress, how: VerbInput<"settle">): void;
+  /** Logs those gathered: a line names {@link BATCH} agents at most, all with one reason. */
+  tell(): void;
+}
 
 /**
  * Time without a failed check after which the log names a problem again, ms. A failed check is due again each second, to the
@@ -169,6 +184,27 @@ function failedChecksLog({ logger, clock }: SweeperContext): PageContext["tellFa
   };
 }
 
+function endedRunsLog({ logger, metrics }: SweeperContext): EndedRunsLog {
+  type Group = { readonly status: ReplyStatus; readonly agents: string[] };
+  const gathered = new Map<StopReason, Group>();
+  return {
+    add(address, { status, stop_reason }) {
+      metrics?.ended(status, stop_reason);
+      const group: Group = gathered.get(stop_reason) ?? { status, agents: [] };
+      group.agents.push(deadlineMember(address));
+      gathered.set(stop_reason, group);
+    },
+    tell() {
+      for (const [stop_reason, { status, agents }] of gathered)
+        for (let at = 0; at < agents.length; at += BATCH) {
+          const line = { status, stop_reason, agents: agents.slice(at, at + BATCH) };
+          logger[status === "failed" ? "warn" : "info"](line, "Runs ended by a sweeper");
+        }
+      gathered.clear();
+    },
+  };
+}
+
 /** Checks a page of agents. A failed check does not stop the others: its agent comes due again. */
 async function checkPage(context: PageContext, page: readonly Due[]): Promise<NextCheck[]> {
   const failed: FailedCheck[] = [];
@@ -179,6 +215,7 @@ async function checkPage(context: PageContext, page: readonly Due[]): Promise<Ne
     );
   const next = await Promise.all(page.map(checkSafely));
   context.tellFailed(failed);
+  context.ended.tell();
   return next.filter((each) => each !== undefined);
 }
 
@@ -250,7 +287,7 @@ async function isOffered({ workers, trust }: PageContext, needs: readonly string
 const never = (due: Due): NextCheck => ({ due, at: undefined });
 
 /** Applies the rule of its spawn to each agent of a parent whose lease has expired. */
-async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<NextCheck> {
+async function checkParent(context: PageContext, due: Due, parent: ParentAddress): Promise<NextCheck> {
   const found = await context.store.orphans(addressOfParent(parent));
   if (found.status === "no_agents") return never(due);
   if (found.status === "gone")
@@ -259,9 +296,9 @@ async function checkParent(context: SweeperContext, due: Due, parent: ParentAddr
 }
 
 /** Ends or finishes an agent whose parent is gone; its own deadline stays until its next check. */
-async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
+async function followParent(context: PageContext, address: AgentAddress): Promise<void> {
   const found = await context.store.overdue(address);
-  if (found.status === "parent_gone") await context.store.settle(address, PARENT_GONE_END);
+  if (found.status === "parent_gone") await end(context, address, PARENT_GONE_END);
   else if (found.status === "must_finish")
     await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
 }
@@ -282,13 +319,25 @@ async function finish(
   if (answer.wake !== undefined) await wakes.add(wakeOf(address, agentId, answer.wake));
 }
 
+/** Ends an agent. Of all that try, the first one is answered `settled`: it tells of the run, if the agent had one. */
+async function end(
+  { store, ended }: PageContext,
+  address: AgentAddress,
+  how: VerbInput<"settle">,
+): Promise<VerbAnswer<"settle">> {
+  const answer = await store.settle(address, how);
+  if (answer.status === "settled" && answer.reply_id === replyIdOf(address.uid, answer.run))
+    ended.add(address, how);
+  return answer;
+}
+
 async function settle(
-  { store }: SweeperContext,
+  context: PageContext,
   due: Due,
   address: AgentAddress,
   how: VerbInput<"settle">,
 ): Promise<NextCheck> {
-  const answer = await store.settle(address, how);
+  const answer = await end(context, address, how);
   return answer.status === "not_due" ? { due, at: answer.deadline } : never(due);
 }
 

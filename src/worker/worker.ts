@@ -189,7 +189,7 @@ function open(options: OpenOptions): Opened {
   ];
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
   // A sweeper does not wait while Redis refuses an end: on a cluster the other nodes may take writes, and their agents are due.
-  const sweeper = createSweeper({ ...context, store: shared.store });
+  const sweeper = createSweeper({ ...context, store: shared.store, metrics });
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
   const { wakes, workers, observer } = context;
   const admitBesideOthers = async () => options.admit?.(await workers.list());

@@ -264,7 +264,7 @@ export default [
     id: "promise-parent-gone",
     promise: "The agents of a parent whose lease has lapsed follow it.",
     file: "src/worker/sweeper.ts",
-    find: 'if (found.status === "parent_gone") await context.store.settle(address, PARENT_GONE_END);',
+    find: 'if (found.status === "parent_gone") await end(context, address, PARENT_GONE_END);',
     replace: 'if (found.status === "parent_gone") return;',
     tests: ["test/integration/producer/parent-lease.test.ts"],
   },

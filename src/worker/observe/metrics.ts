@@ -71,7 +71,7 @@ export class Metrics {
     "Runs that this worker took over from one whose lease had expired",
     [],
   );
-  readonly #runs = this.#counter("subagent_runs_total", "Runs settled by this worker", [
+  readonly #runs = this.#counter("subagent_runs_total", "Runs settled or ended by this worker", [
     "status",
     "stop_reason",
   ]);
@@ -130,6 +130,11 @@ export class Metrics {
   settled(status: ReplyStatus, stopReason: StopReason, durationMs: number): void {
     this.#runs.inc({ status, stop_reason: stopReason });
     this.#runSeconds.observe({ status }, durationMs / 1_000);
+  }
+
+  /** Counts a run that the sweeper of this worker ended; how long it took is unknown. */
+  ended(status: ReplyStatus, stopReason: StopReason): void {
+    this.#runs.inc({ status, stop_reason: stopReason });
   }
 
   /** Records a model call that brought an answer. */

@@ -43,6 +43,7 @@ test("every key and channel stands in the table with its spelling, and nothing e
         request: "<request_key>",
         message: "<message_id>",
         worker: "<worker_id>",
+        apiKeyUsed: "<key_id>",
         wakeJob: "<job>",
         intakeJob: "<job>",
         fairTenant: "<tenant>",

@@ -27,7 +27,8 @@ Examples:
 
 Until the first key is made, the API answers on loopback alone, without a key;
 from then on every request needs one. A tenant has one key of a name: rotate makes a
-second one, and revoke ends the first once it is unused.
+second one. Revoke the first once "last used" of keys list stands still: it names the
+minute of a key's last request or open stream, for 90 days.
 
 Scopes: read looks at agents and replies; spawn also changes them; admin also
 registers profiles and sees the whole installation (board, metrics), all tenants
@@ -177,7 +178,8 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
           { title: "key id", leaves: 0, text: ({ key_id }) => key_id },
           { title: "tenant", leaves: 1, text: ({ tenant }) => tenant },
           { title: "scope", leaves: 2, text: ({ scope }) => scope },
-          { title: "created", leaves: 3, text: ({ created_at }) => created_at },
+          { title: "created", leaves: 4, text: ({ created_at }) => created_at },
+          { title: "last used", leaves: 3, text: ({ last_used_at = "-" }) => last_used_at },
           // Without it a revoked key looks like one that is valid.
           { title: "revoked", leaves: 0, least: 11, text: ({ revoked_at = "-" }) => revoked_at },
         ],

@@ -13,6 +13,7 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
+import { createKeyUses } from "./key-usage.ts";
 import type { Auth, Principal } from "./mount.ts";
 import { READING, sendProblem } from "./problem.ts";
 
@@ -78,6 +79,7 @@ export function createAuth(options: AuthOptions): Auth {
   const limits = requestLimits(open, options.requestsPerMinute);
   const takeSlot = slots(options.requestsAtOnce);
   const areKeysMade = keysMade(options);
+  const noteUse = keyUses(options);
 
   const identify = async (request: Request, { isForBrowsers }: Admission): Promise<Identified> => {
     const token = tokenOf(request, isForBrowsers);
@@ -91,6 +93,7 @@ export function createAuth(options: AuthOptions): Auth {
     }
     const key = await findKey(open, token);
     if (!key) throw new SubagentError("unauthorized", UNKNOWN_KEY);
+    noteUse(key.key_id);
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
   const letIn = async (request: Request, response: Response, admission: Admission) => {
@@ -105,7 +108,7 @@ export function createAuth(options: AuthOptions): Auth {
     principals.set(request, { ...found, atMs: options.clock.monotonicMs() });
   };
   return {
-    ...checksOf(options, areKeysMade),
+    ...checksOf(options, areKeysMade, noteUse),
     require:
       (scope, isForBrowsers = false) =>
       (request: Request, response: Response, next: () => void) => {
@@ -124,10 +127,14 @@ export function createAuth(options: AuthOptions): Auth {
 function checksOf(
   { open, clock }: AuthOptions,
   areKeysMade: () => Promise<boolean>,
+  noteUse: (keyId: string) => void,
 ): Pick<Auth, "isStillValid" | "requireStillValid"> {
   const isStillValid: Auth["isStillValid"] = async (request) => {
     const token = principals.get(request)?.token;
-    return token === undefined ? !(await areKeysMade()) : (await findKey(open, token)) !== undefined;
+    if (token === undefined) return !(await areKeysMade());
+    const key = await findKey(open, token);
+    if (key) noteUse(key.key_id);
+    return key !== undefined;
   };
   return {
     isStillValid,
@@ -192,6 +199,14 @@ function keysMade({ open, clock }: AuthOptions): () => Promise<boolean> {
     askedAtMs = clock.monotonicMs();
     return areMade;
   };
+}
+
+/** Returns a function that notes the use of a key; see {@link createKeyUses}. */
+function keyUses({ open, clock }: AuthOptions): (keyId: string) => void {
+  return createKeyUses(clock, async (keyId) => {
+    const client = await open();
+    if (client.redis.status === "ready") await apiKeysOf(client).noteUse(keyId);
+  });
 }
 
 // Rate limits. The names in the store reveal nothing: a key's id or an address is hashed first.

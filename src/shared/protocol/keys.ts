@@ -130,6 +130,8 @@ export interface Keys {
   paused: string;
   /** hash: id of an API key → its rights, and the digest of its secret; revoked ones stay. */
   apiKeys: string;
+  /** string: time at which an API key was last used, to the minute (ISO 8601, Redis' clock). */
+  apiKeyUsed(keyId: string): string;
   /** set: `<tenant>/<parent>` of parents whose replies are pushed. A hint. */
   webhooks: string;
   /** sorted set: `<tenant>/<parent>` whose replies are pushed or wait for a retry → when another process may begin (epoch ms). */
@@ -187,6 +189,7 @@ export function keysUnder(prefix = "saq", database = 0): Keys {
     worker: (workerId) => `{${prefix}}:worker:${workerId}`,
     paused: `{${prefix}}:paused`,
     apiKeys: `{${prefix}}:api-keys`,
+    apiKeyUsed: (keyId) => `{${prefix}}:api-key-used:${keyId}`,
     webhooks: `{${prefix}}:webhooks`,
     webhooksDue: `{${prefix}}:webhooks-due`,
     webhookHolders: `{${prefix}}:webhook-holders`,

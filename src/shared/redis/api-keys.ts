@@ -48,6 +48,11 @@ export interface ApiKey extends Omit<StoredKey, "v" | "digest"> {
   key_id: string;
 }
 
+/** A listed key; `last_used_at`: to the minute, absent for one that nothing has used for 90 days. */
+export interface ListedApiKey extends ApiKey {
+  last_used_at?: string;
+}
+
 /** Tenant, name and scope of a new key. */
 export type ApiKeyInput = Pick<StoredKey, "tenant" | "name" | "scope">;
 
@@ -72,7 +77,9 @@ export interface ApiKeys {
   /** Revokes a key, for good and at once, even while Redis has no memory left. Rejects with `unknown_key`. */
   revoke(keyId: string): Promise<ApiKey>;
   /** All keys, revoked ones included, oldest first. */
-  list(): Promise<ApiKey[]>;
+  list(): Promise<ListedApiKey[]>;
+  /** Notes that a key is used now. */
+  noteUse(keyId: string): Promise<void>;
   /** Returns the live key that `token` belongs to; undefined for every other text. */
   find(token: string): Promise<ApiKey | undefined>;
   /** Returns true if a key was made at any time: then the API requires one. */
@@ -83,13 +90,26 @@ const TOKEN = /^saq_([0-9a-f]{16})_([0-9a-f]{64})$/;
 const MOST_LIVE = 2;
 /** Fields of the hash that one command reads: a few hundred microseconds of Redis. */
 const PAGE_KEYS = 1_000;
+/** Time for which the last use of a key is known, ms: 90 days. */
+const USE_KEPT_MS = 7_776_000_000;
 
 /** Returns the API keys of an installation. */
 export function createApiKeys(redis: RedisClient, keys: Keys): ApiKeys {
   const scripts = loadScripts(redis, keys, TIMING);
   const store = keyStore(redis, keys.apiKeys);
   return {
-    list: store.list,
+    async list() {
+      const found: ListedApiKey[] = await store.list();
+      for (let start = 0; start < found.length; start += PAGE_KEYS) {
+        const page = found.slice(start, start + PAGE_KEYS);
+        const used = await redis.mget(page.map(({ key_id }) => keys.apiKeyUsed(key_id)));
+        for (const [n, key] of page.entries()) if (used[n]) key.last_used_at = used[n];
+      }
+      return found;
+    },
+    async noteUse(keyId) {
+      await redis.set(keys.apiKeyUsed(keyId), await now(redis), "PX", USE_KEPT_MS);
+    },
     create(input, onWrite) {
       const sentence = `Tenant "${input.tenant}" has a live key "${input.name}": rotate it, or choose another name.`;
       return store.make(input, { most: 1, sentence, onWrite });

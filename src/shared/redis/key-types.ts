@@ -35,7 +35,10 @@ const PART = /^\{[^{}]+\}:(?:(agent):[^:]+(?::([a-z]+).*)?|([a-z]+).*)$/s;
 /** Returns the keys that the whole installation shares, by type; a name that ends in `:` is a prefix of several. */
 function sharedKeys(keys: Keys): Readonly<Record<string, readonly string[]>> {
   return {
-    string: [keys.paused, keys.callbackLock, keys.fairPeriod, keys.worker(""), keys.reservation("")],
+    string: [
+      ...[keys.paused, keys.callbackLock, keys.fairPeriod, keys.apiKeyUsed("")],
+      ...[keys.worker(""), keys.reservation("")],
+    ],
     set: [keys.workers, keys.limiters, keys.webhooks],
     hash: [keys.hintGrace, keys.apiKeys, keys.webhookHolders, keys.limiter(""), keys.budget("")],
     stream: [keys.intake, keys.intakeRefused],

@@ -3,7 +3,7 @@
 const MOST_ENDED = 20;
 
 /**
- * @typedef {{ agent_id: string, name: string, status: string, run: number, turn: number, maxTurns: number, tokens: number,
+ * @typedef {{ agent_id: string, name: string, status: string, run: number, turns: number, maxTurns: number, tokens: number,
  *   cost: number, tool: string, question: string, waits: string, isLive: boolean }} Sight
  */
 
@@ -20,7 +20,11 @@ export function createSightings() {
       const before = seen.get(event.agent_id);
       const same = before !== undefined && before.run === event.run ? before : newSight(event);
       seen.delete(event.agent_id);
-      seen.set(event.agent_id, { ...same, turn: Math.max(same.turn, event.turn), ...changeOf(event, same) });
+      seen.set(event.agent_id, {
+        ...same,
+        turns: Math.max(same.turns, turnsBy(event)),
+        ...changeOf(event, same),
+      });
       return true;
     },
   };
@@ -29,9 +33,14 @@ export function createSightings() {
 /** @param {any} event @returns {Sight} */
 function newSight({ agent_id, name, run }) {
   return {
-    ...{ agent_id, name, run, status: "running", turn: 0, maxTurns: 0, tokens: 0, cost: 0 },
+    ...{ agent_id, name, run, status: "running", turns: 0, maxTurns: 0, tokens: 0, cost: 0 },
     ...{ tool: "", question: "", waits: "", isLive: true },
   };
+}
+
+/** Returns how many turns of its run have an answer, as far as the event tells. @param {any} event @returns {number} */
+function turnsBy({ type, turn }) {
+  return type === "turn_started" || type === "model_retry" ? turn - 1 : turn;
 }
 
 /** @param {any} event @param {Sight} before @returns {Partial<Sight>} */
@@ -74,7 +83,7 @@ export function agentsAfter({ seen }, live) {
     return {
       ...sight,
       status: view.status,
-      turn: Math.max(sight.turn, turns),
+      turns: Math.max(sight.turns, turns),
       tokens: Math.max(sight.tokens, tokens),
       cost: Math.max(sight.cost, cost_usd),
       maxTurns: view.limits.max_turns,

@@ -164,12 +164,16 @@ export function agentCard(readWhole) {
     row.className = "card";
     when(row, agent, () => {
       const shown = [...row.querySelectorAll(".whole")];
-      const turns = document.createElement("meter");
-      turns.max = Math.max(1, agent.maxTurns);
-      turns.value = agent.turn;
-      turns.setAttribute("aria-label", "turns used");
-      const turn = agent.maxTurns > 0 ? `turn ${agent.turn}/${agent.maxTurns}` : plural(agent.turn, "turn");
-      const facts = [turn, plural(agent.tokens, "token"), money(agent.cost)].join(" · ");
+      const used = document.createElement("meter");
+      used.max = Math.max(1, agent.maxTurns);
+      used.value = agent.turns;
+      used.setAttribute("aria-label", "turns used");
+      const { turns, maxTurns } = agent;
+      const facts = [
+        maxTurns > 0 ? `${turns}/${maxTurns} turns` : plural(turns, "turn"),
+        plural(agent.tokens, "token"),
+        money(agent.cost),
+      ].join(" · ");
       const whole = node("button", "", "Last text");
       whole.setAttribute("type", "button");
       whole.addEventListener("click", async () => {
@@ -181,7 +185,7 @@ export function agentCard(readWhole) {
         node("div", "head", [
           ...namesOf(agent),
           pill(agent.status),
-          ...(agent.maxTurns > 0 ? [turns] : []),
+          ...(maxTurns > 0 ? [used] : []),
           node("span", "facts", facts),
           ...(agent.tool === "" ? [] : [node("span", "tool", agent.tool)]),
           // An agent before its first run has no last text, nor has a run in progress.

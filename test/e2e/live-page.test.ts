@@ -73,7 +73,7 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await parent.spawn({ name: "Thinker" });
     await parent.send("thinker", "ponder");
     await page.getByRole("button", { name: /^planner-7/ }).click();
-    await seen(page, "#agents li", /thinker\s*running\s*turn 1\/20 · [\d,]+ tokens · \$0\s*ponder/);
+    await seen(page, "#agents li", /thinker\s*running\s*1\/20 turns · [\d,]+ tokens · \$0\s*ponder/);
     await parent.spawn({ name: "Asker" });
     await parent.send("asker", "ask");
     await seen(page, "#agents li", /asker\s*waiting[\s\S]*Asks: <img src="x"/);
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await seen(page, "#agents .whole", "quick: <img");
     await picture(page, "wide");
     letOn.open();
-    await seen(page, "#agents li", /thinker\s*succeeded\s*turn 2\/20 · [\d,]+ tokens/);
+    await seen(page, "#agents li", /thinker\s*succeeded\s*2\/20 turns · [\d,]+ tokens/);
     await seen(page, "#replies li", "pondered at last");
     expect(await page.title()).toBe("subagent-queue");
     expect(await page.locator("main img, main script").count()).toBe(0);

@@ -1569,4 +1569,20 @@ export default [
     replace: 'return scenario !== ""\n',
     tests: ["test/unit/cli/verbs/offline-model.scenario.test.ts"],
   },
+  {
+    id: "rows-count-the-turn-under-way",
+    promise: "The terminal counts a turn once it has an answer, as `list` does.",
+    file: "src/cli/terminal/progress-rows.ts",
+    find: "return isBeforeAnswer ? turn - 1 : turn;",
+    replace: "return turn;",
+    tests: ["test/unit/cli/terminal/progress-rows.turns.test.ts"],
+  },
+  {
+    id: "page-counts-the-turn-under-way",
+    promise: "The live page counts a turn once it has an answer, as `list` does.",
+    file: "web/sightings.js",
+    find: 'return type === "turn_started" || type === "model_retry" ? turn - 1 : turn;',
+    replace: "return turn;",
+    tests: ["test/unit/cli/terminal/progress-rows.turns.test.ts"],
+  },
 ];

@@ -17,7 +17,8 @@ export interface Row {
   status: RowStatus;
   /** Number of the run that the counters belong to, if known. */
   run?: number;
-  turn: number;
+  /** Answers of the run so far: none in its first turn. */
+  turns: number;
   maxTurns?: number;
   tokens: number;
   costUsd: number;
@@ -31,7 +32,7 @@ export interface Row {
 
 /** Creates a row for an agent that is being spawned. */
 export function newRow(name: string, nowMs: number): Row {
-  const nothing = { turn: 0, tokens: 0, costUsd: 0, tools: new Map<string, string>(), doing: "" };
+  const nothing = { turns: 0, tokens: 0, costUsd: 0, tools: new Map<string, string>(), doing: "" };
   return { name, status: "queued", ...nothing, startedAtMs: nowMs };
 }
 
@@ -39,8 +40,8 @@ export function newRow(name: string, nowMs: number): Row {
 export function rowAfter(row: Row, event: ProgressEvent): Row {
   if (isOver(row) || (row.run !== undefined && event.run < row.run)) return row;
   const isNext = row.run !== undefined && event.run > row.run;
-  const counted = isNext ? { ...row, run: event.run, turn: 0, tokens: 0, costUsd: 0 } : row;
-  const at = { ...counted, turn: Math.max(counted.turn, event.turn) };
+  const counted = isNext ? { ...row, run: event.run, turns: 0, tokens: 0, costUsd: 0 } : row;
+  const at = { ...counted, turns: Math.max(counted.turns, turnsBy(event)) };
   switch (event.type) {
     case "run_started":
       return { ...at, status: "running", maxTurns: event.max_turns, doing: "starting" };
@@ -74,6 +75,12 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
   }
 }
 
+/** Returns how many turns of its run have an answer, as far as the event tells. */
+function turnsBy({ type, turn }: ProgressEvent): number {
+  const isBeforeAnswer = type === "turn_started" || type === "text_delta" || type === "model_retry";
+  return isBeforeAnswer ? turn - 1 : turn;
+}
+
 function rowStatusOf(status: AgentView["status"]): RowStatus {
   if (status === "waiting_for_tools") return "queued";
   return status === "ended" ? "idle" : status;
@@ -91,7 +98,7 @@ export function rowWithReply(row: Row, reply: Reply, nowMs: number): Row {
   return {
     ...row,
     status,
-    turn: turns,
+    turns,
     tokens,
     costUsd: cost_usd,
     tools: new Map(),
@@ -119,7 +126,7 @@ export function rowWithView(
     name: agent_id,
     status,
     run,
-    turn: Math.max(turns, same?.turn ?? 0),
+    turns: Math.max(turns, same?.turns ?? 0),
     maxTurns: limits.max_turns,
     tokens,
     costUsd,
@@ -164,23 +171,23 @@ const DOING_MAX_CELLS = 28;
 /** A terminal with fewer rows shows one more agent instead of the totals. */
 const SUM_MIN_ROWS = 10;
 
-const TURN: Omit<Column<Row>, "title"> = {
+const TURNS: Omit<Column<Row>, "title"> = {
   width: 5,
   align: "right",
   leaves: 1,
-  text: (row) => (row.turn === 0 ? "" : row.maxTurns ? `${row.turn}/${row.maxTurns}` : `${row.turn}`),
+  text: (row) => (row.maxTurns ? `${row.turns}/${row.maxTurns}` : row.turns === 0 ? "" : `${row.turns}`),
 };
 
 /** Returns columns of fixed width, so that the block does not jump when numbers grow. */
 function columnsAt(nowMs: number, longestLabel: number): Column<Row>[] {
-  const counted = (row: Row, text: string) => (row.turn === 0 ? "" : text);
+  const counted = (row: Row, text: string) => (row.turns === 0 ? "" : text);
   const age = (row: Row) => formatAge((row.endedAtMs ?? nowMs) - row.startedAtMs);
   const name = Math.min(longestLabel, NAME_MAX_CELLS);
   const right = { align: "right", width: 7 } as const;
   return [
     { title: "agent", width: name, least: NAME_MIN_CELLS, leaves: 0, text: labelOf },
     { title: "status", width: 9, leaves: 0, text: (row) => row.status },
-    { title: "turn", ...TURN },
+    { title: "turns", ...TURNS },
     { title: "tokens", ...right, leaves: 3, text: (row) => counted(row, formatCompact(row.tokens)) },
     { title: "cost", ...right, leaves: 4, text: (row) => counted(row, formatUsd(row.costUsd)) },
     { title: "age", ...right, width: 6, leaves: 2, text: age },
@@ -229,7 +236,7 @@ function footerOf(
   const facts = [
     `${over} of ${formatPlural(rows.length, "agent")} done`,
     formatPlural(
-      sum(({ turn }) => turn),
+      sum(({ turns }) => turns),
       "turn",
     ),
     `${formatCompact(sum(({ tokens }) => tokens))} tokens`,

@@ -100,7 +100,7 @@ export function renderAgents(
     { title: "status", leaves: 0, text: ({ status }) => status },
     { title: "run", align: "right", leaves: 3, text: ({ run }) => String(run) },
     {
-      title: "turn",
+      title: "turns",
       align: "right",
       leaves: 1,
       text: ({ progress, limits }) => `${progress?.turns ?? 0}/${limits.max_turns}`,

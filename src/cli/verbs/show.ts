@@ -199,7 +199,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   const facts = [
     ended_reason ? `${status} (${ended_reason})` : status,
     `run ${record.run}`,
-    `${formatPlural(progress?.turns ?? 0, "turn")} of ${spec.limits.max_turns}`,
+    `${progress?.turns ?? 0} of ${formatPlural(spec.limits.max_turns, "turn")}`,
     formatPlural(progress?.tokens ?? 0, "token"),
     formatUsd(progress?.cost_usd ?? 0),
     plainLine(spec.model),

@@ -100,8 +100,9 @@ function openTask(origin: TaskOrigin, record: AgentRecord): object {
     const head = headOf(origin, "input_required", `${record.agent_id} asks and waits`);
     return { resultType: "complete", ...head, inputRequests: requestsOf(record.questions) };
   }
-  const turn = `${record.agent_id}: ${record.status}, turn ${record.progress?.turns ?? 0} of ${record.spec.limits.max_turns}`;
-  return { resultType: "complete", ...headOf(origin, "working", turn) };
+  const turns = `${record.progress?.turns ?? 0} of ${record.spec.limits.max_turns} turns`;
+  const how = `${record.agent_id}: ${record.status}, ${turns}`;
+  return { resultType: "complete", ...headOf(origin, "working", how) };
 }
 
 /**

@@ -20,10 +20,10 @@ test("a row of an agent's next run begins with nothing of the one before", () =>
     ...{ ...head, run: 1, type: "tool_started", turn: 7 },
     ...{ tool: "grep", tool_use_id: "t" },
   });
-  expect(rowWithView(working, sampleAgent({ status: "running", run: 1 }), times)).toMatchObject({ turn: 7 });
+  expect(rowWithView(working, sampleAgent({ status: "running", run: 1 }), times)).toMatchObject({ turns: 7 });
   const next = rowWithView(working, sampleAgent({ status: "running", run: 2 }), times);
-  expect({ turn: next.turn, tools: next.tools.size, doing: next.doing }).toEqual({
-    turn: 0,
+  expect({ turns: next.turns, tools: next.tools.size, doing: next.doing }).toEqual({
+    turns: 0,
     tools: 0,
     doing: "",
   });

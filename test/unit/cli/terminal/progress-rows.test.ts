@@ -43,7 +43,7 @@ const view = (columns: number, rows = 24) => ({ columns, rows, nowMs: 3_000, sty
 test("an agent's events add up to its turn, tokens, cost and current tool", () => {
   expect(working()).toMatchObject({
     status: "running",
-    turn: 2,
+    turns: 2,
     maxTurns: 30,
     tokens: 1_234,
     costUsd: 0.012,
@@ -84,7 +84,7 @@ test("a reply overwrites what the events came to, and nothing comes after it", (
   const over = rowWithReply(working(), sampleReply({ status: "partial", stop_reason: "max_turns" }), 5_000);
   expect(over).toMatchObject({
     status: "partial",
-    turn: 3,
+    turns: 3,
     tokens: 4_812,
     costUsd: 0.0123,
     endedAtMs: 5_000,
@@ -96,7 +96,7 @@ test("a reply overwrites what the events came to, and nothing comes after it", (
 test("at 80 columns the board shows every column, aligned", () => {
   const lines = renderBoard([working(), newRow("Lua scripts", 1_000)], view(80));
   expect(lines).toEqual([
-    "  agent              status      turn   tokens     cost     age  doing",
+    "  agent              status     turns   tokens     cost     age  doing",
     "● Testing framework  running     2/30    1,234  $0.0120      3s  grep",
     "○ Lua scripts        queued                                  2s",
     "  0 of 2 agents done · 2 turns · 1,234 tokens · $0.0120",
@@ -129,14 +129,14 @@ test("no line ever reaches the last column, whatever the width, the names and th
 
 test("a narrow terminal loses columns one by one and keeps name and status to the last", () => {
   const titleAt = (columns: number) => renderBoard([working()], view(columns))[0]?.trim().split(/\s+/);
-  expect(titleAt(60)).toEqual(["agent", "status", "turn", "tokens", "cost", "age"]);
-  expect(titleAt(50)).toEqual(["agent", "status", "turn", "tokens", "age"]);
+  expect(titleAt(60)).toEqual(["agent", "status", "turns", "tokens", "cost", "age"]);
+  expect(titleAt(50)).toEqual(["agent", "status", "turns", "tokens", "age"]);
   expect(titleAt(28)).toEqual(["agent", "status"]);
 });
 
 test("a change of figures moves no column", () => {
   const before = renderBoard([working()], view(80))[1] ?? "";
-  const grown = { ...working(), turn: 12, tokens: 987_654, costUsd: 12.5 };
+  const grown = { ...working(), turns: 12, tokens: 987_654, costUsd: 12.5 };
   const then = renderBoard([grown], view(80))[1] ?? "";
   expect(then).toBe("● Testing framework  running    12/30  987,654   $12.50      3s  grep");
   expect(then.indexOf("grep")).toBe(before.indexOf("grep"));
@@ -166,7 +166,7 @@ test("a row follows what a look at its agent shows, and keeps what only events t
   const working = after(first, { type: "turn_started", turn: 1 }, tool("1", "grep", "tool_started"));
   const { turns, tokens, cost_usd } = sampleReply();
   const seen = rowWithView(working, sampleAgent({ status: "running", run: 1, progress: sampleReply() }), at);
-  expect(seen).toMatchObject({ turn: turns, tokens, costUsd: cost_usd, startedAtMs: 6_000 });
+  expect(seen).toMatchObject({ turns, tokens, costUsd: cost_usd, startedAtMs: 6_000 });
   expect(activityOf(seen)).toBe("grep");
   const idle = rowWithView(seen, sampleAgent({ status: "idle", run: 1, progress: sampleReply() }), at);
   expect(idle).toMatchObject({ status: "idle", tokens });
@@ -182,7 +182,7 @@ test("the next run of an agent is counted from nothing", () => {
     ...event({ type: "run_started", turn: 0, max_turns: 20, worker: "w" }),
     run: 2,
   });
-  expect(next).toMatchObject({ status: "running", run: 2, turn: 0, tokens: 0, costUsd: 0 });
+  expect(next).toMatchObject({ status: "running", run: 2, turns: 0, tokens: 0, costUsd: 0 });
 });
 
 test("an event of a run that is over changes nothing once a look has shown the next run", () => {
@@ -197,7 +197,7 @@ test("colour is for glyphs: words look the same on dark and on light", () => {
 
 test("an agent that asks waits, and its row says what for", () => {
   const waiting = after(working(), { type: "waiting", turn: 2, question: "Which\ncolour?" });
-  expect(waiting).toMatchObject({ status: "waiting", turn: 2 });
+  expect(waiting).toMatchObject({ status: "waiting", turns: 2 });
   expect(activityOf(waiting)).toBe("asks: Which colour?");
   const questions = [{ question_id: "3/a", text: "Which colour?", answer_by: "2026-11-21T00:00:00.000Z" }];
   const seen = rowWithView(undefined, sampleAgent({ status: "waiting", questions }), { nowMs: 0, ageMs: 0 });

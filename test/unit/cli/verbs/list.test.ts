@@ -13,9 +13,9 @@ const agents = [
 
 test("the table has one aligned line an agent, and nothing that a terminal obeys", () => {
   expect(renderAgents(agents, { own, nowMs: 65_000, columns: undefined, style })).toEqual([
-    "agent id        status   run  turn  tokens  cost    age  name",
-    "data_collector  idle       0  0/20       0    $0  1m05s  Data Collector",
-    "b               running   12  0/20       0    $0  1m05s  B 漢",
+    "agent id        status   run  turns  tokens  cost    age  name",
+    "data_collector  idle       0   0/20       0    $0  1m05s  Data Collector",
+    "b               running   12   0/20       0    $0  1m05s  B 漢",
   ]);
 });
 
@@ -49,8 +49,8 @@ test("on a narrow terminal the name is cut, then columns leave; no line is wider
   for (const columns of [30, 40, 50, 60]) {
     for (const line of at(columns)) expect(cells(line)).toBeLessThan(columns);
   }
-  expect(at(68)[1]).toBe("data_collector  idle       0  0/20       0    $0   0s  Data Collec…");
-  expect(at(40)[1]).toBe("data_collector  idle       0  0/20   0s");
+  expect(at(68)[1]).toBe("data_collector  idle       0   0/20       0    $0   0s  Data Colle…");
+  expect(at(40)[1]).toBe("data_collector  idle      0/20   0s");
   expect(at(10)[1]).toBe("data_collector  idle");
 });
 

@@ -21,7 +21,7 @@ function sheet(record: Partial<AgentRecord>, more: Partial<AgentSheet> = {}): st
 test("its head has its state, use and parent", () => {
   expect(sheet({ status: "ended", ended_reason: "destroyed" }).slice(0, 2)).toEqual([
     "w  Writer",
-    "ended (destroyed) · run 3 · 7 turns of 20 · 1,234 tokens · $1.50 · offline-1 · created 1970-01-01T00:00:00.000Z by planner",
+    "ended (destroyed) · run 3 · 7 of 20 turns · 1,234 tokens · $1.50 · offline-1 · created 1970-01-01T00:00:00.000Z by planner",
   ]);
 });
 

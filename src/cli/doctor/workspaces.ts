@@ -15,7 +15,7 @@ import { unlessMistyped } from "../../shared/errors.ts";
 import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { type AgentInspection, type AgentSnapshot, isLive } from "../../shared/redis/inspection.ts";
-import { readStamp } from "../../worker/tools/workspace.ts";
+import { hasNoFiles, readStamp } from "../../worker/tools/workspace.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.ts";
 
 /** The means to find the agent of a workspace. */
@@ -52,25 +52,24 @@ export async function readWorkspaces(
   context: WorkspaceContext,
   agents: readonly AgentSnapshot[],
 ): Promise<WorkspaceFacts> {
-  const { workspaceRoot: root, clock } = context;
+  const { workspaceRoot: root, prefix, clock } = context;
   const listed = await findDirectories(root);
   if (!listed) return { root, isThere: false, isFull: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
   const readWorkspace = async (directory: FoundDirectory): Promise<WorkspaceSnapshot> => {
-    const left = directory.agentId.split(ASIDE)[1];
-    const found = { ...directory, uid: (await stampIn(join(root, directory.path), context.prefix)) ?? left };
+    const place = join(root, directory.path);
+    const found = { ...directory, uid: (await stampIn(place, prefix)) ?? directory.agentId.split(ASIDE)[1] };
     const seen = known.get(found.uid ?? "");
-    const agentState = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
+    const state = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
+    const agentState = state === "unknown" && (await hasNoFiles(place)) ? "empty" : state;
     const isOver = agentState !== "live" && found.uid !== undefined;
-    const isDeletable =
-      isOver && (await isUntouchedSince(join(root, found.path), clock.now() - OLD_WORKSPACE_MS));
+    const isDeletable = isOver && (await isUntouchedSince(place, clock.now() - OLD_WORKSPACE_MS));
     return { ...found, agentState, isDeletable };
   };
   const first = await inBatches(listed.slice(0, MOST_DIRECTORIES), BATCH, readWorkspace);
   if (first.some(({ uid }) => uid === undefined)) await clock.sleep(STAMP_MS);
-  const directories = await inBatches(first, BATCH, async (snapshot) =>
-    snapshot.uid === undefined ? readWorkspace(snapshot) : snapshot,
-  );
+  const again = async (seen: WorkspaceSnapshot) => (seen.uid === undefined ? readWorkspace(seen) : seen);
+  const directories = await inBatches(first, BATCH, again);
   const [missing, isFull] = [await findMissing(context, agents), await isDiskFull(root)];
   return { root, isThere: true, isFull, directories, missing, isCut: listed.length > MOST_DIRECTORIES };
 }

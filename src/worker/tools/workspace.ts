@@ -15,6 +15,7 @@ import {
   link,
   lstat,
   mkdir,
+  readdir,
   readFile,
   realpath,
   rename,
@@ -228,6 +229,13 @@ async function moved(from: string, to: string, isMeant: () => Promise<boolean>):
   if (await isMeant()) return true;
   await renameIfThere(to, from);
   return false;
+}
+
+/** Returns true if an agent's directory holds no file but its stamp: the agent has only read others. */
+export async function hasNoFiles(agentDirectory: string): Promise<boolean> {
+  const inside = [agentDirectory, join(agentDirectory, FILES_NAME)].map((each) => readdir(each));
+  const names = await Promise.all(inside).catch(() => [[""]]);
+  return names.flat().every((name) => name === STAMP_NAME || name === FILES_NAME);
 }
 
 /** Returns the uid in the stamp; `undefined` without a stamp, "" if the stamp is unreadable or names another `prefix`. */

@@ -1419,7 +1419,7 @@ export default [
     id: "notice-said-for-ever",
     promise: "A notice stands in one message.",
     file: "src/worker/loop/conversation.ts",
-    find: '    this.#notice = "";\n    this.#correction = "";\n',
+    find: '    this.#notices = NO_NOTICES;\n    this.#correction = "";\n',
     replace: '    this.#correction = "";\n',
     tests: ["test/unit/worker/loop/conversation.parent.test.ts"],
   },
@@ -1819,5 +1819,13 @@ export default [
     find: "QuestionInput.safeParse(withoutNulls(input))",
     replace: "QuestionInput.safeParse(input)",
     tests: ["test/unit/worker/loop/next.null.test.ts"],
+  },
+  {
+    id: "notices-in-the-order-of-the-log",
+    promise: "Several notices of one message are the same bytes in every process.",
+    file: "src/worker/loop/conversation.ts",
+    find: "[...this.#notices, textJson].sort()",
+    replace: "[...this.#notices, textJson]",
+    tests: ["test/unit/worker/loop/conversation.notices.test.ts"],
   },
 ];

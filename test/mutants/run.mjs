@@ -828,8 +828,8 @@ export default [
     id: "notice-said-twice",
     promise: "What is told at the head of a message is told once.",
     file: "src/worker/run/open-session.ts",
-    find: "notices.length > 0 && !isNoticed()",
-    replace: "notices.length > 0",
+    find: "if (before.length === 0)",
+    replace: "if (before)",
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },
   {
@@ -4502,5 +4502,21 @@ export default [
     find: "messages: messages + unread,",
     replace: "messages,",
     tests: ["test/integration/worker/lost-first-call.test.ts"],
+  },
+  {
+    id: "files-gone-behind-a-hook",
+    promise: "A hook's words keep no model from learning that its files are gone.",
+    file: "src/worker/run/open-session.ts",
+    find: "else if (areFilesGone && ",
+    replace: "else if (!session && ",
+    tests: ["test/integration/worker/files-gone.given.test.ts"],
+  },
+  {
+    id: "files-gone-said-anew",
+    promise: "That files are gone is said once for a message, however many holders find a new workspace.",
+    file: "src/worker/run/open-session.ts",
+    find: " && !before.some((textJson) => textJson.includes(FILES_GONE))",
+    replace: "",
+    tests: ["test/integration/worker/files-gone.given.test.ts"],
   },
 ];

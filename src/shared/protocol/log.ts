@@ -177,8 +177,8 @@ export const entryKey = {
   result: (n: number, toolUseId: string): string => `${entryKey.call(n, toolUseId)}/result`,
   /** Message `n` will never come. */
   failure: (n: number): string => `${n}/failure`,
-  /** A notice of the runtime with message `n`. */
-  notice: (n: number): string => `${n}/notice`,
+  /** A notice of the runtime with message `n`; one `about` a matter of its own stands beside the others. */
+  notice: (n: number, about?: "files"): string => (about ? `${n}/notice/${about}` : `${n}/notice`),
   /** The verdict on message `n` under the output schema. */
   verdict: (n: number): string => `${n}/verdict`,
   /** From message `n` on, requests omit the results up to those of message `through`. */

@@ -122,6 +122,8 @@ interface PendingRemarks {
 
 type Role = "user" | "assistant";
 
+const NO_NOTICES: readonly string[] = [];
+
 /** See the module's header. Grows in place. */
 export class Conversation {
   /** All messages so far; the last one is still open: its `]}` is missing. */
@@ -131,7 +133,7 @@ export class Conversation {
   readonly #usedIds: UsedIds = new Map();
   #last: PendingRemarks | undefined;
   #callById: ReadonlyMap<string, SentCall> = new Map();
-  #notice = "";
+  #notices = NO_NOTICES;
   #correction = "";
   #goOn = "";
   #deliveries: readonly string[] = [];
@@ -164,9 +166,9 @@ export class Conversation {
       : this.summaryRequest(call.compactBefore);
   }
 
-  /** Sets a notice of the runtime: the first text of the next user message. */
+  /** Adds a notice of the runtime to the beginning of the next user message. Sorted, because the log has several in any order. */
   notice(textJson: string): void {
-    this.#notice = textJson;
+    this.#notices = [...this.#notices, textJson].sort();
   }
 
   /** Sets the correction of an answer that does not fit the output schema. The parent's messages replace it, if there are any. */
@@ -329,7 +331,7 @@ export class Conversation {
   #expect(last: PendingRemarks | undefined): void {
     this.#last = last;
     this.#callById = byId(last?.calls ?? []);
-    this.#notice = "";
+    this.#notices = NO_NOTICES;
     this.#correction = "";
     this.#goOn = "";
     this.#deliveries = [];
@@ -361,7 +363,7 @@ export class Conversation {
     if (this.#last) for (const call of this.#last.calls) blocks.push(call.result ?? missingResult(call));
     const say = (partJson: string) => blocks.push(...spoken(partJson));
     const last = remarks ? this.#last : undefined;
-    say(this.#notice);
+    for (const notice of this.#notices) say(notice);
     if (last?.repeats) say(JSON.stringify(REPEATED));
     if (remarks && finalCall === undefined) say(this.#goOn);
     for (const partJson of this.#deliveries) say(partJson);

@@ -199,10 +199,10 @@ export function newDelivery(message: number, run: number, messages: readonly Del
   return { key, json, entry: deliveryOf(message, entryBytes(key, json), run, messages) };
 }
 
-/** Makes a notice of the runtime to the model, delivered with message `message`. */
-export function newNotice(message: number, text: string): NewEntry {
+/** Makes a notice of the runtime to the model, delivered with message `message`; one `about` files stands beside another one. */
+export function newNotice(message: number, text: string, about?: "files"): NewEntry {
   const textJson = JSON.stringify(text);
-  const key = entryKey.notice(message);
+  const key = entryKey.notice(message, about);
   const json = `{"v":1,"text":${textJson}}`;
   return { key, json, entry: { kind: "notice", message, bytes: entryBytes(key, json), textJson } };
 }

@@ -19,7 +19,7 @@ import { traceBeside } from "./trace.ts";
 
 /** True on another machine, and in an agent that continues the conversation of an ended one. */
 const FILES_GONE =
-  "Your work continues in a new workspace: files that you wrote earlier are not there any more.";
+  "Your work continues in a new workspace: files that you wrote or were given earlier are not there any more.";
 /** Tools of ours that leave no file behind. */
 const READERS: ReadonlySet<string> = new Set(["read_file", "glob", "grep"]);
 
@@ -89,7 +89,8 @@ function tellBegin(session: Session, worker: string): void {
 
 /**
  * Adds notices at the head of the model's message, once: if an earlier holder has added one, it stays. That files are gone is
- * committed before the next call or hand-back: the next holder here finds the new workspace, and could not tell.
+ * committed before the next call or hand-back, beside what else is noticed: the next holder here finds the new workspace, and
+ * could not tell.
  */
 async function addNotices(
   session: Session,
@@ -100,10 +101,13 @@ async function addNotices(
   const { areFilesGone } = session.equipment.workspace;
   const notices = areFilesGone ? [FILES_GONE] : [];
   if (hooks && !isBegun) notices.push(...(await runStartHooks(hooks, session)));
-  const isNoticed = () =>
-    entries.some(({ kind, message }) => kind === "notice" && message === userMessageNumber);
-  if (notices.length > 0 && !isNoticed())
-    session.add([newNotice(userMessageNumber, notices.join("\n\n"))], areFilesGone);
+  if (notices.length === 0) return;
+  const before = entries.flatMap((entry) =>
+    entry.kind === "notice" && entry.message === userMessageNumber ? entry.textJson : [],
+  );
+  if (before.length === 0) session.add([newNotice(userMessageNumber, notices.join("\n\n"))], areFilesGone);
+  else if (areFilesGone && !before.some((textJson) => textJson.includes(FILES_GONE)))
+    session.add([newNotice(userMessageNumber, FILES_GONE, "files")]);
 }
 
 /** Runs the start hooks; returns their texts for the model. A hook that blocks ends the run before its first purchase. */

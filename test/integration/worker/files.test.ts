@@ -187,7 +187,7 @@ test("an agent whose files are not on this machine any more is told so", async (
   await rm(join(stage.workspaceRoot, "default"), { recursive: true });
   await parent.send(agent_id, "second");
   await parent.waitAll([agent_id]);
-  expect(sent()[1]).toContain("files that you wrote earlier are not there any more");
+  expect(sent()[1]).toContain("files that you wrote or were given earlier are not there any more");
 });
 
 test("an agent that continues an ended one has a new, empty workspace, and is told so if there were files", async () => {
@@ -210,7 +210,7 @@ test("an agent that continues an ended one has a new, empty workspace, and is to
   expect(reply?.files).toBeUndefined();
   expect(await readdir(workspace(second.agent_id))).toEqual([]);
   expect(sent().at(-1)).toContain(
-    "Your work continues in a new workspace: files that you wrote earlier are not there any more.",
+    "Your work continues in a new workspace: files that you wrote or were given earlier are not there any more.",
   );
 });
 

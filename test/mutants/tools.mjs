@@ -4481,4 +4481,12 @@ export default [
     replace: '".directory"',
     tests: ["test/unit/worker/tools/builtin/bash.directory.test.ts"],
   },
+  {
+    id: "look-up-of-tools-not-permitted",
+    promise: "An allow of a server's tools permits to look them up.",
+    file: "src/shared/protocol/permissions.ts",
+    find: "  if (call.tool === FIND_TOOLS) return ALLOWED;\n",
+    replace: "",
+    tests: ["test/unit/shared/protocol/permissions.finding.test.ts"],
+  },
 ];

@@ -2,7 +2,8 @@
  * Permissions of an agent's tool calls: the names of tools, and the verdict of permission rules on a call. Pure. The loop
  * asks before a call begins, and again when a hook has changed its input.
  *
- * 1. `deny` wins over `ask`, `ask` over `allow`. `default` decides a call that no rule names.
+ * 1. `deny` wins over `ask`, `ask` over `allow`. `default` decides a call that no rule names, except one of {@link FIND_TOOLS}: it
+ *    only reads out what the agent has, and without it an `allow` of an MCP server would permit tools that no model can find.
  * 2. Every layer (operator, profile, definition, spawn) must permit a call. The strictest verdict counts, so that a layer
  *    can only narrow those before it.
  * 3. Some inputs cannot be matched: a command line that is not plain, a missing field that the tool uses, a text that is too
@@ -93,6 +94,7 @@ function permissionIn(layer: PermissionRules, call: Call): Permission {
     const rule = layer[verdict]?.find((each) => isMatch(each, call, verdict === "allow"));
     if (rule !== undefined) return { verdict, rule: `${verdict} ${rule}` };
   }
+  if (call.tool === FIND_TOOLS) return ALLOWED;
   return { verdict: layer.default ?? (layer.allow ? "deny" : "allow"), rule: "default" };
 }
 

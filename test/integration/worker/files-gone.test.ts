@@ -32,5 +32,7 @@ test("a run that is handed back beside its new, empty workspace before its first
   await rm(join(stage.workspaceRoot, "default"), { recursive: true });
   expect(await perform(2)).toMatchObject({ status: "released", reason: "overloaded" });
   expect(await perform(3)).toMatchObject({ status: "settled" });
-  expect(heads.at(-1)?.messages).toContain("files that you wrote or were given earlier are not there any more");
+  expect(heads.at(-1)?.messages).toContain(
+    "files that you wrote or were given earlier are not there any more",
+  );
 });

@@ -4526,4 +4526,20 @@ export default [
     replace: "if begun then",
     tests: ["test/integration/verbs/begun.results.test.ts"],
   },
+  {
+    id: "finish-waits-for-the-provider",
+    promise: "A finish does not wait for a provider that it needs no more.",
+    file: "src/shared/redis/lua/finish.lua",
+    find: " and num(agent.not_before) <= now_ms() then",
+    replace: " then",
+    tests: ["test/integration/verbs/finish.delayed.test.ts"],
+  },
+  {
+    id: "finish-leaves-the-delay",
+    promise: "A run that is told to finish can be claimed at once.",
+    file: "src/shared/redis/lua/finish.lua",
+    find: "redis.call('HDEL', record, 'not_before')\n",
+    replace: "",
+    tests: ["test/integration/verbs/finish.delayed.test.ts"],
+  },
 ];

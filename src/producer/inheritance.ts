@@ -24,7 +24,7 @@ import {
   paceFor,
   TASK_LIMITS,
 } from "../shared/protocol/limits.ts";
-import { listsTool, type PermissionRules, toolsInBoth } from "../shared/protocol/permissions.ts";
+import { listsTool, type PermissionRules, SKILL_TOOL, toolsInBoth } from "../shared/protocol/permissions.ts";
 import { modelIdOf } from "../shared/protocol/usage.ts";
 import {
   type Inheritable,
@@ -134,8 +134,8 @@ export function requireTools(
   }: Pick<Inheritable, "tools" | "disallowed_tools" | "skills">,
 ): void {
   const isLeft = (tool: string) => !listsTool(disallowed_tools, tool);
-  // Named skills come with a tool of their own.
-  if (tools.length === 0 || skills.length > 0 || tools.some(isLeft)) return;
+  // Named skills come with the tool that loads them.
+  if (tools.length === 0 || (skills.length > 0 && isLeft(SKILL_TOOL)) || tools.some(isLeft)) return;
   const names = tools.join(", ");
   throw new SubagentError(
     "invalid_input",
@@ -183,13 +183,19 @@ export function inherit(
   const idOf = (name: string | undefined) => modelIdOf(name, operator.models);
   const chain = input.fallback_models ?? definition?.fallback_models ?? profile.fallback_models;
   const model = idOf(input.model) ?? idOf(definition?.model) ?? idOf(profile.model) ?? idOf(operator.model);
+  const disallowed_tools = union(
+    profile.disallowed_tools,
+    definition?.disallowed_tools,
+    input.disallowed_tools,
+  );
+  const skills = narrowedNames(what, "skills", profile.skills, definition?.skills, input.skills);
   const rest = {
     system: input.system ?? systemOf(definition) ?? profile.system,
     output_schema: definition?.output_schema,
     definition: definition?.name,
     profile_version: profile.version,
-    disallowed_tools: union(profile.disallowed_tools, definition?.disallowed_tools, input.disallowed_tools),
-    skills: narrowedNames(what, "skills", profile.skills, definition?.skills, input.skills),
+    disallowed_tools,
+    skills: loadable(what, skills, input.skills, disallowed_tools),
     hooks: union(profile.hooks, definition?.hooks, input.hooks),
     permissions: nonEmpty([
       ...profile.permissions,
@@ -319,6 +325,25 @@ function narrowedNames(
   const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];
   if (refused.length > 0) throw tooWideError(what, field, refused, allowed);
   return asked ?? (allowed && [...allowed]);
+}
+
+/**
+ * Returns those skills that an agent can load: none if the tool that loads them is disallowed, so that no run waits for a
+ * worker that has them. Throws `invalid_input` if the spawn itself named some of them.
+ */
+function loadable(
+  what: string,
+  skills: string[] | undefined,
+  asked: string[] = [],
+  disallowed_tools: readonly string[] = [],
+): string[] | undefined {
+  if (!skills || !listsTool(disallowed_tools, SKILL_TOOL)) return skills;
+  if (asked.length === 0) return [];
+  throw new SubagentError(
+    "invalid_input",
+    `${what} refused, nothing was done: disallowed_tools has ${SKILL_TOOL}, the tool that loads skills (${asked.join(", ")}): leave out the skills, or take it out of disallowed_tools.`,
+    { field: "skills", skills: asked, disallowed_tools },
+  );
 }
 
 /** Returns the requested tools, by default the allowed ones. Throws `invalid_input` for a tool that the allowed list lacks. */

@@ -3979,4 +3979,28 @@ export default [
     replace: "requested ?? profileTools",
     tests: ["test/unit/producer/inheritance.disallowed.test.ts"],
   },
+  {
+    id: "skills-that-no-tool-loads",
+    promise: "A spawn that names skills beside the prohibition of their tool is refused.",
+    file: "src/producer/inheritance.ts",
+    find: "  if (asked.length === 0) return [];\n",
+    replace: "  return [];\n",
+    tests: ["test/unit/producer/inheritance.skills.test.ts"],
+  },
+  {
+    id: "skills-waited-for-in-vain",
+    promise: "No run waits for a worker with skills that its agent cannot load.",
+    file: "src/producer/inheritance.ts",
+    find: "  if (asked.length === 0) return [];\n",
+    replace: "  if (asked.length === 0) return skills;\n",
+    tests: ["test/unit/producer/inheritance.skills.test.ts"],
+  },
+  {
+    id: "skills-count-without-their-tool",
+    promise: "Skills that cannot be loaded do not stand for a tool.",
+    file: "src/producer/inheritance.ts",
+    find: "(skills.length > 0 && isLeft(SKILL_TOOL))",
+    replace: "skills.length > 0",
+    tests: ["test/unit/producer/inheritance.skills.test.ts"],
+  },
 ];

@@ -183,19 +183,15 @@ export function inherit(
   const idOf = (name: string | undefined) => modelIdOf(name, operator.models);
   const chain = input.fallback_models ?? definition?.fallback_models ?? profile.fallback_models;
   const model = idOf(input.model) ?? idOf(definition?.model) ?? idOf(profile.model) ?? idOf(operator.model);
-  const disallowed_tools = union(
-    profile.disallowed_tools,
-    definition?.disallowed_tools,
-    input.disallowed_tools,
-  );
+  const disallowed = union(profile.disallowed_tools, definition?.disallowed_tools, input.disallowed_tools);
   const skills = narrowedNames(what, "skills", profile.skills, definition?.skills, input.skills);
   const rest = {
     system: input.system ?? systemOf(definition) ?? profile.system,
     output_schema: definition?.output_schema,
     definition: definition?.name,
     profile_version: profile.version,
-    disallowed_tools,
-    skills: loadable(what, skills, input.skills, disallowed_tools),
+    disallowed_tools: disallowed,
+    skills: loadable(what, skills, input.skills, disallowed),
     hooks: union(profile.hooks, definition?.hooks, input.hooks),
     permissions: nonEmpty([
       ...profile.permissions,

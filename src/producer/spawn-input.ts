@@ -124,41 +124,34 @@ export interface PreparedSpawn {
   onParentGone: "finish" | "destroy" | undefined;
 }
 
-/**
- * Checks a spawn. Throws `invalid_input` (malformed, or wider than allowed), or `unknown_price` for a cost cap on a
- * model without a known price. `answersTask`: the caller answers a task's questions; an agent of `spawn` may always ask.
- * `budgets` bind the agent in addition to those of the profile and the operator.
- */
-export function prepareSpawn(
-  kind: keyof typeof KINDS,
-  input: unknown,
-  context: Pick<ParentContext, "profile" | "operator">,
-  options: PrepareOptions = {},
-): PreparedSpawn {
-  return prepare(kind, readCall(kind, input), context, options);
-}
-
 interface PrepareOptions {
   answersTask?: boolean;
   budgets?: Budgets | undefined;
+  what?: string;
 }
 
-function prepare(
+/**
+ * Prepares a spawn whose arguments have been read, now or before. Throws `invalid_input` (wider than allowed), or
+ * `unknown_price` for a cost cap on a model without a known price; `what` names the refused call (default: its kind).
+ * `answersTask`: the caller answers a task's questions; an agent of `spawn` may always ask. `budgets` bind the agent in
+ * addition to those of the profile and the operator.
+ */
+export function prepare(
   kind: keyof typeof KINDS,
   { request_key, traceparent, args, digest }: ReturnType<typeof readCall>,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
-  { answersTask = false, budgets: others }: PrepareOptions,
+  { answersTask = false, budgets: others, what = kind }: PrepareOptions = {},
 ): PreparedSpawn {
   const {
     keep_alive = kind === "spawn" && profile.keep_alive,
     idle_ms = profile.idle_ms,
     answer_within_ms = profile.answer_within_ms,
   }: Partial<z.output<typeof SpawnInput>> = args;
-  if (idle_ms > profile.idle_ms) throw tooWideError(kind, "idle_ms", idle_ms, profile.idle_ms);
+  if (idle_ms > profile.idle_ms) throw tooWideError(what, "idle_ms", idle_ms, profile.idle_ms);
   if (answer_within_ms > profile.answer_within_ms)
-    throw tooWideError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
-  const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
-  if (model === undefined) throw noModel(kind, operator);
+    throw tooWideError(what, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
+  const { model, limits, tools, rest } = inherit(what, KINDS[kind].limits, args, { profile, operator });
+  if (model === undefined) throw noModel(what, operator);
   const budgets = narrowedBudgets(narrowedBudgets(operator.budgets, profile.budgets), others);
   if (isCappedInUsd(limits, budgets))
     for (const each of [model, ...(rest.fallback_models ?? [])]) requirePrice(each, operator);
@@ -203,14 +196,14 @@ export interface RepeatableCall {
 export interface CheckedSpawn {
   /** Undefined if the caller named no request key. */
   readonly repeatable?: RepeatableCall | undefined;
-  /** Returns the spawn under a registered profile. Throws as {@link prepareSpawn} does. */
+  /** Returns the spawn under a registered profile. Throws as {@link prepare} does. */
   withProfile(registered: RegisteredProfile): PreparedSpawn;
 }
 
 /**
  * Makes all checks of a spawn that need no Redis. A registered profile can only narrow the spawn, or give it the missing
- * model. Throws as {@link prepareSpawn} does, except for a missing model. With a request key it throws only for malformed
- * input: an earlier call may have spawned the agent, and only Redis knows that.
+ * model. Throws `invalid_input` for malformed input, and as {@link prepare} does, except for a missing model. With a request
+ * key it throws only for malformed input: an earlier call may have spawned the agent, and only Redis knows that.
  */
 export function checkSpawn(
   kind: keyof typeof KINDS,
@@ -242,13 +235,13 @@ function readCall(kind: keyof typeof KINDS, input: unknown) {
   return { request_key, traceparent, args, digest: digestOf({ kind, ...args }) };
 }
 
-function noModel(kind: string, { isModelLookedUp = false }: OperatorDefaults): SubagentError {
+function noModel(what: string, { isModelLookedUp = false }: OperatorDefaults): SubagentError {
   const elsewhere = isModelLookedUp
     ? "; or set SUBAGENT_MODEL, or start a worker: no live one has said its model"
     : "";
   return new SubagentError(
     "invalid_input",
-    `${kind} refused: name a model, here or in the parent's profile${elsewhere}.`,
+    `${what} refused: name a model, here or in the parent's profile${elsewhere}.`,
     {
       field: "model",
       issues: [{ field: "model", problem: "no model is named anywhere" }],

@@ -16,7 +16,7 @@ import {
 } from "../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
-import { toolsInBoth } from "../shared/protocol/permissions.ts";
+import { listsTool, SKILL_TOOL, toolsInBoth } from "../shared/protocol/permissions.ts";
 import {
   pageOf,
   TRANSCRIPT_PAGE,
@@ -29,7 +29,7 @@ import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
 import { digestOf, objectOf, type RegisteredProfile, readInput, readOptions } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall, withRead } from "./parent-context.ts";
 import { type SpawnReceipt, spawnAgent, spawnedBefore, unknownTranscript } from "./spawn.ts";
-import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
+import { type PreparedSpawn, prepare } from "./spawn-input.ts";
 
 /** The conversation of an agent. */
 export interface Transcript {
@@ -227,20 +227,20 @@ function prepareResumed(
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
 ): PreparedSpawn {
   const { spec, name, uid, agent_id: agentId, log_bytes: logBytes, run } = record;
-  const input = {
+  // The old agent's settings may be longer than those of one call, so they are not read as a call's input again.
+  const args = {
     name,
     prompt: text,
     ...inheritedFrom(spec, profile),
     limits: atMost(spec.limits, baseLimits(TASK_LIMITS, operator, profile.limits)),
-    request_key,
-    traceparent,
   };
-  const options = { answersTask: spec.answer_ms !== undefined, budgets: spec.budgets };
-  const prepared = prepareSpawn("task", input, { profile, operator }, options);
+  requireToolsLeft(record, args, profile);
+  const call = { request_key, traceparent, args, digest: resumeDigest(record, { text }) };
+  const options = { answersTask: spec.answer_ms !== undefined, budgets: spec.budgets, what: "resume" };
+  const prepared = prepare("task", call, { profile, operator }, options);
   const permissions = distinct([...(prepared.spec.permissions ?? []), ...(spec.permissions ?? [])]);
   return {
     ...prepared,
-    digest: resumeDigest(record, { text }),
     resumes: { uid, agentId, logBytes, run: run + 1 },
     spec: {
       ...prepared.spec,
@@ -259,12 +259,13 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
   const { model, system, description, alerts, output_schema, hooks, disallowed_tools, transcript_ms } = spec;
   const within = (names: string[] | undefined, allowed: string[] | undefined) =>
     names && allowed ? names.filter((each) => allowed.includes(each)) : names;
-  const given = {
+  const disallowed = [...(disallowed_tools ?? []), ...(profile.disallowed_tools ?? [])];
+  return {
     ...{ model, system, description, alerts, output_schema, hooks, disallowed_tools },
     // An absent chain is one without models: the profile must not fill it.
     fallback_models: spec.fallback_models ?? [],
     tools: spec.tools && toolsInBoth(spec.tools, profile.tools),
-    skills: within(spec.skills, profile.skills),
+    skills: listsTool(disallowed, SKILL_TOOL) ? spec.skills && [] : within(spec.skills, profile.skills),
     transcript_ms: transcript_ms && Math.min(transcript_ms, profile.transcript_ms ?? transcript_ms),
     // All of it is inherited: what the model does not take is left out, and not refused.
     ...paceFor(model, {
@@ -272,7 +273,21 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
       task_budget: spec.task_budget && Math.min(spec.task_budget, profile.task_budget ?? spec.task_budget),
     }),
   };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** Throws `invalid_input` if the parent allows nothing any more of the tools and skills that the old agent had by name. */
+function requireToolsLeft(
+  { agent_id, spec }: AgentRecord,
+  { tools = [], skills = [] }: ReturnType<typeof inheritedFrom>,
+  profile: Profile,
+): void {
+  const had = [...(spec.tools ?? []), ...(spec.skills ?? []).map((name) => `the skill ${name}`)];
+  if (!spec.tools || had.length === 0 || tools.length > 0 || skills.length > 0) return;
+  throw new SubagentError(
+    "invalid_input",
+    `resume refused, nothing was done: this parent allows none of the tools any more that "${agent_id}" had (${had.join(", ")}): allow one of them in its profile, or spawn a new agent.`,
+    { field: "tools", requested: had, allowed: profile.tools },
+  );
 }
 
 /** Returns the lower value of each limit. */

@@ -1,7 +1,8 @@
 /** Guarantee: what a spawn comes to where parent and spawn both say something, and what a cap in USD asks of its models. */
 import { expect, test } from "vitest";
 import { profileOf } from "../../../src/producer/inheritance.ts";
-import { checkSpawn, prepareSpawn } from "../../../src/producer/spawn-input.ts";
+import { UNREGISTERED } from "../../../src/producer/input.ts";
+import { checkSpawn } from "../../../src/producer/spawn-input.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
 
 type Options = Omit<Parameters<typeof profileOf>[0], "parentId">;
@@ -10,6 +11,9 @@ const context = (options: Options = {}, model?: string) => {
   const operator = { limits: {}, ...(model !== undefined && { model }) };
   return { profile: profileOf({ parentId: "p", ...options }, operator), operator };
 };
+
+const prepareSpawn = (...call: Parameters<typeof checkSpawn>) =>
+  checkSpawn(...call).withProfile(UNREGISTERED);
 
 test("with a cap in USD each fallback model needs a price, too", () => {
   const input = { name: "A", limits: { max_cost_usd: 1 }, fallback_models: ["claude-opus-5", "unheard-of"] };

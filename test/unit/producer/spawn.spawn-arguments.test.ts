@@ -1,13 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { profileOf } from "../../../src/producer/inheritance.ts";
+import { UNREGISTERED } from "../../../src/producer/input.ts";
 import { resolveTools } from "../../../src/producer/spawn.ts";
-import { prepareSpawn } from "../../../src/producer/spawn-input.ts";
+import { checkSpawn } from "../../../src/producer/spawn-input.ts";
 
 const operator = { model: "offline-1", limits: {} };
 const context = (profile: Parameters<typeof profileOf>[0] = { parentId: "p" }) => ({
   profile: profileOf(profile, operator),
   operator,
 });
+const prepareSpawn = (...call: Parameters<typeof checkSpawn>) =>
+  checkSpawn(...call).withProfile(UNREGISTERED);
 const known = new Set(["read_file", "grep", "bash"]);
 
 describe("a prepared spawn", () => {

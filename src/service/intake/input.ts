@@ -42,6 +42,19 @@ const TOO_MANY = `it has more than ${INTAKE_MAX_VALUES} values`;
 const IntakeSchedule = z.object({ schedule_id: ScheduleId });
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
+/** Fields that a message to an agent may have: `keep_alive` only if it is false. */
+const OF_A_MESSAGE: ReadonlySet<string> = new Set<keyof IntakeRequest>([
+  "v",
+  "tenant",
+  "parent_id",
+  "prompt",
+  "request_key",
+  "agent_id",
+  "keep_alive",
+  "reply",
+  "profile",
+  "default_model",
+]);
 
 /** Reads the request in the fields of a stream entry. Throws `invalid_input`. */
 export function inputOfEntry(flat: readonly string[]): IntakeInput {
@@ -52,7 +65,7 @@ export function inputOfEntry(flat: readonly string[]): IntakeInput {
     if (!isField(name)) throw unknownField(name);
     fields[name] = readField(name, text);
   }
-  return readInput(IntakeInput, { ...fields, reply: "channel" }, "intake");
+  return withoutUnheeded(readInput(IntakeInput, { ...fields, reply: "channel" }, "intake"));
 }
 
 /** Reads a job's request. `unread`: why its data was not read; `isScheduled`: a schedule added it. Throws `invalid_input`. */
@@ -70,7 +83,19 @@ export function inputOfJob(
   if (unknown !== undefined) throw unknownField(unknown);
   requireSize(intakeBytes(JSON.stringify(data) ?? ""));
   const { schedule_id: _, ...request }: z.output<typeof ScheduledJobInput> = readInput(form, data, "intake");
-  return request;
+  return withoutUnheeded(request);
+}
+
+/** Returns the request. Throws `invalid_input` if it is a message to an agent and has options that only a new agent takes. */
+function withoutUnheeded<Request extends IntakeRequest>(request: Request): Request {
+  const { agent_id, keep_alive } = request;
+  if (agent_id === undefined) return request;
+  const unheeded = Object.keys(request).filter((name) => !OF_A_MESSAGE.has(name));
+  if (keep_alive) unheeded.unshift("keep_alive");
+  if (unheeded.length === 0) return request;
+  throw refused(
+    `a message to "${agent_id}" cannot change its ${unheeded.join(", ")}: leave them out, or leave out agent_id for a new agent`,
+  );
 }
 
 /** Returns the `schedule_id` in the data of a job; undefined if it cannot be read. */

@@ -19,8 +19,14 @@ export interface DueTask {
   isWanted: boolean;
   /** The next time at which the schedule comes due, epoch ms; undefined for a schedule with `at`. */
   nextMs?: number;
+  /**
+   * Of a schedule that repeats: the same for all its jobs that come due on one day (UTC), until it is written again. A refusal
+   * is told once in it for the same reason.
+   */
+  day?: string;
 }
 
+const DAY_MS = 24 * 3_600_000;
 const SINGLE = /^at-[0-9a-f]{32}$/;
 
 /**
@@ -72,8 +78,10 @@ async function checkRepeated(call: ParentCall, { scheduleId, dueMs }: RepeatedDu
   const isInForce = stored !== undefined && !stored.paused && stored.at === undefined;
   const nextMs = isInForce ? await read(() => client.intakeQueue.nextAt(schedulerNameOf(known))) : undefined;
   if (nextMs === undefined) await syncQueue(call, known);
-  const isWanted = isInForce && !(dueMs < Date.parse(stored.written_at ?? stored.created_at));
-  return { isWanted, ...(nextMs !== undefined && { nextMs }) };
+  const written = stored?.written_at ?? stored?.created_at ?? "";
+  const isWanted = isInForce && !(dueMs < Date.parse(written));
+  const day = `${schedulerNameOf(known)} ${written} ${Math.floor(dueMs / DAY_MS)}`;
+  return { isWanted, day, ...(nextMs !== undefined && { nextMs }) };
 }
 
 /**

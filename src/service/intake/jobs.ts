@@ -143,7 +143,7 @@ async function afterFailure(
   }
   tell();
   const again: JobEnd = { status: "later", delayMs, wait };
-  return mayComeAgain ? again : refuse(client, job, explained(error), due?.scheduleId).catch(() => again);
+  return mayComeAgain ? again : refuse(client, job, explained(error), due).catch(() => again);
 }
 
 /** Returns the line in which a job without room waits: that of its tenant, its agent or its parent. */
@@ -200,16 +200,21 @@ async function waitForReply(
   return { status: "replied", value: reply, taken: () => void ack() };
 }
 
-/** Ends the job as refused; if its reply goes to the channel, also writes the refusal there. */
+/**
+ * Ends the job as refused; if its reply goes to the channel, also writes the refusal there: one of a schedule that repeats once
+ * a day for the same reason.
+ */
 async function refuse(
   client: Client,
   { id, data }: IntakeJob,
   error: SubagentError,
-  scheduleId: string | undefined,
+  { scheduleId, day }: Partial<DueTask> = {},
 ): Promise<JobEnd> {
   const sender = SentToChannel.safeParse(data).success ? senderOf(data) : undefined;
-  if (sender)
-    await tellRefusal(client, sender, id, scheduleId === undefined ? error : dueError(scheduleId, error));
+  if (sender) {
+    const told = scheduleId === undefined ? error : dueError(scheduleId, error);
+    await tellRefusal(client, sender, day === undefined ? id : `${day} ${told.message}`, told);
+  }
   return { status: "refused", error };
 }
 

@@ -602,7 +602,7 @@ export default [
     id: "schedule-old-due-begins",
     promise: "What came due before a schedule was replaced, made anew or resumed begins nothing.",
     file: "src/producer/due-schedules.ts",
-    find: "isInForce && !(dueMs < Date.parse(stored.written_at ?? stored.created_at))",
+    find: "isInForce && !(dueMs < Date.parse(written))",
     replace: "isInForce",
     tests: ["test/integration/service/due-schedules.test.ts"],
     title: "begins nothing after a resume",

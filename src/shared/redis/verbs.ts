@@ -374,7 +374,7 @@ export const AGENT_VERBS = {
       unknown: {},
     },
   },
-  /** Asks for a graceful end. An agent that waits for an answer is queued without one. `wake`: the number of a queued run's wake. */
+  /** Asks for a graceful end; nothing that the end does not need is waited for any more. `wake`: the number of a queued run's wake. */
   finish: {
     keys: ["record", "parent_lease"],
     context: ["check_ms"],

@@ -16,7 +16,8 @@
 local LONG_ENTRIES, LONG_BYTES = 1000, 1048576
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'isolation', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
-  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms', 'worker', 'log_bytes')
+  'tools_since', 'in_doubt', 'lost_call', 'running_ms', 'attempts', 'breaks', 'unanswered_since', 'max_age_ms', 'worker', 'log_bytes',
+  'finish')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
@@ -59,9 +60,14 @@ local function leave_queued()
   queue(record, now + lease_ms, { crashes_without_progress = crashes, isolated_crashes = changed,
     in_doubt = in_doubt and '1' or nil })
 end
+-- To end a run takes none of its tools. A hook may refuse the reply of one that has said something.
+local function is_needed(name)
+  return agent.finish ~= '1' or (string.sub(name, 1, 5) == 'hook:' and redis.call('HEXISTS', record, 'progress') == 1)
+end
 local missing = {}
 for name in string.gmatch(agent.needs_tools or '', '%S+') do
-  if not string.find(offered_tools or '', ' ' .. name .. ' ', 1, true) then missing[#missing + 1] = name end
+  local is_offered = string.find(offered_tools or '', ' ' .. name .. ' ', 1, true)
+  if not is_offered and is_needed(name) then missing[#missing + 1] = name end
 end
 if #missing > 0 and crashes < CRASHED then
   if not agent.tools_since then

@@ -32,8 +32,8 @@ const NO_WORKER =
 
 /**
  * The reason for which a task waits. `worker`: none has been live since `since`; `resume`: an operator has paused the
- * installation, for `reason`; `tools`: no worker has all of them; `provider`: it fails or limits the calls of the run, which
- * retries at `next_try_at`. Times are ISO 8601.
+ * installation, for `reason`; `tools`: no worker has all of them; `provider`: it fails or limits the calls of the run, which has
+ * waited since `since` and retries at `next_try_at`. Times are ISO 8601.
  */
 export type TaskWait =
   | { for: "worker"; since: string }

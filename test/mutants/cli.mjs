@@ -489,15 +489,15 @@ export default [
   raw(
     "provider",
     "local/wait.ts",
-    "${plainLine(provider)} has failed",
-    "${provider} has failed",
+    "${plainLine(provider)} fails or limits",
+    "${provider} fails or limits",
     "what the provider said",
   ),
   raw(
     "provider-reason",
     "local/wait.ts",
-    "(${plainLine(reason)}): the next",
-    "(${reason}): the next",
+    "(${plainLine(reason)}): the run",
+    "(${reason}): the run",
     "what the provider said",
   ),
   raw(

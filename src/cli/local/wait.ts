@@ -21,10 +21,10 @@ export function renderNoWorker(redis: string, what: string): string {
   return `No worker is live on ${redis}: ${what} until one joins (subagent-queue worker).`;
 }
 
-/** Returns what is known of a provider for which a run waits. */
+/** Returns why a run waits for its provider and since when: the provider may have failed others before, or another one this run. */
 export function renderProviderWait(wait: NonNullable<AgentView["provider_wait"]>): string {
   const { provider, reason, since, next_try_at } = wait;
-  return `${plainLine(provider)} has failed or limited calls since ${timeOf(since)} (${plainLine(reason)}): the next attempt is at ${timeOf(next_try_at)}.`;
+  return `${plainLine(provider)} fails or limits calls (${plainLine(reason)}): the run has waited since ${timeOf(since)}, the next attempt is at ${timeOf(next_try_at)}.`;
 }
 
 /** Returns the sentence about all runs of a paused installation. */

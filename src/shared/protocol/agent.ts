@@ -304,7 +304,7 @@ export interface AgentView {
   keep_alive: boolean;
   /** Counters and last text of the run, after its first committed step. */
   progress?: ReplyBody;
-  /** Reason why a queued run waits for its provider, since when, and the time of its next try. */
+  /** Reason why a queued run waits for its provider; since when it has waited without an advance; time of its next try. */
   provider_wait?: ProviderWait & { since: string; next_try_at: string };
   /** Open questions of an agent that waits, oldest first; `answer_by`: time from which their defaults hold. */
   questions?: (OpenQuestion & { answer_by: string })[];

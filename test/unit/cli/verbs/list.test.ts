@@ -40,7 +40,7 @@ test("a queued agent that waits for its provider says for which one, since when 
   } as const;
   const queued = { parent_id: own, ...sampleAgent({ status: "queued", provider_wait }) };
   expect(renderWaits([queued], { own, columns: undefined, style })).toEqual([
-    "data_collector waits: api.example has failed or limited calls since 12:00:01Z (rate_limit): the next attempt is at 12:00:11Z.",
+    "data_collector waits: api.example fails or limits calls (rate_limit): the run has waited since 12:00:01Z, the next attempt is at 12:00:11Z.",
   ]);
 });
 

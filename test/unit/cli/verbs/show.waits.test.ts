@@ -33,7 +33,7 @@ test("an agent whose provider limits its calls shows when the next attempt is", 
   const provider_wait_since = not_before - 10_000;
   expect(sheet({ status: "queued", provider_wait, provider_wait_since, not_before })).toEqual([
     ...["", "Waits"],
-    "  api.example has failed or limited calls since 12:00:01Z (overloaded): the next attempt is at 12:00:11Z.",
+    "  api.example fails or limits calls (overloaded): the run has waited since 12:00:01Z, the next attempt is at 12:00:11Z.",
   ]);
 });
 

@@ -7,7 +7,7 @@
  *    many. A longer text is cut before it is quoted, so that only its beginning is gone through.
  */
 import type { AgentStatus } from "../shared/protocol/agent.ts";
-import type { ChannelEntry, Question, Reply } from "../shared/protocol/reply.ts";
+import type { ChannelEntry, Question, Reply, ReplyBody } from "../shared/protocol/reply.ts";
 import { fenced, quoted } from "./text-boundary.ts";
 
 /** Maximum length of a `task` or `agent` result, and of the text of a forwarded entry, in code points. */
@@ -17,7 +17,8 @@ const CUT = "\n[… cut …]";
 const OUTPUT_CUT = "\n[… cut: the reply's output field has the rest …]";
 
 /**
- * Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter.
+ * Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter, and after
+ * that of a reply the note about unknown tools.
  * `closedWith`: the present status of the agent of a question that takes no answer any more; undefined: it is open.
  */
 export function asData(entry: ChannelEntry, closedWith?: AgentStatus): string {
@@ -31,7 +32,7 @@ export function asData(entry: ChannelEntry, closedWith?: AgentStatus): string {
   }
   const { status, stop_reason, agent_status, turns, tokens } = entry;
   const facts = `status="${status}" stop_reason="${stop_reason}" agent_status="${agent_status}" turns="${turns}" tokens="${tokens}"`;
-  return fenced("reply", `${from} ${facts}`, saidIn(entry));
+  return [fenced("reply", `${from} ${facts}`, saidIn(entry)), noteOnTools(entry)].filter(Boolean).join("\n");
 }
 
 /** Returns an open question for a user message; the head line says how to answer it. */
@@ -46,12 +47,18 @@ export function asQuestion({
 
 /** Returns a reply as a tool result: its text, a note if the run did not succeed, and a note about its unknown tools. */
 export function asToolResult(reply: Reply): string {
-  const { unknown_tools: names = [] } = reply;
-  const unknown = names.length > 0 && `Unknown tools were left out: ${names.join(", ")}.`;
-  const tail = unknown ? `\n\n[sub-agent: ${quoted(shorten(unknown, MAX_TEXT_CHARS / 5))}]` : "";
+  const note = noteOnTools(reply);
+  const tail = note && `\n\n${note}`;
   const head = noteOn(reply);
   const room = MAX_TEXT_CHARS - lengthOf(head) - lengthOf(tail);
   return `${head}${quoted(saidIn(reply, room))}${tail}`;
+}
+
+/** Returns the runtime's note about the tools that an agent was to have and nobody knows; "" if there are none. */
+export function noteOnTools({ unknown_tools: names = [] }: Pick<ReplyBody, "unknown_tools">): string {
+  if (names.length === 0) return "";
+  const unknown = `Unknown tools were left out: ${names.join(", ")}.`;
+  return `[sub-agent: ${quoted(shorten(unknown, MAX_TEXT_CHARS / 5))}]`;
 }
 
 /** Returns the output as compact JSON, or the summary if there is no output; at most `maxChars` code points of it. */

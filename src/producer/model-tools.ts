@@ -14,7 +14,7 @@ import { clip } from "../shared/protocol/text.ts";
 import { answerOrSend, destroyAgent, listAgents, viewAgent, withAgent } from "./agents.ts";
 import { nullsLeftOut, readInput } from "./input.ts";
 import { type NewReplies, newRepliesOf } from "./model-replies.ts";
-import { asQuestion, asToolResult } from "./model-text.ts";
+import { asQuestion, asToolResult, noteOnTools } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { spawn } from "./spawn.ts";
 import { task } from "./task.ts";
@@ -263,7 +263,7 @@ function inSeconds(iso: string): string {
   return iso.replace(/\.\d+Z$/, "Z");
 }
 
-/** Returns status and counters as JSON, then the open questions, then the new entries or the last text. */
+/** Returns status and counters as JSON, a note about unknown tools, the open questions, and the new entries or the last text. */
 function reportOn(
   { agent_id, status, ended_reason, run, limits, progress, questions = [] }: AgentView,
   news: NewReplies,
@@ -282,5 +282,7 @@ function reportOn(
   const over = status === "ended" || status === "idle";
   const said = over && progress ? fenced("text", `agent_id="${agent_id}"`, progress.summary) : "";
   const open = asked.map((question) => asQuestion({ agent_id, ...question }));
-  return [JSON.stringify(facts), ...open, news.text || said].filter(Boolean).join("\n");
+  const isNoted = news.entries.some((entry) => "unknown_tools" in entry);
+  const note = isNoted ? "" : noteOnTools(progress ?? {});
+  return [JSON.stringify(facts), note, ...open, news.text || said].filter(Boolean).join("\n");
 }

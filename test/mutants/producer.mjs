@@ -4027,4 +4027,28 @@ export default [
     replace: "",
     tests: ["test/integration/producer/transcript.resumable.test.ts"],
   },
+  {
+    id: "new-replies-hide-unknown-tools",
+    promise: "The text of new replies says which tools were unknown.",
+    file: "src/producer/model-text.ts",
+    find: ", noteOnTools(entry)]",
+    replace: "]",
+    tests: ["test/integration/producer/unknown-tools.test.ts"],
+  },
+  {
+    id: "check-hides-unknown-tools",
+    promise: "The check of a sub-agent says which tools were unknown, also when its reply was read before.",
+    file: "src/producer/model-tools.ts",
+    find: 'isNoted ? "" : noteOnTools(progress ?? {})',
+    replace: '""',
+    tests: ["test/integration/producer/unknown-tools.test.ts"],
+  },
+  {
+    id: "check-notes-unknown-tools-twice",
+    promise: "The check of a sub-agent notes unknown tools once.",
+    file: "src/producer/model-tools.ts",
+    find: 'isNoted ? "" : noteOnTools(progress ?? {})',
+    replace: "noteOnTools(progress ?? {})",
+    tests: ["test/integration/producer/unknown-tools.test.ts"],
+  },
 ];

@@ -54,7 +54,7 @@ export function asToolResult(reply: Reply): string {
   return `${head}${quoted(saidIn(reply, room))}${tail}`;
 }
 
-/** Returns the runtime's note about the tools that an agent was to have and nobody knows; "" if there are none. */
+/** Returns the runtime's note about the tools that an agent was to have and that no worker has; "" if there are none. */
 export function noteOnTools({ unknown_tools: names = [] }: Pick<ReplyBody, "unknown_tools">): string {
   if (names.length === 0) return "";
   const unknown = `Unknown tools were left out: ${names.join(", ")}.`;

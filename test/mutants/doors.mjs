@@ -5581,6 +5581,8 @@ export default [
     find: 'await now(redis), "PX", USE_KEPT_MS);',
     replace: "await now(redis));",
     tests: ["test/integration/service/auth.used.test.ts"],
+  },
+  {
     id: "intake-message-with-options",
     promise: "A message to an agent that names options of a new one is refused, not half heeded.",
     file: "src/service/intake/input.ts",

@@ -3,6 +3,7 @@ import stringWidth from "string-width";
 import { beforeAll, expect, test } from "vitest";
 import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
 import { runHere } from "../helpers/program.ts";
+import { CLEAN } from "../helpers/program-on-stage.ts";
 import { redisUrl } from "../helpers/redis.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
@@ -24,7 +25,7 @@ async function linesAt(columns: number, args: readonly string[]): Promise<string
     on: () => {},
     ...{ isTTY: true, columns, rows: 50 },
   };
-  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: stage.prefix, NO_COLOR: "1", FORCE_COLOR: undefined };
+  const env = { ...CLEAN, REDIS_URL: redisUrl(), SUBAGENT_PREFIX: stage.prefix, NO_COLOR: "1" };
   const { code, stderr } = await runHere(args, { cwd: import.meta.dirname, env, stdout });
   expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
   return text.trimEnd().split("\n");

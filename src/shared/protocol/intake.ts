@@ -36,11 +36,11 @@ export function intakeBytes(json: string): number {
 }
 
 /**
- * One request. With `agent_id` the prompt is a message to that agent, and fields of a new one are refused; with `keep_alive` the new agent takes further
- * messages; otherwise it is a task. `request_key` makes the request repeatable for 24 hours, a task until a day after its ack;
- * default: the id of the entry or job. `reply`, of a job only: `return` (the default) makes the reply of a task the job's
- * return value, `channel` leaves it to the parent; replies to messages are always the parent's. `agent` names a definition. It
- * and the other fields are those of `Parent.spawn`, which checks them.
+ * One request. With `agent_id` the prompt is a message to that agent, and options of a new one are refused; with `keep_alive`
+ * the new agent takes further messages; otherwise it is a task. `request_key` makes the request repeatable for 24 hours, a task
+ * until a day after its ack; default: the id of the entry or job. `reply`, of a job only: `return` (the default) makes the reply
+ * of a task the job's return value, `channel` leaves it to the parent; replies to messages are always the parent's. `agent` names
+ * a definition. It and the other fields are those of `Parent.spawn`, which checks them.
  */
 export const IntakeInput = z.strictObject({
   v: z.literal(1).default(1),

@@ -17,8 +17,8 @@ const CUT = "\n[… cut …]";
 const OUTPUT_CUT = "\n[… cut: the reply's output field has the rest …]";
 
 /**
- * Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter, and after
- * that of a reply the note about unknown tools.
+ * Returns a channel entry for a user message: a head line by the runtime, the text as data, a closing delimiter. A reply's text has
+ * the runtime's notes around it, as the result of a tool has.
  * `closedWith`: the present status of the agent of a question that takes no answer any more; undefined: it is open.
  */
 export function asData(entry: ChannelEntry, closedWith?: AgentStatus): string {
@@ -32,7 +32,10 @@ export function asData(entry: ChannelEntry, closedWith?: AgentStatus): string {
   }
   const { status, stop_reason, agent_status, turns, tokens } = entry;
   const facts = `status="${status}" stop_reason="${stop_reason}" agent_status="${agent_status}" turns="${turns}" tokens="${tokens}"`;
-  return [fenced("reply", `${from} ${facts}`, saidIn(entry)), noteOnTools(entry)].filter(Boolean).join("\n");
+  return fenced("reply", `${from} ${facts}`, saidIn(entry), {
+    ...(entry.error !== undefined && { before: noteOn(entry) }),
+    after: notesAfter(entry),
+  });
 }
 
 /** Returns an open question for a user message; the head line says how to answer it. */
@@ -45,20 +48,12 @@ export function asQuestion({
   return fenced("question", head, shorten(text));
 }
 
-/** Returns a reply as a tool result: its text, a note if the run did not succeed, and a note about its unknown tools. */
+/** Returns a reply as a tool result: its text, a note if the run did not succeed, and one about unread messages and unknown tools. */
 export function asToolResult(reply: Reply): string {
-  const note = noteOnTools(reply);
-  const tail = note && `\n\n${note}`;
+  const tail = notesAfter(reply);
   const head = noteOn(reply);
   const room = MAX_TEXT_CHARS - lengthOf(head) - lengthOf(tail);
   return `${head}${quoted(saidIn(reply, room))}${tail}`;
-}
-
-/** Returns the runtime's note about the tools that an agent was to have and that no worker has; "" if there are none. */
-export function noteOnTools({ unknown_tools: names = [] }: Pick<ReplyBody, "unknown_tools">): string {
-  if (names.length === 0) return "";
-  const unknown = `Unknown tools were left out: ${names.join(", ")}.`;
-  return `[sub-agent: ${quoted(shorten(unknown, MAX_TEXT_CHARS / 5))}]`;
 }
 
 /** Returns the output as compact JSON, or the summary if there is no output; at most `maxChars` code points of it. */
@@ -68,10 +63,35 @@ function saidIn({ output, summary }: Reply, maxChars = MAX_TEXT_CHARS): string {
     : shorten(JSON.stringify(output), maxChars, OUTPUT_CUT);
 }
 
+/** Returns what the runtime says behind a reply's text: messages that nobody will read, tools that were left out. */
+export function notesAfter({
+  unknown_tools: names = [],
+  undelivered,
+}: Pick<Reply, "unknown_tools" | "undelivered">): string {
+  const unread = unreadNote(undelivered);
+  const unknown = names.length > 0 ? `Unknown tools were left out: ${names.join(", ")}.` : "";
+  const notes = [unread, unknown].filter(Boolean).join(" ");
+  return notes === "" ? "" : `\n\n[sub-agent: ${quoted(shorten(notes, MAX_TEXT_CHARS / 5))}]`;
+}
+
+/** Returns the sentence about messages with the ids `undelivered`, which came too late for their agent; "" if there are none. */
+export function unreadNote(undelivered: readonly string[] = []): string {
+  const count = undelivered.length;
+  if (count === 0) return "";
+  return count === 1
+    ? "1 message to it came too late and was not read."
+    : `${count} messages to it came too late and were not read.`;
+}
+
 function noteOn({ status, stop_reason, error }: Reply): string {
   if (status === "succeeded") return "";
-  const why = error === undefined ? "" : `: ${quoted(shorten(error, MAX_TEXT_CHARS / 5))}`;
+  const why = error === undefined ? "" : `: ${shownError(error)}`;
   return `[sub-agent ${status}, ${stop_reason}${why}]\n`;
+}
+
+/** Returns the error sentence of a run for a model: short, and no word of the runtime in what others wrote. */
+export function shownError(error: string): string {
+  return quoted(shorten(error, MAX_TEXT_CHARS / 5));
 }
 
 /** Cuts `text` to at most `maxChars` code points, including `mark` at the cut. */

@@ -14,7 +14,7 @@ import { clip } from "../shared/protocol/text.ts";
 import { answerOrSend, destroyAgent, listAgents, viewAgent, withAgent } from "./agents.ts";
 import { nullsLeftOut, readInput } from "./input.ts";
 import { type NewReplies, newRepliesOf } from "./model-replies.ts";
-import { asQuestion, asToolResult, noteOnTools } from "./model-text.ts";
+import { asQuestion, asToolResult, notesAfter, shownError } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { spawn } from "./spawn.ts";
 import { task } from "./task.ts";
@@ -278,11 +278,12 @@ function reportOn(
     turns: progress?.turns ?? 0,
     max_turns: limits.max_turns,
     tokens: progress?.tokens ?? 0,
+    ...(progress?.error !== undefined && { error: shownError(progress.error) }),
   };
   const over = status === "ended" || status === "idle";
   const said = over && progress ? fenced("text", `agent_id="${agent_id}"`, progress.summary) : "";
   const open = asked.map((question) => asQuestion({ agent_id, ...question }));
   const isNoted = news.entries.some((entry) => "unknown_tools" in entry);
-  const note = isNoted ? "" : noteOnTools(progress ?? {});
+  const note = isNoted ? "" : notesAfter(progress ?? {}).trimStart();
   return [JSON.stringify(facts), note, ...open, news.text || said].filter(Boolean).join("\n");
 }

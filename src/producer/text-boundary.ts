@@ -15,9 +15,22 @@ export function newBoundary(random: (size: number) => Buffer = randomBytes): str
   return random(BOUNDARY_BYTES).toString("hex");
 }
 
+/** The words of the runtime around a text within its fence; the caller has quoted what others wrote in them. */
+export interface FenceNotes {
+  before?: string;
+  after?: string;
+  boundary?: string;
+}
+
 /** Returns `text` between delimiters of the runtime; `head`: the runtime's facts about it. */
-export function fenced(kind: string, head: string, text: string, boundary = newBoundary()): string {
-  return `<sub_agent_${kind} ${head} boundary="${boundary}">\n${quoted(text)}\n</sub_agent_${kind} boundary="${boundary}">`;
+export function fenced(
+  kind: string,
+  head: string,
+  text: string,
+  { before = "", after = "", boundary = newBoundary() }: FenceNotes = {},
+): string {
+  const whole = `${before}${quoted(text)}${after}`;
+  return `<sub_agent_${kind} ${head} boundary="${boundary}">\n${whole}\n</sub_agent_${kind} boundary="${boundary}">`;
 }
 
 /** A text without any of these characters contains no spelling of a bracket. */

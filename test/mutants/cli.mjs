@@ -1584,6 +1584,8 @@ export default [
     find: 'return type === "turn_started" || type === "model_retry" ? turn - 1 : turn;',
     replace: "return turn;",
     tests: ["test/unit/cli/terminal/progress-rows.turns.test.ts"],
+  },
+  {
     id: "keys-list-narrow-hides-revoked",
     promise: "On a narrow terminal keys list tells a revoked key from a valid one.",
     file: "src/cli/verbs/keys.ts",
@@ -1599,5 +1601,13 @@ export default [
     find: "if (isPartAway(why))",
     replace: "if (why === undefined)",
     tests: ["test/unit/cli/local/redis.sentences.test.ts"],
+  },
+  {
+    id: "reply-without-the-unread",
+    promise: "A printed reply says that messages came too late.",
+    file: "src/cli/terminal/reply.ts",
+    find: '...body(unreadNote(reply.undelivered)).map((line) => style("yellow", line)),',
+    replace: "",
+    tests: ["test/unit/cli/terminal/reply.unread.test.ts"],
   },
 ];

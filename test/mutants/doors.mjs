@@ -5629,6 +5629,8 @@ export default [
     find: "${schedulerNameOf(known)} ${written} ",
     replace: "${schedulerNameOf(known)} ",
     tests: ["test/integration/service/schedules-refused.test.ts"],
+  },
+  {
     id: "page-answered-question-asks",
     promise: "The live page says of a question that was answered that it is.",
     file: "web/view.js",
@@ -5670,5 +5672,21 @@ export default [
     replace: "",
     tests: ["test/e2e/live-page.forgotten.test.ts"],
     title: "breaks no name",
+  },
+  {
+    id: "thread-without-the-unread",
+    promise: "A thread says that a message came too late for its run.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: " + notesAfter(entry.entry)",
+    replace: "",
+    tests: ["test/integration/service/unread-messages.test.ts"],
+  },
+  {
+    id: "mcp-without-the-unread",
+    promise: "An MCP result names the messages that came too late.",
+    file: "src/service/mcp/task.ts",
+    find: "...(undelivered && { undelivered }),",
+    replace: "",
+    tests: ["test/integration/service/unread-messages.test.ts"],
   },
 ];

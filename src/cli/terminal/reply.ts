@@ -1,4 +1,5 @@
 /** A reply as text for people: agent, status, summary, and usage. Pure. */
+import { unreadNote } from "../../producer/model-text.ts";
 import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatReached, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
@@ -83,6 +84,7 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
       const [reached, at] = [formatReached(kind, value), formatReached(kind, threshold)];
       return style("bold", `${INDENT}alert: ${kind} reached ${reached} (threshold ${at})`);
     }),
+    ...body(unreadNote(reply.undelivered)).map((line) => style("yellow", line)),
     ...(reply.unknown_tools
       ? body(`without ${reply.unknown_tools.map(plainLine).join(", ")}: its worker has no such tool`).map(
           (line) => style("yellow", line),

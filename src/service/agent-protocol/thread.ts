@@ -12,6 +12,7 @@ import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, internalsOf } from "../../producer/client.ts";
 import { profileOf } from "../../producer/inheritance.ts";
+import { notesAfter } from "../../producer/model-text.ts";
 import { type ParentContext, withCall, withRead } from "../../producer/parent-context.ts";
 import { type SpawnReceipt, spawnAgent } from "../../producer/spawn.ts";
 import { checkSpawn } from "../../producer/spawn-input.ts";
@@ -159,11 +160,11 @@ async function stateOf(context: ParentContext, records: readonly AgentRecord[]):
   }
   const shown = replied.slice(begin);
   const messages = await Promise.all(
-    shown.map(async ({ record }) => ({
+    shown.map(async ({ record, entry }) => ({
       id: record.uid,
       type: "ai" as const,
       role: "assistant" as const,
-      content: await textOf(context, record),
+      content: (await textOf(context, record)) + notesAfter(entry.entry),
     })),
   );
   // A client reads the state again and again, and a thread may have hundreds of replies that were acked long ago.

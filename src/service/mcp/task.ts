@@ -157,10 +157,13 @@ export async function cancelTask(context: ParentContext, taskId: string): Promis
 /** Returns a reply as a tool result: the text for a model, and the same as structured data. */
 export function resultOf(reply: Reply) {
   const { agent_id, status, stop_reason, summary, output, turns, tokens, cost_usd, reply_id, files } = reply;
+  const { error, undelivered } = reply;
   const structuredContent = {
     ...{ agent_id, reply_id, status, stop_reason, summary, turns, tokens, cost_usd },
     ...(output !== undefined && { output }),
     ...(files && { files }),
+    ...(error !== undefined && { error }),
+    ...(undelivered && { undelivered }),
   };
   return {
     resultType: "complete" as const,

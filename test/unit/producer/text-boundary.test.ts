@@ -199,7 +199,7 @@ describe("a text behind the fence", () => {
   });
 
   test("does not know the boundary, which is another each time", () => {
-    expect(fenced("reply", 'run="1"', "x", "0123456789ab")).toBe(
+    expect(fenced("reply", 'run="1"', "x", { boundary: "0123456789ab" })).toBe(
       '<sub_agent_reply run="1" boundary="0123456789ab">\nx\n</sub_agent_reply boundary="0123456789ab">',
     );
     expect(new Set(Array.from({ length: 100 }, () => newBoundary())).size).toBe(100);

@@ -7,7 +7,7 @@
  *    many. A longer text is cut before it is quoted, so that only its beginning is gone through.
  */
 import type { AgentStatus } from "../shared/protocol/agent.ts";
-import type { ChannelEntry, Question, Reply, ReplyBody } from "../shared/protocol/reply.ts";
+import { type ChannelEntry, type Question, type Reply, unreadNote } from "../shared/protocol/reply.ts";
 import { fenced, quoted } from "./text-boundary.ts";
 
 /** Maximum length of a `task` or `agent` result, and of the text of a forwarded entry, in code points. */
@@ -63,7 +63,7 @@ function saidIn({ output, summary }: Reply, maxChars = MAX_TEXT_CHARS): string {
     : shorten(JSON.stringify(output), maxChars, OUTPUT_CUT);
 }
 
-/** Returns what the runtime says behind a reply's text: messages that nobody will read, tools that were left out. */
+/** Returns what the runtime says behind a reply's text: messages that came too late, tools that were left out. */
 export function notesAfter({
   unknown_tools: names = [],
   undelivered,
@@ -72,15 +72,6 @@ export function notesAfter({
   const unknown = names.length > 0 ? `Unknown tools were left out: ${names.join(", ")}.` : "";
   const notes = [unread, unknown].filter(Boolean).join(" ");
   return notes === "" ? "" : `\n\n[sub-agent: ${quoted(shorten(notes, MAX_TEXT_CHARS / 5))}]`;
-}
-
-/** Returns the sentence about messages with the ids `undelivered`, which came too late for their agent; "" if there are none. */
-export function unreadNote(undelivered: readonly string[] = []): string {
-  const count = undelivered.length;
-  if (count === 0) return "";
-  return count === 1
-    ? "1 message to it came too late and was not read."
-    : `${count} messages to it came too late and were not read.`;
 }
 
 function noteOn({ status, stop_reason, error }: Reply): string {

@@ -1,6 +1,11 @@
 /** A reply as text for people: agent, status, summary, and usage. Pure. */
-import { unreadNote } from "../../producer/model-text.ts";
-import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
+import {
+  type ChannelEntry,
+  type Interim,
+  type Question,
+  type Reply,
+  unreadNote,
+} from "../../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatReached, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
 import { STATUS_GLYPHS } from "./progress-rows.ts";

@@ -212,6 +212,15 @@ export const Reply = ReplyBody.extend(ReplyHead.shape);
 /** See {@link Reply}. */
 export type Reply = z.infer<typeof Reply>;
 
+/** Returns the sentence about messages with the ids `undelivered`, which came too late for their agent; "" if there are none. */
+export function unreadNote(undelivered: readonly string[] = []): string {
+  const count = undelivered.length;
+  if (count === 0) return "";
+  return count === 1
+    ? "1 message to it came too late and was not read."
+    : `${count} messages to it came too late and were not read.`;
+}
+
 /** Progress message of a sub-agent that is still at work. */
 export const Interim = z.object({ ...head, kind: z.literal("message"), text: z.string() });
 /** See {@link Interim}. */

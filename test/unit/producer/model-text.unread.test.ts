@@ -1,7 +1,7 @@
-/** Guarantee: a parent that is a model learns why a run failed, and which of its messages nobody read, wherever it gets the reply. */
+/** Guarantee: a parent that is a model learns why a run failed, and which of its messages came too late, wherever it gets the reply. */
 import { expect, test } from "vitest";
-import { asData, asToolResult, notesAfter, unreadNote } from "../../../src/producer/model-text.ts";
-import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { asData, asToolResult, notesAfter } from "../../../src/producer/model-text.ts";
+import { type Reply, unreadNote } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf } from "../../helpers/scripted-worker.ts";
 
 const reply: Reply = {

@@ -9,6 +9,8 @@ import { checkSpawn } from "./spawn-input.ts";
 /** A reply that is still in its channel. */
 export interface HeldReply {
   reply: Reply;
+  /** Its position in the channel. */
+  entryId: string;
   /** Removes it from the channel; never rejects. False: the ack failed. */
   ack(): Promise<boolean>;
 }
@@ -49,7 +51,7 @@ export async function waitForTask(
   const forget = onCancel(context, signal, (reason) => reservation.cancel(reason));
   try {
     const entry = await reservation.wait(FIRST_RUN, "even_if_acked");
-    return { reply: entry.entry, ack: () => client.channels.tryAck(address, entry) };
+    return { reply: entry.entry, entryId: entry.id, ack: () => client.channels.tryAck(address, entry) };
   } finally {
     forget();
     reservation.release(false);

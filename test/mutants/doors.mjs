@@ -5689,4 +5689,12 @@ export default [
     replace: "",
     tests: ["test/integration/service/unread-messages.test.ts"],
   },
+  {
+    id: "mcp-plain-leaves-questions",
+    promise: "A plain MCP call leaves no question in the channel.",
+    file: "src/service/mcp/server.ts",
+    find: "call.finish(resultOf(reply), ackAll)",
+    replace: "call.finish(resultOf(reply), ack)",
+    tests: ["test/integration/service/mcp-plain.questions.test.ts"],
+  },
 ];

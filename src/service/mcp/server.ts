@@ -18,6 +18,7 @@ import {
 import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
+import { ackQuestions } from "../../producer/model-replies.ts";
 import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
@@ -226,9 +227,14 @@ async function answerPlainly(call: TaskCall) {
   const timer = call.clock.timeout(call.answerWithinMs, end);
   const forgets = [onAbort(call.signal, end), call.onStop(end)];
   try {
-    const { reply, ack } = await waitForTask(call.parent, spawned, enough.signal);
+    const { reply, entryId, ack } = await waitForTask(call.parent, spawned, enough.signal);
+    const ackAll = async () => {
+      await ack();
+      const asker = { uid: spawned.address.uid, created_at: Date.parse(spawned.receipt.created_at) };
+      await ackQuestions(contextOf(call.parent), asker, entryId);
+    };
     await call.requireStillValid();
-    return await call.finish(resultOf(reply), ack).catch((error: unknown) => {
+    return await call.finish(resultOf(reply), ackAll).catch((error: unknown) => {
       throw replyStays(error, agent_id);
     });
   } catch (error) {

@@ -8,7 +8,9 @@ const ServerName = z
   .string()
   .regex(/^[A-Za-z0-9](?:_?[A-Za-z0-9-])*$/, "a name of letters, digits, - and single _")
   .max(32);
-const timeout_ms = z.int().min(100).max(600_000).default(60_000);
+/** The longest time limit of a call, ms. */
+export const MAX_CALL_MS = 600_000;
+const timeout_ms = z.int().min(100).max(MAX_CALL_MS).default(60_000);
 
 /** A server process that the worker starts; it talks over stdin and stdout. */
 const StdioServer = z.strictObject({

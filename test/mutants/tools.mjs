@@ -4488,5 +4488,11 @@ export default [
     find: "  if (call.tool === FIND_TOOLS) return ALLOWED;\n",
     replace: "",
     tests: ["test/unit/shared/protocol/permissions.finding.test.ts"],
+    id: "mcp-http-impatient",
+    promise: "A call to an MCP server over HTTP waits as long as its `timeout_ms`, also beyond 300 s.",
+    file: "src/worker/tools/mcp/response-limit.ts",
+    find: "const patience = { headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS };",
+    replace: "const patience = {};",
+    tests: ["test/unit/worker/tools/mcp/response-limit.patience.test.ts"],
   },
 ];

@@ -7,7 +7,9 @@
  *    itself, because a stream may last as long as its connection; but not where its reader takes it as a whole.
  */
 import type { FetchLike } from "@modelcontextprotocol/client";
+import { type Dispatcher, getGlobalDispatcher } from "undici";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { MAX_CALL_MS } from "../../../shared/mcp-server.ts";
 import { isJsonObject } from "../../../shared/protocol/content.ts";
 import { jsonIn } from "../../../shared/protocol/text.ts";
 
@@ -24,10 +26,21 @@ const [ACCEPTED, LAST_STATUS] = [202, 599];
 /** The type of a stream. With a comma the SDK takes it for several types, and reads a body. */
 const STREAM = /^text\/event-stream\s*(;[^,]*)?$/i;
 
+/** Silence in a response after which the request fails, ms: not before the longest call is over, as after the 300 s of `fetch`. */
+const SILENCE_MS = MAX_CALL_MS + 60_000;
+
+/** Returns the dispatcher of this process, which may be an operator's proxy, with {@link SILENCE_MS}. */
+function patientDispatcher(): Dispatcher {
+  const patience = { headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS };
+  return getGlobalDispatcher().compose(
+    (dispatch) => (request, handler) => dispatch(Object.assign({}, request, patience), handler),
+  );
+}
+
 /** Returns a `fetch` that reads bodies, or single events, within `limits`; otherwise calls `refused` with the reason. */
 export function boundedFetch(limits: ResponseLimits, refused: (why: string) => void): FetchLike {
   return async (url, init) => {
-    const response = await fetch(url, init);
+    const response = await fetch(url, Object.assign({}, init, { dispatcher: patientDispatcher() }));
     if (response.body === null) return response;
     if (response.status > LAST_STATUS) {
       // `Response` refuses this status, and an unread body keeps its connection.

@@ -5696,5 +5696,11 @@ export default [
     find: "call.finish(resultOf(reply), ackAll)",
     replace: "call.finish(resultOf(reply), ack)",
     tests: ["test/integration/service/mcp-plain.questions.test.ts"],
+    id: "mcp-unread-advises-pages",
+    promise: "A refusal for unread answers advises only what every client can do.",
+    file: "src/service/api/json-answer.ts",
+    find: 'advice: "read them",',
+    replace: 'advice: "read them, ask for smaller pages (limit)",',
+    tests: ["test/integration/service/mcp-unread.test.ts"],
   },
 ];

@@ -15,7 +15,7 @@ const MOST_UNREAD_MIB = 128;
 const unread = new TenantBounds({
   mostMib: MOST_UNREAD_MIB,
   what: "Answers that this tenant's clients have not read",
-  advice: "read them, ask for smaller pages (limit)",
+  advice: "read them",
 });
 
 /**

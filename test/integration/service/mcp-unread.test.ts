@@ -81,7 +81,9 @@ test("over HTTP they count with the other answers that a tenant leaves unread, u
   expect(await check()).not.toHaveProperty("isError");
   const leaving = new AbortController();
   await fetch(`${url}/large`, { signal: leaving.signal });
-  expect(JSON.stringify(await check())).toContain("Answers that this tenant's clients have not read");
+  expect(JSON.stringify(await check())).toContain(
+    "Answers that this tenant's clients have not read fill their 128 MiB of this process: read them, or try another",
+  );
   leaving.abort();
   await until(async () => !("isError" in ((await check()) ?? {})));
 });

@@ -1458,7 +1458,7 @@ export default [
     id: "embedded-redis-error-for-its-end",
     promise: "An embedded server for which the machine gives no process is a sentence that says so.",
     file: "src/cli/local/embedded-redis.ts",
-    find: "const gone = whenGone(child);",
+    find: "const gone = whenClosed(child);",
     replace: 'const gone = once(child, "close").then(() => {});',
     tests: ["test/unit/cli/local/embedded-redis.failing.test.ts"],
     title: "comes after the call",

@@ -15,6 +15,7 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { closeRedis, openRedis } from "../../shared/redis/connection/connection.ts";
 import { NUMBER_PROOF } from "./embedded-lua-numbers.ts";
+import { whenClosed } from "./private-redis.ts";
 
 /** Warning in the banner while this server is used. */
 export const EMBEDDED_WARNING =
@@ -64,7 +65,9 @@ export async function startEmbeddedRedis({
   try {
     const child = launch(nodeArguments);
     const lastWords = listen(child);
-    const gone = whenGone(child);
+    // Without a listener an error would end this process; the start reports its own.
+    child.on("error", () => {});
+    const gone = whenClosed(child);
     stop = () => end(child, gone);
     const ready = once(child, "message").then(([message]) => prove(Ready.parse(message).url));
     const ended = gone.then(failed(() => lastWords() || "it ended at once"));
@@ -92,15 +95,6 @@ function launch(nodeArguments: readonly string[]): ChildProcess {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
     env: {},
     detached: true,
-  });
-}
-
-/** Resolves when the process has ended, or could not be started. */
-function whenGone(child: ChildProcess): Promise<void> {
-  // Without a listener an error would end this process; the start reports its own.
-  child.on("error", () => {});
-  return new Promise((resolve) => {
-    child.once("close", () => resolve());
   });
 }
 

@@ -169,7 +169,7 @@ function launch(path: string, directory: string, socketPath: string): Supervisor
 }
 
 /** Resolves at the event `close`. An error before it does not count, unlike with `once` of `node:events`. */
-function whenClosed(emitter: EventEmitter): Promise<void> {
+export function whenClosed(emitter: EventEmitter): Promise<void> {
   return new Promise((resolve) => {
     emitter.once("close", () => resolve());
   });

@@ -120,7 +120,7 @@ export function createIsolatedRuns(
   const context: RunContext = {
     ...shared,
     slots: UNTIL_PROVED,
-    suspects: "here",
+    suspects: "in_this_process",
     onHeld: ({ address, epoch }) => tell({ uid: address.uid, held: { epoch } }),
   };
   const runs = new Set<Promise<void>>();

@@ -174,8 +174,8 @@ function runContextOf(
     ...shared,
     slots: createRunSlots({ clock, draining, pause, resume }),
     get suspects() {
-      if (!processes?.isUsable) return "here";
-      return processes.hasRoom ? "elsewhere" : "crowded";
+      if (!processes?.isUsable) return "in_this_process";
+      return processes.hasRoom ? "in_another_process" : "no_room";
     },
   };
 }

@@ -116,7 +116,7 @@ export function runContextOf(installation: Stage, more: Partial<RunContext> = {}
     toolTimers,
     texts: new TextFeeds(clock),
     slots: createRunSlots({ clock, draining, pause: () => {}, resume: () => {} }),
-    suspects: "here",
+    suspects: "in_this_process",
     ...more,
   };
 }

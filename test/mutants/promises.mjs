@@ -21,7 +21,7 @@ export default [
     id: "promise-suspects-apart",
     promise: "A suspect is run in a process of suspects, where there may be one.",
     file: "src/worker/run/claim.ts",
-    find: 'if (context.suspects !== "here")',
+    find: 'if (context.suspects !== "in_this_process")',
     replace: "if (false)",
     tests: ["test/integration/worker/isolation.test.ts"],
   },

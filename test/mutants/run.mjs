@@ -3097,8 +3097,8 @@ export default [
     id: "claim-isolates-in-a-crowd",
     promise: "A worker whose processes of suspects are full claims no suspect for them.",
     file: "src/worker/run/claim.ts",
-    find: 'canIsolate: context.suspects === "elsewhere"',
-    replace: 'canIsolate: context.suspects !== "here"',
+    find: 'canIsolate: context.suspects === "in_another_process"',
+    replace: 'canIsolate: context.suspects !== "in_this_process"',
     tests: ["test/unit/worker/run/claim.isolation.test.ts"],
   },
   {

@@ -83,11 +83,12 @@ async function claimBesideOrIsolated(
   slot: RunSlot,
 ): Promise<ClaimedRun | RunOutcome> {
   const { isolation, timesTaken } = taken;
-  const offer = { canIsolate: context.suspects === "elsewhere", tools: context.toolNames() };
+  const offer = { canIsolate: context.suspects === "in_another_process", tools: context.toolNames() };
   const claimed = await claim(context, taken, { isolation, ...offer });
   if (claimed.status !== "suspect") return claimed;
   if (isolation) return { status: "returned", reason: "isolation", delayMs: 0 };
-  if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: claimed.isolated_crashes };
+  if (context.suspects !== "in_this_process")
+    return { status: "isolate", isolatedCrashes: claimed.isolated_crashes };
   const { uid } = taken.address;
   context.logger.warn(
     { uid, crashes: claimed.crashes },

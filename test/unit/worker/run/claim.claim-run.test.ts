@@ -45,7 +45,7 @@ async function claimAnswered(answer: () => Promise<object>) {
     deadlines: { isOrdered: true, hint: async () => {} },
     leases: { beginClaim: () => void noted++, endClaim: () => void noted-- },
     store: { timing: TIMING, claim: answer },
-    suspects: "elsewhere",
+    suspects: "in_another_process",
     toolNames: () => [],
     logger: { debug: () => {} },
     random: () => 0,
@@ -94,7 +94,7 @@ test("a wake that comes early claims once more when the agent is free, and not b
     deadlines: { isOrdered: true, hint: async () => {} },
     leases: { beginClaim: () => {}, endClaim: () => {} },
     store: { timing: TIMING, claim: async () => answers.shift() },
-    suspects: "here",
+    suspects: "in_this_process",
     toolNames: () => [],
   } as unknown as RunContext;
   const taken = { address: { tenant: "t", parentId: "p", uid: "u" }, wake: 1, timesTaken: 1 };
@@ -119,7 +119,7 @@ test("a worker that drains waits for no agent that is free soon: it asks once", 
       timing: TIMING,
       claim: async () => (++claims > 3 ? { status: "ended" } : { status: "held", wait_ms: 500, wake: 1 }),
     },
-    suspects: "here",
+    suspects: "in_this_process",
     toolNames: () => [],
   } as unknown as RunContext;
   const taken = { address: { tenant: "t", parentId: "p", uid: "u" }, wake: 1, timesTaken: 1 };

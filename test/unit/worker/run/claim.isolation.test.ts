@@ -34,13 +34,13 @@ async function claimedSuspect(suspects: RunContext["suspects"], isolation?: Susp
 
 test("only a process whose suspects have room elsewhere says so", async () => {
   const canIsolate = async (suspects: RunContext["suspects"]) => (await claimedSuspect(suspects)).asked[0];
-  expect(await canIsolate("elsewhere")).toEqual([undefined, true]);
-  expect(await canIsolate("crowded")).toEqual([undefined, false]);
-  expect(await canIsolate("here")).toEqual([undefined, false]);
+  expect(await canIsolate("in_another_process")).toEqual([undefined, true]);
+  expect(await canIsolate("no_room")).toEqual([undefined, false]);
+  expect(await canIsolate("in_this_process")).toEqual([undefined, false]);
 });
 
 test("a suspect that must be more alone than its process of suspects allows is given back, and not claimed there", async () => {
-  const { outcome, asked } = await claimedSuspect("here", "group");
+  const { outcome, asked } = await claimedSuspect("in_this_process", "group");
   expect(outcome).toEqual({ status: "returned", reason: "isolation", delayMs: 0 });
   expect(asked).toEqual([["group", false]]);
 });

@@ -286,7 +286,11 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
   ],
   "@anthropic-ai/sdk": ["src/worker/model/anthropic/"],
   "ipaddr.js": ["src/shared/address-range.ts"],
-  undici: ["src/service/webhooks/request.ts", "src/worker/model/anthropic/"],
+  undici: [
+    "src/service/webhooks/request.ts",
+    "src/worker/model/anthropic/",
+    "src/worker/tools/mcp/response-limit.ts",
+  ],
   pino: ["src/shared/logger.ts"],
   "prom-client": ["src/service/api/metrics.ts", "src/worker/observe/metrics.ts"],
   "@opentelemetry/api": ["src/shared/telemetry.ts", "src/worker/observe/observer.ts"],

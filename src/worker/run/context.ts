@@ -68,7 +68,7 @@ export interface RunContext {
   texts: TextFeeds;
   /** Admits runs to this process. */
   slots: RunSlots;
-  /** Where a suspect runs that this process takes: alone in it, or in one that it starts, of which none may have room now. */
+  /** Place of a suspect that this process takes: alone in it, or in one that it starts, of which none may have room now. */
   suspects: "in_this_process" | "in_another_process" | "no_room";
   /** Called for every run that this process holds, before any of its data is read. */
   onHeld?: (held: LeaseGrant) => void;

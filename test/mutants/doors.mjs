@@ -5696,6 +5696,8 @@ export default [
     find: "call.finish(resultOf(reply), ackAll)",
     replace: "call.finish(resultOf(reply), ack)",
     tests: ["test/integration/service/mcp-plain.questions.test.ts"],
+  },
+  {
     id: "mcp-unread-advises-pages",
     promise: "A refusal for unread answers advises only what every client can do.",
     file: "src/service/api/json-answer.ts",

@@ -4488,6 +4488,8 @@ export default [
     find: "  if (call.tool === FIND_TOOLS) return ALLOWED;\n",
     replace: "",
     tests: ["test/unit/shared/protocol/permissions.finding.test.ts"],
+  },
+  {
     id: "mcp-http-impatient",
     promise: "A call to an MCP server over HTTP waits as long as its `timeout_ms`, also beyond 300 s.",
     file: "src/worker/tools/mcp/response-limit.ts",

@@ -1828,4 +1828,22 @@ export default [
     replace: "[...this.#notices, textJson]",
     tests: ["test/unit/worker/loop/conversation.notices.test.ts"],
   },
+  {
+    id: "finish-calls-without-its-tools",
+    promise: "A worker without any of a run's tools ends it without a call.",
+    file: "src/worker/loop/caps.ts",
+    find: "if (state.finish && rules.lacksTools)",
+    replace: "if (state.turns < 0)",
+    tests: ["test/integration/worker/finish.waiting.test.ts"],
+    title: "only tool",
+  },
+  {
+    id: "finish-never-lacks-tools",
+    promise: "A worker knows that it has none of a run's tools.",
+    file: "src/worker/run/spec-cache.ts",
+    find: "tools.size === 0 && unknown.length > 0 &&",
+    replace: "tools.size < 0 &&",
+    tests: ["test/integration/worker/finish.waiting.test.ts"],
+    title: "only tool",
+  },
 ];

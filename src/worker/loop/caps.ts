@@ -26,7 +26,7 @@ import { BYTES_PER_TOKEN, tokensIn } from "./tokens.ts";
 export const FINAL_CALL_RESERVE_MS = 60_000;
 
 /** The rules on which the caps depend. */
-export type CapRules = Pick<RunRules, "limits" | "promptUsd">;
+export type CapRules = Pick<RunRules, "limits" | "promptUsd" | "lacksTools">;
 
 /** The next model call that the caps allow. */
 export type AllowedCall =
@@ -42,6 +42,8 @@ export function nextAllowedCall(state: RunState, rules: CapRules): AllowedCall {
   // A run without findings has nothing to report: it buys nothing for a parent that wants an end, or from a spent budget.
   const stopped = state.finish ? "finished_by_parent" : state.overBudget?.cap;
   if (stopped && state.turns === 0) return { call: "none", cause: stopped };
+  // A provider may refuse a conversation with tool calls that has no tool on offer.
+  if (state.finish && rules.lacksTools) return { call: "none", cause: "finished_by_parent" };
   const cause = finalCallCause(state, rules);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }

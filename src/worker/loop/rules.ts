@@ -18,6 +18,8 @@ export interface RunRules {
   model: string;
   /** Tools that the agent was to have, and that this worker or the parent's list does not have. */
   unknownTools?: readonly string[];
+  /** True if this worker has none of the agent's tools: it may only end the run. */
+  lacksTools?: boolean;
   /** Tools whose interrupted calls are made again. */
   idempotentTools: ReadonlySet<string>;
   /** True if the parent can be asked. */

@@ -102,6 +102,7 @@ function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
   const models = [spec.model, ...(spec.fallback_models ?? [])];
   const tools = toolsOf(spec, sources);
   const offered = [...tools.values()];
+  const { unknown } = toolbox.resolve(spec.tools);
   const canAsk = tools.has(ASK_TOOL);
   return {
     rules: {
@@ -109,7 +110,8 @@ function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
       promptUsd: Math.max(...models.map((model) => promptTokenUsd(priceOf(model, prices)))),
       ...(spec.alerts && { alerts: spec.alerts }),
       model: spec.model,
-      unknownTools: [...(spec.unknown_tools ?? []), ...toolbox.resolve(spec.tools).unknown],
+      unknownTools: [...(spec.unknown_tools ?? []), ...unknown],
+      ...(tools.size === 0 && unknown.length > 0 && { lacksTools: true }),
       idempotentTools: new Set(offered.filter((tool) => tool.idempotent).map((tool) => tool.name)),
       canAsk,
       permissions: [...sources.permissions, ...(spec.permissions ?? [])],

@@ -186,7 +186,7 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
   expect(json(sent.stdout)).toMatchObject({ status: "queued", agent_id: "data_collector", run: 1 });
   expect(sent.stderr.join("\n")).toMatch(/^No worker is live on .* the run waits until one joins/);
   const listed = await say(["list"]);
-  expect(listed.stdout[0]).toMatch(/^agent id +status +run +turn +tokens +cost +age +name$/);
+  expect(listed.stdout[0]).toMatch(/^agent id +status +run +turns +tokens +cost +age +name$/);
   expect(listed.stdout[1]).toMatch(/^data_collector +queued +1 +0\/20 .* Data Collector$/);
 
   await worker();

@@ -26,6 +26,7 @@ test("every key of an installation has a type, so that a new one cannot be forgo
     limiterHolders: keys.limiterHolders("anthropic/m"),
     limiterWaiting: keys.limiterWaiting("anthropic/m"),
     limiterResuming: keys.limiterResuming("anthropic/m"),
+    apiKeyUsed: keys.apiKeyUsed("0123456789abcdef"),
     budget: keys.budget("tenant/acme"),
     reservation: keys.reservation(`tenant/acme/${agent.uid}.1.1`),
   };

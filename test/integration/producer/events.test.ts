@@ -96,12 +96,12 @@ async function openReader(
   const context = contextOf(parent);
   const client = await context.open();
   const seen = { calls: 0, underWay: 0, heard: 0 };
-  const call: ClientResources["call"] = async (work) => {
+  const read: ClientResources["read"] = async (send) => {
     seen.calls += 1;
     seen.underWay += 1;
     try {
       if (isRefused(seen.calls)) throw new SubagentError("redis_unavailable", "away");
-      const answer = await client.call(work);
+      const answer = await client.read(send);
       await behind(seen.calls);
       return answer;
     } finally {
@@ -119,7 +119,7 @@ async function openReader(
         if (cause === "subscribed") watcher.onGap(cause);
       },
     });
-  const open = async () => ({ ...client, call, subscriber: { ...client.subscriber, watch } });
+  const open = async () => ({ ...client, read, subscriber: { ...client.subscriber, watch } });
   return { events: watchParent({ ...context, open }, options), seen };
 }
 

@@ -778,7 +778,7 @@ export default [
     file: "src/shared/clock.ts",
     find: "this.#timer = this.#clock.timeout(0, step);",
     replace: "step();",
-    tests: ["test/unit/producer/redis-call.test.ts"],
+    tests: ["test/unit/shared/clock.loop-time.test.ts"],
   },
   {
     id: "call-late-is-silent",

@@ -764,4 +764,20 @@ export default [
     replace: "",
     tests: ["test/unit/worker/observe/metrics.test.ts"],
   },
+  {
+    id: "isolated-refusals-uncounted",
+    promise: "A worker counts the calls that a provider refused to its process of suspects.",
+    file: "src/worker/isolation-processes.ts",
+    find: "if (refused) metrics?.refused(...refused);",
+    replace: "",
+    tests: ["test/unit/worker/isolation-processes.counts.test.ts"],
+  },
+  {
+    id: "isolated-turns-counted-as-bought",
+    promise: "A process of suspects tells its worker what it counts by the name of the count.",
+    file: "src/worker/isolated-worker.ts",
+    find: "answered: (...what) => tell({ count: { answered: what } }),",
+    replace: "answered: () => tell({ count: { takenOver: [] } }),",
+    tests: ["test/unit/worker/isolation-processes.counts.test.ts"],
+  },
 ];

@@ -2,22 +2,9 @@
 import { expect, test } from "vitest";
 import { asData, asToolResult, notesAfter } from "../../../src/producer/model-text.ts";
 import { type Reply, unreadNote } from "../../../src/shared/protocol/reply.ts";
-import { bodyOf } from "../../helpers/scripted-worker.ts";
+import { sampleReply } from "../cli/sample-reply.ts";
 
-const reply: Reply = {
-  ...bodyOf("half"),
-  reply_id: "sa-0.1",
-  parent_id: "planner-7",
-  agent_id: "researcher",
-  name: "Researcher",
-  run: 1,
-  agent_status: "ended",
-  created_at: "2026-05-11T10:00:00.000Z",
-  kind: "reply",
-  message_ids: ["m-1"],
-  status: "partial",
-  stop_reason: "max_turns",
-};
+const reply = sampleReply({ summary: "half", status: "partial", stop_reason: "max_turns" });
 const UNREAD = "\n\n[sub-agent: 1 message to it came too late and was not read.]";
 
 test("a message that came too late is told with the reply, forwarded or as the result of a tool", () => {

@@ -109,7 +109,7 @@ type ClockedOptions = CallbackOptions & { clock: Clock };
 async function sendDue(options: ClockedOptions, { token, requests, signal }: SendContext): Promise<void> {
   const open = await internalsOf(options.client).open();
   const callbacks = createCallbacks(open.redis, open.keys);
-  const read = <T>(send: () => Promise<T>) => open.call((call) => call.read(send));
+  const { read } = open;
   const untilMs = await read(callbacks.nowMs);
   let page: CallbackNote[];
   do {

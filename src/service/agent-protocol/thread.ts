@@ -334,7 +334,7 @@ async function callbackNotes(
     if ((await read(() => callbacks.get(parent, threadId))) === undefined)
       return { begin: async () => {}, begun: async () => {} };
     const note = (uid: string, inMs: number) =>
-      withCall(context, (call) => call.read(() => callbacks.note(agentOf(parent, uid), inMs)));
+      withRead(context, () => callbacks.note(agentOf(parent, uid), inMs));
     return { begin: (uid) => note(uid, SPAWN_MS), begun: (uid) => note(uid, 0).catch(() => {}) };
   });
 }

@@ -15,8 +15,11 @@ export function newBoundary(random: (size: number) => Buffer = randomBytes): str
   return random(BOUNDARY_BYTES).toString("hex");
 }
 
-/** The words of the runtime around a text within its fence; the caller has quoted what others wrote in them. */
-export interface FenceNotes {
+/**
+ * Options of a fence. `before`, `after`: words of the runtime within it, around the text; the caller has quoted what others wrote
+ * in them. `boundary`: by default a new one.
+ */
+export interface FenceOptions {
   before?: string;
   after?: string;
   boundary?: string;
@@ -27,7 +30,7 @@ export function fenced(
   kind: string,
   head: string,
   text: string,
-  { before = "", after = "", boundary = newBoundary() }: FenceNotes = {},
+  { before = "", after = "", boundary = newBoundary() }: FenceOptions = {},
 ): string {
   const whole = `${before}${quoted(text)}${after}`;
   return `<sub_agent_${kind} ${head} boundary="${boundary}">\n${whole}\n</sub_agent_${kind} boundary="${boundary}">`;

@@ -80,7 +80,7 @@ export interface WorkspaceSnapshot extends ParentAddress {
   agentId: string;
   /** Uid in the directory's stamp; undefined: no readable stamp. */
   uid: string | undefined;
-  /** `unknown`: this installation does not know the agent; `empty`: nor does it have a file, as that of a `run` without REDIS_URL. */
+  /** `unknown`: this installation does not know the agent; `empty`: so it is, and no file is there, as after `run` without REDIS_URL. */
   agentState: "live" | "ended" | "unknown" | "empty";
   /** True if `--fix` may delete it: unchanged for 30 days, and the agent of its stamp has ended. */
   isDeletable: boolean;

@@ -191,7 +191,7 @@ export function inherit(
     definition: definition?.name,
     profile_version: profile.version,
     disallowed_tools: disallowed,
-    skills: loadable(what, skills, input.skills, disallowed),
+    skills: loadableSkills(what, skills, disallowed, input.skills),
     hooks: union(profile.hooks, definition?.hooks, input.hooks),
     permissions: nonEmpty([
       ...profile.permissions,
@@ -325,13 +325,13 @@ function narrowedNames(
 
 /**
  * Returns those skills that an agent can load: none if the tool that loads them is disallowed, so that no run waits for a
- * worker that has them. Throws `invalid_input` if the spawn itself named some of them.
+ * worker that has them. Throws `invalid_input` if the spawn itself named some of them (`asked`).
  */
-function loadable(
+export function loadableSkills(
   what: string,
   skills: string[] | undefined,
-  asked: string[] = [],
   disallowed_tools: readonly string[] = [],
+  asked: readonly string[] = [],
 ): string[] | undefined {
   if (!skills || !listsTool(disallowed_tools, SKILL_TOOL)) return skills;
   if (asked.length === 0) return [];
@@ -354,7 +354,7 @@ function narrowedTools(
 }
 
 /** Returns all names of all lists, each once; undefined if there are none. */
-function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
+export function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
   return nonEmpty([...new Set(lists.flatMap((names) => names ?? []))]);
 }
 

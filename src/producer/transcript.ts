@@ -16,7 +16,7 @@ import {
 } from "../shared/protocol/limits.ts";
 import { LOG_MAX_BYTES } from "../shared/protocol/log.ts";
 import { MessageText } from "../shared/protocol/message.ts";
-import { listsTool, SKILL_TOOL, toolsInBoth } from "../shared/protocol/permissions.ts";
+import { toolsInBoth } from "../shared/protocol/permissions.ts";
 import {
   pageOf,
   TRANSCRIPT_PAGE,
@@ -25,7 +25,7 @@ import {
   withinBytes,
 } from "../shared/protocol/transcript.ts";
 import { type FoundAgent, logFull, withAgent } from "./agents.ts";
-import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
+import { baseLimits, loadableSkills, nonEmpty, type Profile, union } from "./inheritance.ts";
 import { digestOf, objectOf, type RegisteredProfile, readInput, readOptions } from "./input.ts";
 import { type ParentCall, type ParentContext, withCall, withRead } from "./parent-context.ts";
 import { type SpawnReceipt, spawnAgent, spawnedBefore, unknownTranscript } from "./spawn.ts";
@@ -259,13 +259,13 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
   const { model, system, description, alerts, output_schema, hooks, disallowed_tools, transcript_ms } = spec;
   const within = (names: string[] | undefined, allowed: string[] | undefined) =>
     names && allowed ? names.filter((each) => allowed.includes(each)) : names;
-  const disallowed = [...(disallowed_tools ?? []), ...(profile.disallowed_tools ?? [])];
+  const disallowed = union(disallowed_tools, profile.disallowed_tools);
   return {
     ...{ model, system, description, alerts, output_schema, hooks, disallowed_tools },
     // An absent chain is one without models: the profile must not fill it.
     fallback_models: spec.fallback_models ?? [],
     tools: spec.tools && toolsInBoth(spec.tools, profile.tools),
-    skills: listsTool(disallowed, SKILL_TOOL) ? spec.skills && [] : within(spec.skills, profile.skills),
+    skills: loadableSkills("resume", within(spec.skills, profile.skills), disallowed),
     transcript_ms: transcript_ms && Math.min(transcript_ms, profile.transcript_ms ?? transcript_ms),
     // All of it is inherited: what the model does not take is left out, and not refused.
     ...paceFor(model, {

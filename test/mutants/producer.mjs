@@ -3547,8 +3547,8 @@ export default [
     id: "resumed-keeps-all-skills",
     promise: "A resumed agent has no more than its parent allows by now.",
     file: "src/producer/transcript.ts",
-    find: ": within(spec.skills, profile.skills)",
-    replace: ": spec.skills",
+    find: "within(spec.skills, profile.skills)",
+    replace: "spec.skills",
     tests: ["test/integration/producer/transcript.inherited.test.ts"],
   },
   {
@@ -4023,8 +4023,8 @@ export default [
     id: "resume-refused-for-lost-skills",
     promise: "A resume names what the old agent had where its parent disallows the tool that loads skills.",
     file: "src/producer/transcript.ts",
-    find: "listsTool(disallowed, SKILL_TOOL) ? spec.skills && [] : ",
-    replace: "",
+    find: 'loadableSkills("resume", within(spec.skills, profile.skills), disallowed)',
+    replace: "within(spec.skills, profile.skills)",
     tests: ["test/integration/producer/transcript.resumable.test.ts"],
   },
   {

@@ -118,6 +118,7 @@ async function showParent() {
   const mine = choice;
   const after = at.replies === "" ? "" : `&after=${at.replies}`;
   const { replies, cursor } = await ask(`${ofParent()}/replies?limit=${REPLIES_A_PAGE}${after}`);
+  if (mine !== choice) return;
   // The agents are read after the entries: a question that no agent has then can no longer be answered.
   const { sub_agents: live } = await ask(`${ofParent()}/agents`);
   if (mine !== choice) return;

@@ -1,4 +1,5 @@
 /** The live page in a real browser: the only parent is shown without a choice, an agent before its first run without a text. */
+import type { Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { startApi } from "../helpers/api.ts";
 import { browserOfThisFile, hasBrowser } from "../helpers/browser.ts";
@@ -25,8 +26,11 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     expect(await page.getByRole("button", { name: "Last text" }).count()).toBe(0);
 
     await list.getByRole("button").click();
+    const held = new Promise<Route>((resolve) => void page.route("**/replies?*", resolve, { times: 1 }));
+    const reading = await held;
     await page.goBack();
     await title.filter({ hasText: "Choose a parent" }).waitFor();
+    await reading.continue();
     for (let read = 0; read < 2; read++) await page.waitForResponse(/\/v1\/parents\?/);
     expect(await title.textContent()).toBe("Choose a parent");
     await stage.parent("planner-8").spawn({ name: "Other" });

@@ -4426,6 +4426,14 @@ export default [
     tests: ["test/e2e/live-page.only-parent.test.ts"],
   },
   {
+    id: "page-left-parent-read-on",
+    promise: "The live page reads no agents of a parent that was left while its entries were read.",
+    file: "web/page.js",
+    find: "  if (mine !== choice) return;\n  // The agents are read",
+    replace: "  // The agents are read",
+    tests: ["test/e2e/live-page.only-parent.test.ts"],
+  },
+  {
     id: "page-text-before-the-first-run",
     promise: "The live page offers no last text of an agent that has not run.",
     file: "web/view.js",

@@ -16,7 +16,6 @@ import { until } from "./helpers/until.ts";
 import { type OwnStage, openStage } from "./stage/stage.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const LONG_MS = 120_000;
 const exec = promisify(execFile);
 const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 
@@ -42,7 +41,7 @@ function here(name: (typeof NAMES)[number], api = ""): string {
 
 /** Runs in the project; resolves with what was printed. */
 async function run(command: string, ...args: string[]): Promise<string> {
-  return (await exec(command, args, { cwd: project, env, timeout: LONG_MS })).stdout;
+  return (await exec(command, args, { cwd: project, env })).stdout;
 }
 
 /** Starts a service in the project, as a group that ends with the test, and waits for its line. */
@@ -114,7 +113,7 @@ beforeAll(async () => {
   mkdirSync(found);
   writeFileSync(stand, `#!/bin/sh\nname=$1; shift; exec '${bin}'/"$name" "$@"\n`, { mode: 0o755 });
   env.PATH = `${found}:${env.PATH}`;
-}, LONG_MS);
+});
 
 test("each block is known here, by its place", () => {
   expect(blocks.map(({ language }) => language)).toEqual(
@@ -129,87 +128,68 @@ test("the first two name scripts and a file that there are", () => {
   expect(block("install")).toContain(`/subagent-queue-${manifest.version}.tgz`);
 });
 
-test(
-  "the parent and the worker with its own tool compile strictly, and run",
-  async () => {
-    writeFileSync(join(project, "parent.ts"), here("parent.ts"));
-    const orders = "const orders = { find: async (number: string) => ({ number }) };\n";
-    writeFileSync(join(project, "own-worker.ts"), orders + here("own-worker.ts"));
-    const compilerOptions = {
-      ...{ target: "ES2023", module: "NodeNext", types: ["node"], strict: true, skipLibCheck: true },
-      outDir: "built",
-    };
-    const files = ["parent.ts", "own-worker.ts"];
-    writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
-    await run(process.execPath, join(ROOT, "node_modules", "typescript", "bin", "tsc"), "--checkers", "1");
-    const said = await run(process.execPath, "built/parent.js");
-    expect(said).toMatch(/^succeeded /m);
-    expect(said).toMatch(/^data_collector succeeded /m);
-    const worker = spawn(process.execPath, ["built/own-worker.js"], { cwd: project, env, stdio: "inherit" });
-    const closed = once(worker, "close");
-    closeAtEnd(() => void worker.kill("SIGKILL"));
-    const tools = async () => {
-      const found = await stage.redis.mget(
-        (await stage.redis.smembers(stage.keys.workers)).map(stage.keys.worker),
-      );
-      return found.join();
-    };
-    await until(async () => (await tools()).includes("look_up_order"), {
-      what: "its tool",
-      timeoutMs: LONG_MS,
-    });
-    worker.kill("SIGTERM");
-    expect(await closed).toEqual([0, null]);
-  },
-  LONG_MS,
-);
+test("the parent and the worker with its own tool compile strictly, and run", async () => {
+  writeFileSync(join(project, "parent.ts"), here("parent.ts"));
+  const orders = "const orders = { find: async (number: string) => ({ number }) };\n";
+  writeFileSync(join(project, "own-worker.ts"), orders + here("own-worker.ts"));
+  const compilerOptions = {
+    ...{ target: "ES2023", module: "NodeNext", types: ["node"], strict: true, skipLibCheck: true },
+    outDir: "built",
+  };
+  const files = ["parent.ts", "own-worker.ts"];
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+  await run(process.execPath, join(ROOT, "node_modules", "typescript", "bin", "tsc"), "--checkers", "1");
+  const said = await run(process.execPath, "built/parent.js");
+  expect(said).toMatch(/^succeeded /m);
+  expect(said).toMatch(/^data_collector succeeded /m);
+  const worker = spawn(process.execPath, ["built/own-worker.js"], { cwd: project, env, stdio: "inherit" });
+  const closed = once(worker, "close");
+  closeAtEnd(() => void worker.kill("SIGKILL"));
+  const tools = async () => {
+    const found = await stage.redis.mget(
+      (await stage.redis.smembers(stage.keys.workers)).map(stage.keys.worker),
+    );
+    return found.join();
+  };
+  await until(async () => (await tools()).includes("look_up_order"), { what: "its tool" });
+  worker.kill("SIGTERM");
+  expect(await closed).toEqual([0, null]);
+});
 
-test(
-  "CommonJS imports every entry; it requires them where this Node can, and is told why where it cannot",
-  async () => {
-    const entries = Object.keys(manifest.exports)
-      .filter((each) => !each.endsWith(".json"))
-      .map((each) => `subagent-queue${each.slice(1)}`);
-    const file = join(project, "load.cjs");
-    const loaded = "console.log(Object.keys(each).length > 0)";
-    writeFileSync(file, entries.map((name) => `import("${name}").then((each) => ${loaded});`).join("\n"));
-    expect(await run(process.execPath, file)).toBe("true\n".repeat(entries.length));
-    writeFileSync(file, entries.map((name) => `{ const each = require("${name}"); ${loaded}; }`).join("\n"));
-    const required = run(process.execPath, file);
-    if (Reflect.get(process.features, "require_module"))
-      expect(await required).toBe("true\n".repeat(entries.length));
-    else await expect(required).rejects.toThrow("ERR_REQUIRE_ESM");
-  },
-  LONG_MS,
-);
+test("CommonJS imports every entry; it requires them where this Node can, and is told why where it cannot", async () => {
+  const entries = Object.keys(manifest.exports)
+    .filter((each) => !each.endsWith(".json"))
+    .map((each) => `subagent-queue${each.slice(1)}`);
+  const file = join(project, "load.cjs");
+  const loaded = "console.log(Object.keys(each).length > 0)";
+  writeFileSync(file, entries.map((name) => `import("${name}").then((each) => ${loaded});`).join("\n"));
+  expect(await run(process.execPath, file)).toBe("true\n".repeat(entries.length));
+  writeFileSync(file, entries.map((name) => `{ const each = require("${name}"); ${loaded}; }`).join("\n"));
+  const required = run(process.execPath, file);
+  if (Reflect.get(process.features, "require_module"))
+    expect(await required).toBe("true\n".repeat(entries.length));
+  else await expect(required).rejects.toThrow("ERR_REQUIRE_ESM");
+});
 
-test(
-  "what is handed in from any language gets its reply",
-  async () => {
-    const client = stage.client({ model: "offline-1" });
-    const api = await startApi({ client });
-    env.REDIS_URL = stage.url;
-    const said = await run("sh", "-ec", here("languages", api.url));
-    expect(said).toContain('"status":"succeeded"');
-    expect(said).toContain("morning");
-    const seen: string[] = [];
-    for await (const entry of stage.parent("shell").replies()) {
-      seen.push(entry.kind === "reply" ? entry.status : entry.kind);
-      await entry.ack();
-      break;
-    }
-    expect(seen).toEqual(["succeeded"]);
-  },
-  LONG_MS,
-);
+test("what is handed in from any language gets its reply", async () => {
+  const client = stage.client({ model: "offline-1" });
+  const api = await startApi({ client });
+  env.REDIS_URL = stage.url;
+  const said = await run("sh", "-ec", here("languages", api.url));
+  expect(said).toContain('"status":"succeeded"');
+  expect(said).toContain("morning");
+  const seen: string[] = [];
+  for await (const entry of stage.parent("shell").replies()) {
+    seen.push(entry.kind === "reply" ? entry.status : entry.kind);
+    await entry.ack();
+    break;
+  }
+  expect(seen).toEqual(["succeeded"]);
+});
 
-test(
-  "the shell's lines work one after the other",
-  async () => {
-    const said = await run("sh", "-ec", here("shell"));
-    expect(said).toMatch(/^✔ Which testing framework .*succeeded$/m);
-    expect(said).toMatch(/^data_collector$/m);
-    expect(said).toMatch(/saq_\w+/);
-  },
-  LONG_MS,
-);
+test("the shell's lines work one after the other", async () => {
+  const said = await run("sh", "-ec", here("shell"));
+  expect(said).toMatch(/^✔ Which testing framework .*succeeded$/m);
+  expect(said).toMatch(/^data_collector$/m);
+  expect(said).toMatch(/saq_\w+/);
+});

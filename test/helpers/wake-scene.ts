@@ -2,6 +2,7 @@
  * Fills a wake queue with jobs of every state through real agents and a worker with the offline model. The prompts contain
  * {@link SECRET}, so that a test can search for it where no prompt may appear.
  */
+import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { openWakeQueueForReading } from "../../src/shared/redis/wake-queue.ts";
 import { openStage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
@@ -29,7 +30,8 @@ export interface WakeScene {
 
 /** Creates the jobs under this prefix. The active job runs until the end of the test (or file). */
 export async function stageWakes(prefix: string): Promise<WakeScene> {
-  const stage = await openStage({ prefix, scenario });
+  // No check before the test is over: it would give the delayed agent another wake.
+  const stage = await openStage({ prefix, scenario, timing: { ...TIMING, checkMs: LONG_MS } });
   const reading = await openWakeQueueForReading(stage.redis, stage.keys);
   closeAtEnd(() => reading.close());
   const ask = async (name: string, prompt: string, delayMs = 0): Promise<string> => {

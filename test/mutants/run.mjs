@@ -4501,7 +4501,7 @@ export default [
     file: "src/worker/run/cost.ts",
     find: "messages: messages + unread,",
     replace: "messages,",
-    tests: ["test/integration/worker/lost-first-call.test.ts"],
+    tests: ["test/integration/worker/lost-call.words.test.ts"],
   },
   {
     id: "files-gone-behind-a-hook",
@@ -4518,5 +4518,13 @@ export default [
     find: " && !before.some((textJson) => textJson.includes(FILES_GONE))",
     replace: "",
     tests: ["test/integration/worker/files-gone.given.test.ts"],
+  },
+  {
+    id: "delivered-words-uncommitted",
+    promise: "A message that came between two calls is in the log before the second reads it.",
+    file: "src/worker/run/deliver-messages.ts",
+    find: "attached)], session.state.isBegun);",
+    replace: "attached)], false);",
+    tests: ["test/integration/worker/lost-call.words.test.ts"],
   },
 ];

@@ -16,7 +16,8 @@ type DeliverStep = Extract<Step, { do: "deliver" }>;
 
 /**
  * Adds the parent's messages, as one user message, to the next commit; their files are in the workspace before that. If the run is
- * stopped meanwhile, nothing is added: a stop leaves files unwritten, and the next holder writes all of them.
+ * stopped meanwhile, nothing is added: a stop leaves files unwritten, and the next holder writes all of them. In a run that has
+ * begun, the commit comes before the next call: if the holder dies in that call, the log has all that was paid for.
  */
 export async function deliverMessages(
   context: RunContext,
@@ -26,7 +27,7 @@ export async function deliverMessages(
   const { messages, attached } = await takeAttachments(context, session, step.messages);
   if (session.lease.workStop.isStopped) return undefined;
   const delivery = newDelivery(step.message, session.record.run, messages);
-  session.add([delivery, ...blankFailure(session, step, attached)], false);
+  session.add([delivery, ...blankFailure(session, step, attached)], session.state.isBegun);
   const ids = step.messages.map(({ message_id }) => message_id);
   session.consume(step.consumeTo, ids, attached);
   return undefined;

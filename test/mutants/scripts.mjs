@@ -4530,8 +4530,16 @@ export default [
     id: "finish-waits-for-tools",
     promise: "A run whose tools no worker has is woken anew when it is asked to finish.",
     file: "src/shared/redis/lua/finish.lua",
-    find: "agent.status == 'queued' and not agent.tools_since and",
+    find: "agent.status == 'queued' and not waits_for_tools and",
     replace: "agent.status == 'queued' and",
+    tests: ["test/integration/verbs/finish.waiting.test.ts"],
+  },
+  {
+    id: "finish-repeated-waits-anew",
+    promise: "A repeated finish gives a run that waits for its hooks no longer time.",
+    file: "src/shared/redis/lua/finish.lua",
+    find: " and agent.finish ~= '1'\nif",
+    replace: "\nif",
     tests: ["test/integration/verbs/finish.waiting.test.ts"],
   },
   {

@@ -43,6 +43,10 @@ test("a run that has said something still waits for the hooks that it names: one
   await rig.store.release(agent, { epoch, running_ms: 1, attempts: 0, delay_ms: 0 });
   await rig.store.finish(agent);
   expect(await claimWith(rig, agent, "c-2", ["deploy"])).toBe("missing_tools");
+  const { tools_since, wake } = await rig.raw(agent);
+  // Asked once more, it waits no longer than it would have.
+  expect(await rig.store.finish(agent)).toMatchObject({ status: "finishing", wake: Number(wake) });
+  expect(await rig.raw(agent)).toMatchObject({ tools_since, wake });
   expect(await claimWith(rig, agent, "c-3", ["hook:audit"])).toBe("claimed");
 });
 

@@ -5583,6 +5583,14 @@ export default [
     tests: ["test/integration/service/auth.used.test.ts"],
   },
   {
+    id: "key-use-of-a-stream-unnoted",
+    promise: "An open event stream uses its key.",
+    file: "src/service/api/auth.ts",
+    find: "    if (key) noteUse(key.key_id);\n",
+    replace: "",
+    tests: ["test/integration/service/auth.used.test.ts"],
+  },
+  {
     id: "key-use-kept-for-ever",
     promise: "What is known of a key's last use is forgotten in the end.",
     file: "src/shared/redis/api-keys.ts",

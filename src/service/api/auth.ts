@@ -204,8 +204,7 @@ function keysMade({ open, clock }: AuthOptions): () => Promise<boolean> {
 /** Returns a function that notes the use of a key; see {@link createKeyUses}. */
 function keyUses({ open, clock }: AuthOptions): (keyId: string) => void {
   return createKeyUses(clock, async (keyId) => {
-    const client = await open();
-    if (client.redis.status === "ready") await apiKeysOf(client).noteUse(keyId);
+    await apiKeysOf(await open()).noteUse(keyId);
   });
 }
 

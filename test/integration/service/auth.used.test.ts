@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { startApi } from "../../helpers/api.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { programOn } from "../../helpers/program-on-stage.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
@@ -26,4 +27,23 @@ test("of two keys of a name, the list shows which one a program uses, and forget
   const keptMs = await stage.redis.pttl(used);
   expect(keptMs).toBeGreaterThan(89 * 86_400_000);
   expect(keptMs).toBeLessThanOrEqual(90 * 86_400_000);
+});
+
+test("an event stream uses its key as long as it is open", async () => {
+  const stage = await openStage();
+  const clock = handClock();
+  const api = await startApi({ client: stage.client(), clock });
+  const created = { tenant: "acme", name: "dashboard", scope: "read" } as const;
+  const { key_id, token } = await createApiKeys(stage.redis, stage.keys).create(created);
+  const left = new AbortController();
+  const headers = { authorization: `Bearer ${token}`, accept: "text/event-stream" };
+  const { signal } = left;
+  expect((await fetch(`${api.url}/v1/parents/planner-7/events`, { headers, signal })).status).toBe(200);
+  const used = stage.keys.apiKeyUsed(key_id);
+  // Each time it is looked at, it is a minute later.
+  for (const _ of ["the request", "the stream"]) {
+    await until(async () => (await stage.redis.del(used)) === 1);
+    clock.advance(60_000);
+  }
+  left.abort();
 });

@@ -22,6 +22,8 @@ import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
 /** Interval at which entries that were read but not handled are claimed, ms. */
 const CLAIM_EVERY_MS = 5_000;
+/** Time spent on reading entries after which the runs of this process have a turn, ms. */
+const TURN_MS = 5;
 /** Delay after a failure of Redis. */
 const RETRY_MS = 1_000;
 const REASON_MAX_CHARS = 500;
@@ -52,10 +54,13 @@ export function createStreamReader(parts: StreamReaderParts): StreamReader {
     const isTime = clock.monotonicMs() - claimedAtMs >= CLAIM_EVERY_MS;
     const entries = isTime ? await stream.claim() : await stream.read();
     const handled: Promise<void>[] = [];
+    let sinceMs = clock.monotonicMs();
     for (const entry of entries) {
       handled.push(handle(parts, entry));
-      // To read an entry may take the thread tens of ms: the runs of this process have their turns in between.
+      // To read an entry may take the thread tens of ms. The commands of those of one turn leave in one write.
+      if (clock.monotonicMs() - sinceMs < TURN_MS) continue;
       await new Promise(setImmediate);
+      sinceMs = clock.monotonicMs();
     }
     await Promise.all(handled);
     return isTime ? clock.monotonicMs() : claimedAtMs;

@@ -96,25 +96,6 @@ test("an entry that ended its readers is delivered no more: it is set aside unre
   expect(await stage.parent("poisoned").list()).toEqual([]);
 });
 
-test("the runs of a process have a turn between the entries of one read, however long each takes to read", async () => {
-  const stage = await openStage();
-  for (let i = 0; i < 8; i++) await add(stage, "*", "prompt", "of no parent");
-  let turn = 0;
-  let next = setImmediate(function count() {
-    turn += 1;
-    next = setImmediate(count);
-  });
-  closeAtEnd(() => clearImmediate(next));
-  const turns: number[] = [];
-  const refused = (_: unknown, message?: string) => {
-    if (message?.includes("was refused")) turns.push(turn);
-  };
-  const logger = Object.assign(Object.create(SILENT) as typeof SILENT, { warn: refused });
-  await startIntake(stage, stage.client(), logger);
-  await until(() => turns.length === 8);
-  expect(new Set(turns).size).toBe(8);
-});
-
 test("a reader that leaves with an entry in hand leaves it for others", async () => {
   const stage = await openStage();
   const [redis, blocking] = ["first", "second"].map(() => openRedis(stage.url, "worker"));

@@ -6,9 +6,9 @@ import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "../shared/logger.ts";
 import { isHostName } from "../shared/options.ts";
 import { CEILING, Effort } from "../shared/protocol/limits.ts";
+import { DAY_MS } from "../shared/protocol/usage.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
 import { terminalLine } from "./terminal/log.ts";
-import { DAY_MS } from "./terminal/numbers.ts";
 import type { Output } from "./terminal/output.ts";
 import { plainLine } from "./terminal/text.ts";
 

@@ -11,7 +11,7 @@ import {
   type ProgramContext,
 } from "./command.ts";
 import { pasteable } from "./shell-command.ts";
-import { escaped, plain, wrap } from "./terminal/text.ts";
+import { escaped, lineCells, plain, wrap } from "./terminal/text.ts";
 
 /** A verb in the list; `seesAll`: all other verbs are loaded with it, with their flags. */
 interface ListedCommand {
@@ -168,7 +168,7 @@ function printError(error: unknown, { output, env }: ProgramContext): number {
 
 /** Wraps a sentence to the terminal's width; a file or pipe gets one line. */
 function linesOf(sentence: string, { isLive, size }: ProgramContext["output"]): string[] {
-  return isLive ? wrap(sentence, size.columns - 1) : [sentence];
+  return isLive ? wrap(sentence, lineCells(size.columns)) : [sentence];
 }
 
 /** Wraps the paragraphs of a help text that are too wide for the terminal; examples and other indented lines stay. */
@@ -176,7 +176,7 @@ function inWidth(text: string, columns: number | undefined): string {
   if (columns === undefined) return text;
   return text.replace(/^\S.*(?:\n\S.*)*/gm, (paragraph) => {
     const isTooWide = paragraph.split("\n").some((line) => line.length >= columns);
-    return isTooWide ? wrap(paragraph.replaceAll("\n", " "), columns - 1).join("\n") : paragraph;
+    return isTooWide ? wrap(paragraph.replaceAll("\n", " "), lineCells(columns)).join("\n") : paragraph;
   });
 }
 

@@ -6,6 +6,7 @@
  */
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { ScheduleId } from "../shared/protocol/schedule.ts";
+import { DAY_MS } from "../shared/protocol/usage.ts";
 import { type Client, internalsOf } from "./client.ts";
 import type { ParentCall } from "./parent-context.ts";
 import { readSchedule } from "./schedule-store.ts";
@@ -26,7 +27,6 @@ export interface DueTask {
   day?: string;
 }
 
-const DAY_MS = 24 * 3_600_000;
 const SINGLE = /^at-[0-9a-f]{32}$/;
 
 /**

@@ -20,7 +20,7 @@ import {
   type Timing,
 } from "./protocol/limits.ts";
 import { jsonIn, quoted } from "./protocol/text.ts";
-import { PriceOverrides } from "./protocol/usage.ts";
+import { DAY_MS, PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 import { keepSecretsOfEnvironment } from "./secrets.ts";
 
@@ -283,8 +283,6 @@ const durationMs = z
     return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
   })
   .pipe(z.int().min(1).max(CEILING.max_duration_ms));
-
-const DAY_MS = 24 * 3_600_000;
 
 const key = z.string().regex(/^[\x21\x23-\x26\x28-\x7e]{1,512}$/);
 const KEY_FORM = "the key alone: no spaces, no quotes, at most 512 characters";

@@ -14,7 +14,7 @@ import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
-import { toJsonLine, wrap } from "../terminal/text.ts";
+import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
 import { CommandAgents } from "./command-agents.ts";
 import type { LocalService } from "./service.ts";
 import { renderWait } from "./wait.ts";
@@ -235,7 +235,7 @@ async function finishAll({ context, parent, waiting, replies, own, destroying }:
   const whole = `${formatPlural(finishing, "sub-agent")} ${finishing === 1 ? "hands" : "hand"} back what was found`;
   const again = context.signal.aborted ? "again " : "";
   const sentence = `Finishing: ${whole}; Ctrl-C ${again}destroys what is left.`;
-  context.output.note(wrap(sentence, context.output.size.columns - 1));
+  context.output.note(wrap(sentence, lineCells(context.output.size.columns)));
   if (live.length === 0 && replies.length === 0)
     throw new SubagentError("agent_ended", "nothing is left to finish");
 }

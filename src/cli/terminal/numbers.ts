@@ -1,7 +1,6 @@
 /** Numbers for people: tokens, money, durations. Pure. */
+import { DAY_MS } from "../../shared/protocol/usage.ts";
 
-/** A day, ms. */
-export const DAY_MS = 86_400_000;
 const grouped = new Intl.NumberFormat("en-US");
 const dollars = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 

@@ -13,7 +13,7 @@ import type { ProgressEvent, Reply } from "../../shared/protocol/reply.ts";
 import { formatAge, formatCount, formatPlural, formatReached, formatUsd } from "./numbers.ts";
 import type { Output } from "./output.ts";
 import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-rows.ts";
-import { plainLine, wrap } from "./text.ts";
+import { lineCells, plainLine, wrap } from "./text.ts";
 
 const REDRAW_MS = 100;
 const IDLE_REDRAW_MS = 1_000;
@@ -108,7 +108,7 @@ function createBlock(
     drawnAtMs = clock.monotonicMs();
     const { columns, rows: height } = output.size;
     const view = { columns, rows: height, nowMs: drawnAtMs, style: output.style, awaySinceMs };
-    const lines = rows.size === 0 && empty !== undefined ? wrap(empty, columns - 1) : undefined;
+    const lines = rows.size === 0 && empty !== undefined ? wrap(empty, lineCells(columns)) : undefined;
     const dimmed = lines?.map((line) => output.style("dim", line));
     output.block(dimmed ?? renderBoard([...rows.values()], view));
     schedule(IDLE_REDRAW_MS);

@@ -1,19 +1,13 @@
 /** `ps`: shows the recently active parents with their running and waiting agents and today's usage. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
+import { DAY_MS } from "../../shared/protocol/usage.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { noteQueuedWithoutWorker } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, durationOrDaysMs, EXIT, wholeUpTo } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { notePause } from "../local/pause.ts";
-import {
-  DAY_MS,
-  formatAge,
-  formatCompact,
-  formatLength,
-  formatPlural,
-  formatUsd,
-} from "../terminal/numbers.ts";
+import { formatAge, formatCompact, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
 import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";

@@ -4,12 +4,12 @@ import { SubagentError } from "../../shared/errors.ts";
 import { addUsage } from "../../shared/protocol/content.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
-import type { UsageTotals } from "../../shared/protocol/usage.ts";
+import { DAY_MS, type UsageTotals } from "../../shared/protocol/usage.ts";
 import { type BoundBudget, budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
-import { DAY_MS, formatCount, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
+import { formatCount, formatLength, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { promptTokens, Usage } from "./content.ts";
 
 /** Length of a day, ms; days begin at midnight UTC and count from 1970-01-01. */
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 const MICRO = 1_000_000;
 
 /**

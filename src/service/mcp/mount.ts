@@ -2,11 +2,11 @@
 import { toNodeHandler } from "@modelcontextprotocol/node";
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
-import { createParent } from "../../producer/parent.ts";
+import { createParent, type Parent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { stopOf, whenSent } from "../../shared/http-server.ts";
 import type { Logger } from "../../shared/logger.ts";
-import { ParentId } from "../../shared/protocol/ids.ts";
+import { TenantId } from "../../shared/protocol/ids.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { holdUnread } from "../api/json-answer.ts";
@@ -69,12 +69,13 @@ async function serve(
   request: Request,
   response: Response,
 ): Promise<void> {
-  const parentId = ParentId.safeParse(request.query.parent ?? DEFAULT_PARENT);
-  if (!parentId.success) {
-    const sentence = "The parent in the address cannot be used: write /mcp?parent=planner-7.";
-    return sendProblem(response, new SubagentError("invalid_input", sentence));
+  let parent: Parent;
+  try {
+    const parentId = parentIdIn(request.query.parent ?? DEFAULT_PARENT);
+    parent = createParent({ client, parentId, tenant: principalOf(request).tenant });
+  } catch (error) {
+    return sendProblem(response, error);
   }
-  const parent = createParent({ client, parentId: parentId.data, tenant: principalOf(request).tenant });
   const onceAnswered: McpServerOptions["onceAnswered"] = (_requestId, ack) =>
     whenSent(response, (isWhole) => void (isWhole && ack()));
   const build = () =>
@@ -88,4 +89,12 @@ async function serve(
   const handler = createMcpHandler(build);
   const fetch: typeof handler.fetch = async (...asked) => withCodeOf(await handler.fetch(...asked));
   await toNodeHandler({ fetch })(request, response, request.body);
+}
+
+/** Reads the parent of an address. Throws `invalid_input`. A sub-agent's uid has the form of one, and a refusal of its own. */
+function parentIdIn(text: unknown): string {
+  const { data } = TenantId.safeParse(text);
+  if (data !== undefined) return data;
+  const sentence = "The parent in the address cannot be used: write /mcp?parent=planner-7.";
+  throw new SubagentError("invalid_input", sentence);
 }

@@ -45,7 +45,8 @@ export function intakeBytes(json: string): number {
 export const IntakeInput = z.strictObject({
   v: z.literal(1).default(1),
   tenant: TenantId.default("default"),
-  parent_id: ParentId,
+  /** A sub-agent's uid has the form of one, and a refusal of its own (`nested_spawn`). */
+  parent_id: TenantId,
   prompt: MessageText,
   request_key: RequestKey.optional(),
   agent_id: AgentId.optional(),
@@ -72,8 +73,8 @@ export const IntakeInput = z.strictObject({
 /** See {@link IntakeInput}. */
 export type IntakeInput = z.output<typeof IntakeInput>;
 
-/** Sender of a request, for the answer to a refused one. */
-export const IntakeSender = z.object(IntakeInput.pick({ tenant: true, parent_id: true }).shape);
+/** Sender of a request, for the answer to a refused one; a sub-agent has no channel that could hold it. */
+export const IntakeSender = z.object({ tenant: IntakeInput.shape.tenant, parent_id: ParentId });
 
 /**
  * Spelling of each field in the stream. `text`: unchanged; `number`: a number; `flag`: `1` or `0`; `names`: JSON, or names

@@ -64,8 +64,8 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
 }
 
 /**
- * Acks the questions of an agent that has ended, up to the entry with the id `upTo`: they take no answer any more, and an MCP client
- * reads no channel. Never rejects; questions that are not acked stay in the channel.
+ * Acks the questions of an agent that has ended, up to the entry with the id `upTo`: they take no answer any more, and a client that
+ * was answered with the reply reads no channel. Never rejects; questions that are not acked stay in the channel.
  */
 export async function ackQuestions(
   { open, profile: { parent } }: ParentContext,

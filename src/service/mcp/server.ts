@@ -19,6 +19,7 @@ import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { ackQuestions } from "../../producer/model-replies.ts";
+import { asQuestion } from "../../producer/model-text.ts";
 import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
@@ -239,12 +240,25 @@ async function answerPlainly(call: TaskCall) {
     });
   } catch (error) {
     if (!enough.signal.aborted) throw error;
-    const sentence = `Sub-agent ${agent_id} is still at work, and goes on: call check_sub_agent with this agent_id later for its reply.`;
-    return { ...said(sentence), structuredContent: { agent_id, status: "working" } };
+    return unfinished(call.parent, agent_id);
   } finally {
     timer.cancel();
     for (const forget of forgets) forget();
   }
+}
+
+/** Returns the answer to a plain call whose sub-agent goes on, with the questions that it waits with. */
+async function unfinished(parent: Parent, agentId: string): Promise<Answer> {
+  // Without Redis nothing is known of it but that it has begun.
+  const questions = (await parent.get(agentId).catch(() => undefined))?.questions ?? [];
+  const isAsking = questions.length > 0;
+  const doing = isAsking
+    ? "waits for your answer: give it with send_agent_message, then"
+    : "is still at work, and goes on:";
+  const sentence = `Sub-agent ${agentId} ${doing} call check_sub_agent with this agent_id later for its reply.`;
+  const asked = questions.map((question) => asQuestion({ agent_id: agentId, ...question }));
+  const status = isAsking ? "input_required" : "working";
+  return { ...said([sentence, ...asked].join("\n")), structuredContent: { agent_id: agentId, status } };
 }
 
 /** Returns the refusal of an answer with a reply, with the way to the reply. */

@@ -9,6 +9,7 @@
 import { z } from "zod";
 import { internalsOf } from "../../../producer/client.ts";
 import { profileOf } from "../../../producer/inheritance.ts";
+import { ackQuestions } from "../../../producer/model-replies.ts";
 import { type ParentContext, withCall } from "../../../producer/parent-context.ts";
 import type { FinalEntry, Reservation } from "../../../producer/replies/parent-channel.ts";
 import { type Spawned, spawnAgent } from "../../../producer/spawn.ts";
@@ -59,7 +60,7 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
 }
 
 /** Returns the reply and its `sent` callback; undefined if it is late or the server stops. Rejects if the client has left. */
-async function waitForReply(call: TaskCall, context: ParentContext, { address }: Spawned) {
+async function waitForReply(call: TaskCall, context: ParentContext, { address, receipt }: Spawned) {
   const client = await context.open();
   const reservation = client.channels.reserve(address, address.uid);
   const late = new SubagentError("timed_out", "The reply did not come in time.");
@@ -71,7 +72,8 @@ async function waitForReply(call: TaskCall, context: ParentContext, { address }:
   ];
   try {
     const entry = await reservation.wait(FIRST_RUN, "even_if_acked");
-    return { entry, sent: (isWhole: boolean) => ackOrKeep(context, reservation, entry, isWhole) };
+    const asker = { uid: address.uid, created_at: Date.parse(receipt.created_at) };
+    return { entry, sent: (isWhole: boolean) => ackOrKeep({ context, asker, reservation }, entry, isWhole) };
   } catch (error) {
     reservation.release(false);
     if (error === late) return undefined;
@@ -82,12 +84,15 @@ async function waitForReply(call: TaskCall, context: ParentContext, { address }:
   }
 }
 
-function ackOrKeep(
-  context: ParentContext,
-  reservation: Reservation,
-  entry: FinalEntry,
-  isWhole: boolean,
-): void {
+/** A task whose reply was answered. */
+interface Answered {
+  context: ParentContext;
+  asker: Parameters<typeof ackQuestions>[1];
+  reservation: Reservation;
+}
+
+/** Acks the reply if the whole answer was sent, and the questions before it, which take no answer any more. */
+function ackOrKeep({ context, asker, reservation }: Answered, entry: FinalEntry, isWhole: boolean): void {
   if (!isWhole) {
     reservation.release(false);
     return;
@@ -95,7 +100,10 @@ function ackOrKeep(
   const { parent } = context.profile;
   const acking = context.open().then(({ channels }) => channels.tryAck(parent, entry));
   acking.then(
-    (acked) => reservation.release(acked && entry),
+    (acked) => {
+      reservation.release(acked && entry);
+      if (acked) void ackQuestions(context, asker, entry.id);
+    },
     () => reservation.release(false),
   );
 }

@@ -26,6 +26,8 @@ export interface ProgressOptions {
   tell?: (line: string) => void;
   /** Text of the block while there is no row; default: none. */
   empty?: string;
+  /** Whether `stop` leaves the last rows on the terminal; default false. */
+  leavesRows?: boolean;
 }
 
 /** The view of the agents of one command; rows are identified by their names. */
@@ -44,17 +46,17 @@ export interface Progress {
   finish(name: string, reply: Reply): void;
   /** Removes the row of an agent that gives no reply. */
   drop(name: string): void;
-  /** Removes the block. Idempotent. */
+  /** Removes the block, or leaves it as it is. Idempotent. */
   stop(): void;
 }
 
 /** Creates a view; it shows nothing before `start`. */
 export function createProgress(output: Output, clock: Clock, options: ProgressOptions = {}): Progress {
-  const { rowOf = (event) => event.name, tell: say = (line) => output.note(line), empty } = options;
+  const { rowOf = (event) => event.name, tell: say = (line) => output.note(line) } = options;
   const rows = new Map<string, Row>();
   /** Rows with a reply: later events are ignored. */
   const finished = new Set<string>();
-  const block = createBlock(output, clock, rows, empty);
+  const block = createBlock(output, clock, rows, options);
   const teller = createTeller(rowOf, say);
   const put = (row: Row) => {
     rows.set(row.name, row);
@@ -93,7 +95,7 @@ function createBlock(
   output: Output,
   clock: Clock,
   rows: ReadonlyMap<string, Row>,
-  empty: string | undefined,
+  { empty, leavesRows = false }: ProgressOptions,
 ) {
   let timer: { cancel(): void } | undefined;
   let drawnAtMs = Number.NEGATIVE_INFINITY;
@@ -103,14 +105,17 @@ function createBlock(
     timer?.cancel();
     timer = isRunning && output.isLive ? clock.timeout(ms, redraw) : undefined;
   };
-  const redraw = () => {
-    if (!isRunning || !output.isLive) return;
-    drawnAtMs = clock.monotonicMs();
+  const rendered = () => {
     const { columns, rows: height } = output.size;
     const view = { columns, rows: height, nowMs: drawnAtMs, style: output.style, awaySinceMs };
     const lines = rows.size === 0 && empty !== undefined ? wrap(empty, lineCells(columns)) : undefined;
     const dimmed = lines?.map((line) => output.style("dim", line));
-    output.block(dimmed ?? renderBoard([...rows.values()], view));
+    return dimmed ?? renderBoard([...rows.values()], view);
+  };
+  const redraw = () => {
+    if (!isRunning || !output.isLive) return;
+    drawnAtMs = clock.monotonicMs();
+    output.block(rendered());
     schedule(IDLE_REDRAW_MS);
   };
   return {
@@ -125,9 +130,11 @@ function createBlock(
       schedule(0);
     },
     stop() {
+      const isLeft = leavesRows && isRunning && output.isLive && rows.size > 0;
       isRunning = false;
       schedule(0);
       output.block([]);
+      if (isLeft) output.note(rendered());
     },
   };
 }

@@ -145,16 +145,14 @@ function promptsIn(timeline: readonly EventLine[]): string[] {
   );
 }
 
-function asJson({
-  address,
-  record,
-  messages,
-  unread,
-  timeline,
-  reply,
-  files,
-  transcript,
-}: AgentSheet): Record<string, unknown> {
+/** Returns the text of the last answer; empty if the agent goes on and its run has said nothing. */
+function saidBy({ record: { status }, reply }: AgentSheet): string {
+  return status !== "ended" && reply === NO_SUMMARY ? "" : reply;
+}
+
+/** Returns the sheet as the document of --json. */
+export function asJson(sheet: AgentSheet): Record<string, unknown> {
+  const { address, record, messages, unread, timeline, files, transcript } = sheet;
   const { agent_id, name, status, run, ended_reason, progress } = record;
   const { tenant, parentId: parent_id } = address;
   const { questions, provider_wait } = viewOf(record);
@@ -171,7 +169,7 @@ function asJson({
     messages,
     unread,
     timeline: events,
-    reply,
+    reply: saidBy(sheet),
     ...(progress?.output !== undefined && { output: progress.output }),
     ...(status !== "ended" && { questions, provider_wait }),
     files: files ?? null,
@@ -187,7 +185,7 @@ const WIDEST = 110;
 
 /** Returns the sheet in lines; `columns` undefined: unwrapped. */
 export function renderSheet(sheet: AgentSheet, columns: number | undefined, style: Style): string[] {
-  const { address, record, messages, isCut, unread, timeline, reply, files, transcript = [] } = sheet;
+  const { address, record, messages, isCut, unread, timeline, files, transcript = [] } = sheet;
   const width = lineCells(columns, WIDEST);
   const part = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ["", style("bold", title), ...lines.map((line) => `  ${line}`)];
@@ -195,7 +193,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   const dim = (line: string) => style("dim", line);
   const { progress, spec, status, ended_reason } = record;
   const { output } = progress ?? {};
-  const summary = status !== "ended" && reply === NO_SUMMARY ? "" : reply;
+  const summary = saidBy(sheet);
   const facts = [
     ended_reason ? `${status} (${ended_reason})` : status,
     `run ${record.run}`,

@@ -54,6 +54,7 @@ function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
       rowOf: (event) => event.agent_id,
       tell: (line) => output.result(line),
       empty: "No live agents yet.",
+      leavesRows: true,
     });
     progress.start();
     try {

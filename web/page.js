@@ -8,7 +8,7 @@
  */
 import { followEvents, Refused, read } from "./client.js";
 import { agentsAfter, createSightings } from "./sightings.js";
-import { agentCard, byId, keep, parentRow, replyCard, waitOfAll } from "./view.js";
+import { agentCard, byId, keep, noParents, parentRow, replyCard, waitOfAll } from "./view.js";
 
 const KEY = "subagent-queue key";
 const PARENTS_A_PAGE = 20;
@@ -101,6 +101,7 @@ async function showParents() {
   byId("parent-title").hidden = rows.length === 0 && at.parent === "";
   keep(byId("parents"), rows, (each) => each.parent_id, parentRow(at.parent, pick));
   byId("no-parents").hidden = rows.length > 0;
+  byId("no-parents").textContent = noParents(at.parents === "0");
   byId("parents-pager").hidden = next.parents === "" && at.parents === "0";
   byId("parents-first", HTMLButtonElement).disabled = at.parents === "0";
   byId("parents-next", HTMLButtonElement).disabled = next.parents === "";

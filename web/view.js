@@ -116,6 +116,13 @@ export function waitOfAll({ for: what, since = "", reason }) {
   return `All runs wait until an operator resumes them: paused since ${utc(since)}${why}.`;
 }
 
+/** Returns the sentence of a page without parents: the first one, or one of older parents. @param {boolean} isFirst */
+export function noParents(isFirst) {
+  return isFirst
+    ? "No parent has spawned a sub-agent yet."
+    : "No older parent is left here: Newest shows the others.";
+}
+
 /** Returns a time without seconds, UTC. @param {string} iso */
 function utc(iso) {
   return `${iso.slice(0, 16).replace("T", " ")} UTC`;

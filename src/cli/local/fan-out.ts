@@ -1,6 +1,6 @@
 /** Gives prompts to sub-agents in parallel, shows their progress, and prints each reply when it arrives. */
 
-import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
+import { type Parent, type ParentOptions, parentOf } from "../../producer/parent.ts";
 import type { TaskWait } from "../../producer/task-wait-reasons.ts";
 import { within } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -102,12 +102,13 @@ export async function runPrompts(
 ): Promise<number> {
   const { clock, config, output } = context;
   const startedAtMs = clock.monotonicMs();
-  const parent = createParent({
+  const options = {
     parentId: parentId ?? `${config.parentId.slice(0, OWN_NAME_CHARS)}-${newRequestKey()}`,
     tenant: config.tenant,
     client: service.client,
     ...profile,
-  });
+  };
+  const parent = parentOf(options, "run");
   const giveUp = new AbortController();
   const progress = createProgress(output, clock, { rowOf: (event) => own.nameOf(event) ?? event.name });
   const own = new CommandAgents(progress.apply);

@@ -142,11 +142,15 @@ function param(request: Request, name: string): string {
   return typeof value === "string" ? value : "";
 }
 
-async function createThread({ request, parts }: Call): Promise<unknown> {
+async function createThread(call: Call): Promise<unknown> {
+  const { request, parts } = call;
   readInput(ThreadInput, request.body ?? {}, "thread");
+  const thread_id = newThreadId();
+  // Nothing is written for a thread without runs; a parent that cannot have any is refused now.
+  threadOf(call, thread_id);
   const now = new Date(parts.clock.now()).toISOString();
   return {
-    thread_id: newThreadId(),
+    thread_id,
     created_at: now,
     updated_at: now,
     metadata: {},

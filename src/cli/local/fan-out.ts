@@ -231,10 +231,10 @@ async function finishAll({ context, parent, waiting, replies, own, destroying }:
   const live = (await parent.list()).filter((agent) => own.nameOf(agent) !== undefined);
   const asked = await Promise.allSettled(live.map(({ agent_id }) => parent.finish(agent_id)));
   const finishing = asked.filter(({ status }) => status === "fulfilled").length;
-  if (live.length === 0 && replies.length === 0)
-    throw new SubagentError("agent_ended", "nothing is left to finish");
-  if (live.length === 0) return;
-  if (finishing === 0) throw new SubagentError("redis_unavailable", "no sub-agent was asked");
+  if (finishing === 0) {
+    if (live.length === 0 && replies.length > 0) return;
+    throw new SubagentError("agent_ended", "no sub-agent was asked: none is live, or Redis is away");
+  }
   const whole = `${formatPlural(finishing, "sub-agent")} ${finishing === 1 ? "hands" : "hand"} back what was found`;
   const again = context.signal.aborted ? "again " : "";
   const sentence = `Finishing: ${whole}; Ctrl-C ${again}destroys what is left.`;

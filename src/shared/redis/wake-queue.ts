@@ -17,6 +17,8 @@ import { loadScripts } from "./scripts.ts";
 
 /** Longest delay of a wake that a worker returned because it can do nothing for its agent, in a line of many such wakes. */
 export const LONGEST_RETURN_DELAY_MS = 300_000;
+/** Largest error of a clock, ms, with which a worker's delay still counts as it meant it; with a larger one a sweeper wakes again. */
+const CLOCKS_DIFFER_MS = TIMING.checkMs;
 /** Factor of BullMQ's scores: the score of a delayed job is its time in epoch ms, times this. */
 export const DELAYED_SCORE = 0x1000;
 /** BullMQ's greatest priority, the end of the line; `fair-rank.lua` then moves the wake forward. */
@@ -44,8 +46,9 @@ export interface WakeQueue {
   promote(wake: Pick<Wake, "uid" | "wake">): Promise<void>;
   /**
    * Returns true if the job of a wake waits for a worker now, or a worker returned it, also during the delay after that. A
-   * delayed job does not count. Nor does a taken one: either its worker claims the agent at once, or the worker is dead or
-   * stopped, or the answer with the job never reached it.
+   * delayed job does not count, nor does one that was returned by a clock so far ahead that its delay ends much later. Nor does a
+   * taken one: either its worker claims the agent at once, or the worker is dead or stopped, or the answer with the job never
+   * reached it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Counts its jobs by state: `waiting`, `active`, `delayed`. */
@@ -108,18 +111,20 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
 
 /** Returns true if a taken wake is in the line again, or delayed for a moment, and this version can parse it. */
 async function isReturned(redis: RedisClient, keys: Keys, id: string): Promise<boolean> {
-  const [data, rank, delayedUntil, nowMs] = await Promise.all([
-    redis.hget(keys.wakeJob(id), "data"),
+  const [[data, delay], rank, delayedUntil, nowMs] = await Promise.all([
+    redis.hmget(keys.wakeJob(id), "data", "delay"),
     redis.zscore(keys.rankedWakes, id),
     redis.zscore(keys.delayedWakes, id),
     redisNowMs(redis),
   ]);
-  const isInLine = rank !== null || isSoon(delayedUntil, nowMs);
+  const isInLine = rank !== null || isSoon(delayedUntil, nowMs, Number(delay));
   return isInLine && Wake.safeParse(jsonIn(data ?? "")).success;
 }
 
-function isSoon(delayedUntil: string | null, nowMs: number): boolean {
-  return delayedUntil !== null && Number(delayedUntil) / DELAYED_SCORE <= nowMs + LONGEST_RETURN_DELAY_MS;
+/** Returns true if a delay of `delayMs`, which began by now, ends when it should: by Redis' clock, and not by that of the worker. */
+function isSoon(delayedUntil: string | null, nowMs: number, delayMs: number): boolean {
+  const longestMs = Math.min(delayMs + CLOCKS_DIFFER_MS, LONGEST_RETURN_DELAY_MS);
+  return delayedUntil !== null && Number(delayedUntil) / DELAYED_SCORE <= nowMs + longestMs;
 }
 
 type WakeJobs = Queue<Wake, unknown, string>;

@@ -222,3 +222,15 @@ function noWorker(waitedMs: number): SubagentError {
     { wait_for_worker_ms: waitedMs },
   );
 }
+
+/** Returns the error of a task whose agent may not have been destroyed; one that is no `no_worker` says nothing of that, and stays. */
+export function asUndestroyed(error: unknown, agentId: string): unknown {
+  if (!(error instanceof SubagentError && isNoWorker(error))) return error;
+  const { wait_for_worker_ms } = error.details;
+  return new SubagentError(
+    "no_worker",
+    `No worker was live for ${wait_for_worker_ms} ms, and Redis did not confirm the end of the sub-agent "${agentId}", which may run later: destroy it, or call again with the same request_key to wait for it.`,
+    { wait_for_worker_ms, agent_id: agentId },
+    error,
+  );
+}

@@ -42,7 +42,7 @@ import {
   withJsonSchema,
 } from "./spawn-input.ts";
 import { listenToDoorbell } from "./subscriber.ts";
-import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./task-wait-reasons.ts";
+import { asUndestroyed, isNoWorker, type OnWait, type TaskWait, watchTask } from "./task-wait-reasons.ts";
 
 const MAX_TASKS = 10_000;
 /** Delay between two attempts of an answer while Redis is unavailable. */
@@ -53,10 +53,11 @@ const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", 
 const AnswerInput = z.object({ text: MessageText });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
-/** Callbacks of a task handle: the agent was spawned; the reason for which the task waits changed. They must not throw. */
+/** Callbacks of a task: its agent was spawned; the reason for which it waits changed; its agent was destroyed. They must not throw. */
 interface TaskListener {
   started(receipt: SpawnReceipt): void;
   waits: OnWait;
+  destroyed?(): void;
 }
 
 /** A running task: a promise of its reply. */
@@ -184,7 +185,11 @@ async function runTask(
     isReserved = false;
     return entry.entry;
   } catch (error) {
-    if (spawned && (signal?.aborted || isNoWorker(error))) acked = await destroyQuietly(client, spawned);
+    if (!spawned || !(signal?.aborted || isNoWorker(error))) throw error;
+    const end = await destroyQuietly(client, spawned);
+    acked = end.acked;
+    if (!end.isDestroyed) throw asUndestroyed(error, spawned.receipt.agent_id);
+    listener?.destroyed?.();
     throw error;
   } finally {
     forget();
@@ -240,22 +245,23 @@ async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, 
 }
 
 /**
- * Destroys an aborted task's agent and acks the entry of its end, each within the time of a call. Returns that entry if both
+ * Destroys an aborted task's agent and acks the entry of its end, each within the time of a call. `acked`: that entry, if both
  * worked.
  */
 async function destroyQuietly(
   client: ClientResources,
   { address, receipt: { agent_id } }: Spawned,
-): Promise<FinalEntry | false> {
+): Promise<{ isDestroyed: boolean; acked: FinalEntry | false }> {
   const reservation = client.channels.reserve(address, address.uid);
   const timer = client.clock.timeout(END_SEEN_WITHIN_MS, () => {
     reservation.cancel(new SubagentError("closed", "The end of the aborted task was not seen in time."));
   });
-  let acked: FinalEntry | false = false;
+  let [isDestroyed, acked]: [boolean, FinalEntry | false] = [false, false];
   try {
     await client.call((call) =>
       destroyAgent({ ...call, client, parent: address }, { address, agentId: agent_id }),
     );
+    isDestroyed = true;
     const end = await reservation.wait(FIRST_RUN, "only_if_unacked");
     acked = (await client.channels.tryAck(address, end)) && end;
   } catch (error) {
@@ -266,7 +272,7 @@ async function destroyQuietly(
   }
   timer.cancel();
   reservation.release(acked);
-  return acked;
+  return { isDestroyed, acked };
 }
 
 /** The running tasks of one `taskAll` call. */
@@ -276,8 +282,8 @@ interface Batch {
   /** Ends all waits with a reason; the first one counts. */
   refuse(reason: unknown): void;
   readonly refused: { reason: unknown } | undefined;
-  /** How many agents were begun; 0 if the refusal has destroyed them. */
-  readonly begun: number;
+  /** How many agents were begun, without those that the refusal has destroyed. */
+  begun(): number;
   close(): void;
 }
 
@@ -304,7 +310,7 @@ async function runBatch(
   await Promise.all(Array.from({ length: slots }, () => runInTurn().catch(batch.refuse)));
   batch.close();
   const { refused } = batch;
-  if (refused) throw withReplies(refused.reason, Object.values(replies), batch.begun);
+  if (refused) throw withReplies(refused.reason, Object.values(replies), batch.begun());
   return replies;
 }
 
@@ -331,9 +337,7 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
     get refused() {
       return refused;
     },
-    get begun() {
-      return signal?.aborted || isNoWorker(refused?.reason) ? 0 : underWay.begun();
-    },
+    begun: underWay.begun,
     close() {
       forgetSignal();
       forgetCancel();
@@ -364,7 +368,10 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
       aborts.add(abort);
       try {
         const own = { ...options, signal: abort.signal };
-        return await runTask({ ...context, onStop }, checked, own, { started: () => begun++ });
+        return await runTask({ ...context, onStop }, checked, own, {
+          started: () => begun++,
+          destroyed: () => begun--,
+        });
       } catch (error) {
         if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
         throw error;

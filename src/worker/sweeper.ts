@@ -69,6 +69,8 @@ export interface Sweeper {
   tick(): Promise<number>;
   /** Ticks every second. Idempotent. */
   start(): void;
+  /** Ends no run for want of a tool before all workers have had time to announce themselves. */
+  distrustList(): void;
   /** Resolves when no tick is running. Idempotent. */
   stop(): Promise<void>;
 }
@@ -103,6 +105,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
   };
   return {
     tick,
+    distrustList: trust.begin,
     start() {
       if (stopping) return;
       stopping = new AbortController();

@@ -1,6 +1,7 @@
 /**
  * The trust of a sweeper in the list of live workers: whether it is complete. Announcements expire by Redis' clock: after it has
- * jumped forward, or after all workers were away, the list lacks workers that live, until they have announced themselves.
+ * jumped forward, while it takes no writes, or after all workers were away, the list lacks workers that live, until they have
+ * announced themselves.
  */
 import type { Clock } from "../shared/clock.ts";
 import { WORKER_TTL_MS } from "../shared/protocol/worker.ts";
@@ -10,7 +11,7 @@ const JUMP_MS = 5_000;
 
 /** See the module's header. */
 export interface ListTrust {
-  /** Called when a sweeper begins to work: other workers may be starting, too. */
+  /** Called when a sweeper begins to work, or Redis takes no announcement: other workers may be starting, or unable to announce. */
   begin(): void;
   /** Called with each time that Redis tells, epoch ms. */
   tell(redisMs: number): void;

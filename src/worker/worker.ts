@@ -181,7 +181,12 @@ function open(options: OpenOptions): Opened {
   const { logger } = context;
   const hints = openHints(options, shared);
   const pool = createPool(context, { ...shared, concurrency, drainGraceMs, isolation: options.isolation });
-  const announcer = createAnnouncer(context.workers, announced(options, concurrency), context);
+  // While Redis takes no announcement of this worker, those of others expire as well.
+  const onMissed = () => sweeper.distrustList();
+  const announcer = createAnnouncer(context.workers, announced(options, concurrency), {
+    ...context,
+    onMissed,
+  });
   const probes = [
     pauseProbe(pause, context.wakes),
     credentialProbe(limiter, options.model),

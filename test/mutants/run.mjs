@@ -1641,7 +1641,7 @@ export default [
     id: "announcer-piles-up",
     promise: "While Redis does not answer announcements do not pile up.",
     file: "src/worker/health/announcer.ts",
-    find: "if (isUnderWay) return;",
+    find: "if (isUnderWay) return onMissed();",
     replace: "",
     tests: ["test/unit/worker/health/announcer.test.ts"],
   },

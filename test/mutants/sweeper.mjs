@@ -561,4 +561,37 @@ export default [
     replace: "delayMs,",
     tests: ["test/integration/verbs/wake-queue.clock.test.ts"],
   },
+  {
+    id: "sweep-trusts-list-after-refusals",
+    promise:
+      "After Redis refused the announcements of workers, no run ends for want of a tool before they could announce themselves.",
+    file: "src/worker/worker.ts",
+    find: "const onMissed = () => sweeper.distrustList();",
+    replace: "const onMissed = () => {};",
+    tests: ["test/integration/worker/named-tools.outage.test.ts"],
+  },
+  {
+    id: "sweep-trusts-list-though-told",
+    promise: "A sweeper that is told that workers could not announce themselves does not trust their list.",
+    file: "src/worker/sweeper.ts",
+    find: "distrustList: trust.begin,",
+    replace: "distrustList: () => {},",
+    tests: ["test/integration/worker/named-tools.outage.test.ts"],
+  },
+  {
+    id: "announcer-hides-refusals",
+    promise: "A worker notices an announcement that Redis refuses.",
+    file: "src/worker/health/announcer.ts",
+    find: "    failed(error);\n    onMissed();",
+    replace: "    failed(error);",
+    tests: ["test/unit/worker/health/announcer.missed.test.ts"],
+  },
+  {
+    id: "announcer-hides-outages",
+    promise: "A worker notices an announcement for which Redis has no answer in time.",
+    file: "src/worker/health/announcer.ts",
+    find: "return onMissed();",
+    replace: "return;",
+    tests: ["test/unit/worker/health/announcer.missed.test.ts"],
+  },
 ];

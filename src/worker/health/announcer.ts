@@ -23,11 +23,18 @@ export interface Announcer {
   stop(): Promise<void>;
 }
 
+/** Dependencies of an announcer. `onMissed` is called for each announcement that Redis refuses, or has no time for. */
+export interface AnnouncerParts {
+  clock: Clock;
+  logger: Logger;
+  onMissed?: () => void;
+}
+
 /** Creates an announcer of `worker`, not started. */
 export function createAnnouncer(
   directory: WorkerDirectory,
   worker: Omit<WorkerAnnouncement, "v">,
-  { clock, logger }: { clock: Clock; logger: Logger },
+  { clock, logger, onMissed = () => {} }: AnnouncerParts,
 ): Announcer {
   let timer: { cancel(): void } | undefined;
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
@@ -37,12 +44,14 @@ export function createAnnouncer(
   const answered = (error?: unknown) => {
     isUnderWay = false;
     refusal = error === undefined ? undefined : messageOf(error);
-    if (error !== undefined) failed(error);
+    if (error === undefined) return;
+    failed(error);
+    onMissed();
   };
   const announce = async () => {
     timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
     // One announcement that waits for Redis to return is enough.
-    if (isUnderWay) return;
+    if (isUnderWay) return onMissed();
     isUnderWay = true;
     await directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);
   };

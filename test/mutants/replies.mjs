@@ -1246,4 +1246,12 @@ export default [
     replace: "",
     tests: ["test/integration/producer/model-tools.failed.test.ts"],
   },
+  {
+    id: "check-says-not-why-it-ended",
+    promise: "A parent's model that looks at an agent that has ended is told why it ended.",
+    file: "src/producer/model-tools.ts",
+    find: "    ...(ended_reason && { ended_reason }),\n",
+    replace: "",
+    tests: ["test/integration/producer/model-tools.failed.test.ts"],
+  },
 ];

@@ -13,6 +13,7 @@ test("check_sub_agent says why a run failed whose reply is acked", async () => {
   const [facts = ""] = ((await check?.run({ agent_id })) ?? "").split("\n");
   expect(JSON.parse(facts)).toMatchObject({
     status: "ended",
+    ended_reason: "failed",
     error: expect.stringContaining("no credit is left"),
   });
 });

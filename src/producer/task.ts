@@ -20,7 +20,7 @@
 import { z } from "zod";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { newUid } from "../shared/protocol/ids.ts";
-import { agentOf, FIRST_RUN } from "../shared/protocol/keys.ts";
+import { agentOf, FIRST_RUN, type ParentAddress } from "../shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
@@ -30,7 +30,7 @@ import type { ClientResources } from "./client-resources.ts";
 import { eachInput, readInput, refusalAt } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
-import type { FinalEntry, QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
+import type { FinalEntry, QuestionEntry, Reservation, TakeQuestion } from "./replies/parent-channel.ts";
 import { requireAllowed, type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
   type AnswerQuestions,
@@ -93,10 +93,7 @@ export function taskHandle(context: ParentContext, input: unknown, options?: Tas
   });
   // The reply rejects with the same reason, so an ignored `started` must not be an unhandled rejection.
   receipt.catch(() => {});
-  const handle: { started: Promise<SpawnReceipt>; waits: TaskWait | undefined } = {
-    started: receipt,
-    waits: undefined,
-  };
+  const handle: Pick<TaskHandle, "started" | "waits"> = { started: receipt, waits: undefined };
   const waits: OnWait = (wait) => Object.assign(reply, { waits: wait });
   const reply = task(context, "task", input, options, { started, waits }).catch((reason: unknown) => {
     refuse(reason);
@@ -178,25 +175,33 @@ async function runTask(
     watchTask(client, spawned.address, options, { tellHandle: listener?.waits, cancel, over });
     const spawnedAtMs = Date.parse(spawned.receipt.created_at);
     const entry = await reservation.wait(FIRST_RUN, known ? "even_if_acked" : { spawnedAtMs });
-    // The ack goes out after the caller has the reply; the reservation lasts until the ack is answered.
-    const held = reservation;
-    const acking = new Promise(setImmediate).then(() => client.channels.tryAck(parent, entry));
-    client.inBackground(acking.then((isAcked) => held.release(isAcked && entry)));
+    client.inBackground(ackLater(client, parent, entry, reservation));
     isReserved = false;
     return entry.entry;
   } catch (error) {
     if (!spawned || !(signal?.aborted || isNoWorker(error))) throw error;
     const end = await destroyQuietly(client, spawned);
     acked = end.acked;
-    if (!end.isDestroyed) throw asUndestroyed(error, spawned.receipt.agent_id);
-    listener?.destroyed?.();
-    throw error;
+    if (end.isDestroyed) listener?.destroyed?.();
+    throw end.isDestroyed ? error : asUndestroyed(error, spawned.receipt.agent_id);
   } finally {
     forget();
     over.stop();
     if (questions && (acked || !isReserved)) client.inBackground(questions.ackOpen());
     if (isReserved) reservation.release(acked);
   }
+}
+
+/** Acks the reply after the caller has it; the reservation lasts until the ack is answered. */
+async function ackLater(
+  { channels }: ClientResources,
+  parent: ParentAddress,
+  entry: FinalEntry,
+  reservation: Reservation,
+): Promise<void> {
+  await new Promise(setImmediate);
+  const isAcked = await channels.tryAck(parent, entry);
+  reservation.release(isAcked && entry);
 }
 
 /** The questions of one task. */
@@ -244,10 +249,7 @@ async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, 
   }
 }
 
-/**
- * Destroys an aborted task's agent and acks the entry of its end, each within the time of a call. `acked`: that entry, if both
- * worked.
- */
+/** Destroys an aborted task's agent and acks the entry of its end (`acked`), each within the time of a call. */
 async function destroyQuietly(
   client: ClientResources,
   { address, receipt: { agent_id } }: Spawned,

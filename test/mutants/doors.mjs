@@ -5024,10 +5024,10 @@ export default [
   {
     id: "webhook-pages-read-without-bound",
     promise: "The pages of one tenant's webhooks are read a few at a time, in turn.",
-    file: "src/service/webhooks/page-bounds.ts",
+    file: "src/shared/redis/page-bounds.ts",
     find: "held.reads < READS_AT_A_TIME && ",
     replace: "",
-    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
+    tests: ["test/unit/shared/redis/page-bounds.test.ts"],
   },
   {
     id: "webhook-held-without-bound",
@@ -5279,10 +5279,10 @@ export default [
   {
     id: "door-replies-of-all-tenants",
     promise: "A reader that follows replies waits for no reader of another tenant.",
-    file: "src/service/webhooks/page-bounds.ts",
+    file: "src/shared/redis/page-bounds.ts",
     find: "this.#tenants.get(tenant)",
     replace: "[...this.#tenants.values()][0]",
-    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
+    tests: ["test/unit/shared/redis/page-bounds.test.ts"],
   },
   {
     id: "door-events-of-all-tenants",
@@ -5410,10 +5410,10 @@ export default [
   {
     id: "page-bounds-abort-waits",
     promise: "A reader that left waits for no room.",
-    file: "src/service/webhooks/page-bounds.ts",
+    file: "src/shared/redis/page-bounds.ts",
     find: "        held.reads += 1;\n        begin();",
     replace: "",
-    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
+    tests: ["test/unit/shared/redis/page-bounds.test.ts"],
   },
   {
     id: "mcp-sdk-error-without-code",
@@ -5544,10 +5544,10 @@ export default [
   {
     id: "page-bounds-read-for-nobody",
     promise: "No page is read for a reader or a round that has ended.",
-    file: "src/service/webhooks/page-bounds.ts",
+    file: "src/shared/redis/page-bounds.ts",
     find: "signal?.aborted ? NO_PAGE : await",
     replace: "await",
-    tests: ["test/unit/service/webhooks/page-bounds.test.ts"],
+    tests: ["test/unit/shared/redis/page-bounds.test.ts"],
   },
   {
     id: "door-basic-head-refused",

@@ -14,8 +14,8 @@ import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
+import { type HeldPage, PageBounds } from "../../shared/redis/page-bounds.ts";
 import { isReadable, keptReply, type StreamEntry, type StreamPage } from "../../shared/redis/replies.ts";
-import { type HeldPage, PageBounds } from "../webhooks/page-bounds.ts";
 
 /** Acks sent at a time: for one whose agent has a reply of a megabyte, Redis takes some milliseconds. */
 const ACKS_AT_A_TIME = 8;

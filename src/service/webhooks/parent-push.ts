@@ -6,11 +6,11 @@ import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
+import type { PageBounds } from "../../shared/redis/page-bounds.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import type { StreamEntry } from "../../shared/redis/replies.ts";
 import type { RoundOutcome, Tried, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
-import type { PageBounds } from "./page-bounds.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
 /** Dependencies of a round. */

@@ -29,12 +29,12 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
+import { PageBounds } from "../../shared/redis/page-bounds.ts";
 import { createWebhookSlots, type PushRetry } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import type { Reach } from "./address.ts";
-import { PageBounds } from "./page-bounds.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
 import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 

@@ -2,11 +2,11 @@
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
-import { PageBounds } from "../../../src/service/webhooks/page-bounds.ts";
 import { pushParent } from "../../../src/service/webhooks/parent-push.ts";
 import { createSender } from "../../../src/service/webhooks/request.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { parentMember } from "../../../src/shared/protocol/keys.ts";
+import { PageBounds } from "../../../src/shared/redis/page-bounds.ts";
 import { createWebhookSlots } from "../../../src/shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../../src/shared/redis/webhooks.ts";
 import { HOUR_MS, openChoosyWebhook, PARENT } from "../../helpers/choosy-webhook.ts";

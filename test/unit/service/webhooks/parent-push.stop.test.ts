@@ -1,8 +1,8 @@
 /** Guarantee: a stop ends a round also while it passes over entries that this version cannot read: none is sent, so none asks. */
 import { expect, test } from "vitest";
-import { PageBounds } from "../../../../src/service/webhooks/page-bounds.ts";
 import { type PushParts, pushParent } from "../../../../src/service/webhooks/parent-push.ts";
 import { OLDEST } from "../../../../src/shared/protocol/reply.ts";
+import { PageBounds } from "../../../../src/shared/redis/page-bounds.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 
 const STOPPED_AFTER = 3;

@@ -1,8 +1,8 @@
 /** Guarantee: a round that cannot read on waits for the requests under way, so that the next one does not send them a second time. */
 import { expect, test } from "vitest";
-import { PageBounds } from "../../../../src/service/webhooks/page-bounds.ts";
 import { type PushParts, pushParent } from "../../../../src/service/webhooks/parent-push.ts";
 import { OLDEST } from "../../../../src/shared/protocol/reply.ts";
+import { PageBounds } from "../../../../src/shared/redis/page-bounds.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 import { latch } from "../../../helpers/latch.ts";
 

@@ -1,8 +1,8 @@
 /** Guarantee: a stop ends also the rounds that wait for their tenant's turn, however long the pages before theirs take. */
 import { expect, test } from "vitest";
-import { PageBounds } from "../../../../src/service/webhooks/page-bounds.ts";
 import { type PushParts, pushParent } from "../../../../src/service/webhooks/parent-push.ts";
 import { OLDEST } from "../../../../src/shared/protocol/reply.ts";
+import { PageBounds } from "../../../../src/shared/redis/page-bounds.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 
 test("a round that waits behind pages which Redis does not answer reads none after the stop", async () => {

@@ -3,9 +3,9 @@
  * reads at a time. An entry may have a megabyte, and a tenant may have dozens of receivers and hundreds of readers: their pages would
  * fill the connection that all requests share, until no answer came in time, and slow ones would fill the memory.
  */
-import { LinkedList } from "../../shared/linked-list.ts";
-import { isReadable, type MeasuredPage, type StreamEntry } from "../../shared/redis/replies.ts";
-import { onAbort } from "../../shared/stop-signal.ts";
+import { LinkedList } from "../linked-list.ts";
+import { onAbort } from "../stop-signal.ts";
+import { isReadable, type MeasuredPage, type StreamEntry } from "./replies.ts";
 
 /** Default of the characters that one tenant may hold, at most two pages more. */
 const MOST_CHARS = 64 * 1_024 * 1_024;

@@ -1,6 +1,6 @@
 /** Bounds of what receivers and readers hold of one tenant: pages begin in turn, and only while the tenant has room for them. */
 import { expect, test } from "vitest";
-import { PageBounds } from "../../../../src/service/webhooks/page-bounds.ts";
+import { PageBounds } from "../../../../src/shared/redis/page-bounds.ts";
 import type { MeasuredPage, StreamItem } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
 

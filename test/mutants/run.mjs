@@ -4527,4 +4527,20 @@ export default [
     replace: "attached)], false);",
     tests: ["test/integration/worker/lost-call.words.test.ts"],
   },
+  {
+    id: "hints-start-refused-by-a-script",
+    promise: "A worker that starts while a script keeps Redis busy waits for its subscription.",
+    file: "src/worker/health/worker-hints.ts",
+    find: 'if (!messageOf(error).startsWith("BUSY ")) throw error;',
+    replace: "throw error;",
+    tests: ["test/unit/worker/health/worker-hints.busy.test.ts"],
+  },
+  {
+    id: "hints-start-waits-for-rights",
+    promise: "A worker whose user may not subscribe says so at its start.",
+    file: "src/worker/health/worker-hints.ts",
+    find: 'if (!messageOf(error).startsWith("BUSY ")) throw error;',
+    replace: "",
+    tests: ["test/unit/worker/health/worker-hints.busy.test.ts"],
+  },
 ];

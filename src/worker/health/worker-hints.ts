@@ -102,7 +102,7 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
     async start() {
       // Redis never confirms a subscription sent during a handshake that fails.
       await whenAccepted(redis);
-      await listen();
+      await untilTaken(listen, clock);
     },
     get isAlive() {
       return subscription.isHeld && heartbeat.isAlive;
@@ -114,6 +114,18 @@ export function createWorkerHints(options: WorkerHintsOptions): WorkerHints {
       closeRedis(redis);
     },
   };
+}
+
+/** Calls `listen` until Redis takes the subscription: while a script keeps it busy, it refuses what it will take. */
+async function untilTaken(listen: () => Promise<void>, clock: Clock): Promise<void> {
+  for (;;) {
+    try {
+      return await listen();
+    } catch (error) {
+      if (!messageOf(error).startsWith("BUSY ")) throw error;
+    }
+    await clock.sleep(DISCONNECTED_CHECK_MS);
+  }
 }
 
 function applyHint(hint: string, { leases, onLimiter }: WorkerHintsOptions): void {

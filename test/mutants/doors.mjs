@@ -5796,4 +5796,12 @@ export default [
     replace: "return isFirst || true\n",
     tests: ["test/unit/service/api/live-page.parents.test.ts"],
   },
+  {
+    id: "http-words-as-a-text",
+    promise: "An agent that goes on and has said nothing has no text over HTTP.",
+    file: "src/service/api/routes/agents.ts",
+    find: "isOver || progress.summary !== NO_SUMMARY ? progress.summary : undefined",
+    replace: "progress.summary",
+    tests: ["test/integration/service/waited-for.questions.test.ts"],
+  },
 ];

@@ -255,9 +255,10 @@ async function fullTextOf(call: RouteCall): Promise<{ agent_id: string; run: num
     const { address, agentId } = await findAgent({ ...each, client, parent }, call.param("agent"));
     const record = await each.read(() => client.store.record(address));
     if (!record) throw new SubagentError("unknown_agent", "This parent has no such sub-agent any more.");
-    const { run, progress, reply } = record;
+    const { run, progress = { summary: NO_SUMMARY }, status } = record;
     const whole = await each.read(() => client.store.fullText(address, replyIdOf(address.uid, run)));
-    const text = whole ?? progress?.summary ?? (run > 0 && reply ? NO_SUMMARY : undefined);
+    const isOver = run > 0 && (status === "ended" || status === "idle");
+    const text = whole ?? (isOver || progress.summary !== NO_SUMMARY ? progress.summary : undefined);
     if (text === undefined) throw noTextYet(agentId, run);
     return { agent_id: agentId, run, text };
   });

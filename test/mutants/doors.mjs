@@ -550,8 +550,8 @@ export default [
     promise:
       "Before a run's first text its reply is refused: a text in its place would look like the answer.",
     file: "src/service/api/routes/agents.ts",
-    find: "(run > 0 && reply ? NO_SUMMARY : undefined)",
-    replace: "NO_SUMMARY",
+    find: 'run > 0 && (status === "ended" || status === "idle")',
+    replace: '(status === "ended" || status === "idle")',
     tests: ["test/integration/service/api.test.ts"],
     title: "said nothing yet",
   },
@@ -5803,5 +5803,21 @@ export default [
     find: "isOver || progress.summary !== NO_SUMMARY ? progress.summary : undefined",
     replace: "progress.summary",
     tests: ["test/integration/service/waited-for.questions.test.ts"],
+  },
+  {
+    id: "board-problem-unseen",
+    promise: "Bull Board's pages show why the API refused a request of theirs.",
+    file: "src/service/api/app.ts",
+    find: "if (isForBrowsers) app.use(path, forPages);",
+    replace: "",
+    tests: ["test/unit/service/api/app.pages.test.ts"],
+  },
+  {
+    id: "problem-with-an-error-for-all",
+    promise: "A problem document has the fields of its schema.",
+    file: "src/service/api/problem.ts",
+    find: "repeating.has(response) ?",
+    replace: "!repeating.has(loggers as never) ?",
+    tests: ["test/unit/service/api/app.pages.test.ts"],
   },
 ];

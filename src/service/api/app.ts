@@ -14,7 +14,7 @@ import express, {
 import { SubagentError } from "../../shared/errors.ts";
 import { type AllowedHosts, requestRefusal, securityHeaders } from "../board/app.ts";
 import type { Auth, Mount, MountParts } from "./mount.ts";
-import { logProblems, methodRefusal, READING, sendProblem } from "./problem.ts";
+import { logProblems, methodRefusal, READING, repeatAsError, sendProblem } from "./problem.ts";
 import { type Route, routerOf } from "./route.ts";
 
 /** Parts of the application. */
@@ -49,8 +49,10 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
     sendProblem(response, new SubagentError("forbidden", refusal));
   });
   app.use(open);
-  for (const { path, scope, isForBrowsers, handler } of mounts)
+  for (const { path, scope, isForBrowsers, handler } of mounts) {
+    if (isForBrowsers) app.use(path, forPages);
     app.use(path, auth.require(scope, isForBrowsers), handler(parts));
+  }
   app.use(routerOf(routes, parts));
   app.use((request, response) => sendProblem(response, unknownRoute(request, response, routes)));
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
@@ -58,6 +60,11 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   );
   return app;
 }
+
+const forPages: RequestHandler = (_request, response, next) => {
+  repeatAsError(response);
+  next();
+};
 
 /** Returns the refusal of a request that no route answers. */
 function unknownRoute(request: Request, response: Response, routes: readonly Route[]): SubagentError {

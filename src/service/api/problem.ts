@@ -73,6 +73,13 @@ export function logProblems(response: Response, logger: Logger | undefined): voi
   if (logger) loggers.set(response, logger);
 }
 
+const repeating = new WeakSet<Response>();
+
+/** Lets {@link sendProblem} repeat the sentence as `error`: Bull Board's pages show that field, and no other. */
+export function repeatAsError(response: Response): void {
+  repeating.add(response);
+}
+
 /** Answers with the problem document of `error`; if the answer has begun, closes the connection instead. */
 export function sendProblem(response: Response, error: unknown): void {
   const problem = problemDocument(error, loggers.get(response));
@@ -84,7 +91,7 @@ export function sendProblem(response: Response, error: unknown): void {
     .status(problem.status)
     .set("Cache-Control", "no-store")
     .type("application/problem+json")
-    .send(JSON.stringify(problem));
+    .send(JSON.stringify(repeating.has(response) ? { ...problem, error: problem.detail } : problem));
 }
 
 /** Methods of an address that is only read; Express answers HEAD as it answers GET. */

@@ -5757,8 +5757,8 @@ export default [
     promise:
       "A parent in the address of the MCP server that cannot be used is refused by a sentence about the address.",
     file: "src/service/mcp/mount.ts",
-    find: "const { data } = TenantId.safeParse(text);",
-    replace: "const data = String(text);",
+    find: "if (!parentId.success) {",
+    replace: "if (!parentId.success && parentId.data) {",
     tests: ["test/integration/service/parents-refused.test.ts"],
     title: "the address of the MCP server",
   },

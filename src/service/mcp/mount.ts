@@ -2,7 +2,7 @@
 import { toNodeHandler } from "@modelcontextprotocol/node";
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
-import { createParent, type Parent } from "../../producer/parent.ts";
+import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { stopOf, whenSent } from "../../shared/http-server.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -69,13 +69,13 @@ async function serve(
   request: Request,
   response: Response,
 ): Promise<void> {
-  let parent: Parent;
-  try {
-    const parentId = parentIdIn(request.query.parent ?? DEFAULT_PARENT);
-    parent = createParent({ client, parentId, tenant: principalOf(request).tenant });
-  } catch (error) {
-    return sendProblem(response, error);
+  // A sub-agent's uid has the form of a parent, and a refusal of its own (`nested_spawn`).
+  const parentId = TenantId.safeParse(request.query.parent ?? DEFAULT_PARENT);
+  if (!parentId.success) {
+    const sentence = "The parent in the address cannot be used: write /mcp?parent=planner-7.";
+    return sendProblem(response, new SubagentError("invalid_input", sentence));
   }
+  const parent = createParent({ client, parentId: parentId.data, tenant: principalOf(request).tenant });
   const onceAnswered: McpServerOptions["onceAnswered"] = (_requestId, ack) =>
     whenSent(response, (isWhole) => void (isWhole && ack()));
   const build = () =>
@@ -89,12 +89,4 @@ async function serve(
   const handler = createMcpHandler(build);
   const fetch: typeof handler.fetch = async (...asked) => withCodeOf(await handler.fetch(...asked));
   await toNodeHandler({ fetch })(request, response, request.body);
-}
-
-/** Reads the parent of an address. Throws `invalid_input`. A sub-agent's uid has the form of one, and a refusal of its own. */
-function parentIdIn(text: unknown): string {
-  const { data } = TenantId.safeParse(text);
-  if (data !== undefined) return data;
-  const sentence = "The parent in the address cannot be used: write /mcp?parent=planner-7.";
-  throw new SubagentError("invalid_input", sentence);
 }

@@ -23,7 +23,10 @@ test("the address of the MCP server: a sub-agent's uid is nested, another form i
   const api = await startApi({ client: (await openStage()).client(), mounts: [mcpMount()] });
   const ask = (parent: string) =>
     api.ask("POST", `/mcp?parent=${parent}`, { body: { jsonrpc: "2.0", id: 1, method: "tools/list" } });
-  expect(await ask("sa-0123456789abcdef01234567")).toMatchObject(NESTED);
+  expect(await ask("sa-0123456789abcdef01234567")).toMatchObject({
+    status: 403,
+    body: { error: { message: NESTED.body.detail, data: { code: "nested_spawn", retryable: false } } },
+  });
   for (const parent of ["-", "a&parent=b"])
     expect(await ask(parent)).toMatchObject({
       status: 400,

@@ -103,6 +103,8 @@ export const KINDS = {
 
 /** A spawn that is ready to be written, except for its tools: the caller must still check which of them the workers have. */
 export interface PreparedSpawn {
+  /** Name of the call, for its refusals. */
+  what: string;
   name: string;
   stem: string;
   requestKey: string;
@@ -158,6 +160,7 @@ export function prepare(
   const alerts = { ...profile.alerts, ...args.alerts };
   const attached = attachedText(args);
   return {
+    what,
     name: args.name,
     stem: slugOf(args.name),
     requestKey: request_key ?? newRequestKey(),

@@ -39,27 +39,29 @@ export interface AllowedTools {
 /**
  * Returns the allowlist to store. Throws `invalid_input` for a known tool outside the parent's list. Reports unknown tools,
  * and keeps them only if the parent's list has them or the parent has no list. Leaves out `disallowed` ones: no run waits for
- * a worker that has them.
+ * a worker that has them. `what`: the refused call.
  */
 export function resolveTools(
   profileTools: readonly string[] | undefined,
   requested: readonly string[] | undefined,
   known: ReadonlySet<string>,
   disallowed: readonly string[] = [],
+  what = "spawn",
 ): AllowedTools {
   const asked = (requested ?? profileTools)?.filter((tool) => !listsTool(disallowed, tool));
   if (!asked) return { tools: undefined, unknown: [] };
   const allowed = (tool: string) => listsTool(profileTools, tool);
   const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));
-  if (refused.length > 0) throw tooWideError("spawn", "tools", refused, profileTools);
+  if (refused.length > 0) throw tooWideError(what, "tools", refused, profileTools);
   return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };
 }
 
 /**
- * Throws `invalid_input` if no worker has any of the tools: such an agent could only guess. `isInherited`: the profile names
+ * Throws `invalid_input` if no worker has any of the tools: such an agent could only guess. `what`: the refused call; `isInherited`: the profile names
  * the tools, and the spawn names none.
  */
 function refuseAllUnknown(
+  what: string,
   tools: readonly string[] | undefined,
   unknown: readonly string[],
   isInherited: boolean,
@@ -69,7 +71,7 @@ function refuseAllUnknown(
   const which = isInherited ? `${names}, which the parent's profile names` : names;
   throw new SubagentError(
     "invalid_input",
-    `spawn refused, nothing was done: no worker has any of the tools ${which}; correct the names, or start a worker that has them.`,
+    `${what} refused, nothing was done: no worker has any of the tools ${which}; correct the names, or start a worker that has them.`,
     { field: "tools", unknown_tools: unknown },
   );
 }
@@ -214,11 +216,17 @@ async function trySpawn(
   uid: string,
 ): Promise<Spawned | RegisteredProfile> {
   const { client, parent } = call;
-  const { profileTools } = prepared;
+  const { profileTools, what } = prepared;
   const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
   const { disallowed_tools: disallowed } = prepared.spec;
-  const { tools, unknown } = resolveTools(profileTools, prepared.requestedTools, known.names, disallowed);
-  if (known.hasWorkers) refuseAllUnknown(tools, unknown, !prepared.requestedTools);
+  const { tools, unknown } = resolveTools(
+    profileTools,
+    prepared.requestedTools,
+    known.names,
+    disallowed,
+    what,
+  );
+  if (known.hasWorkers) refuseAllUnknown(what, tools, unknown, !prepared.requestedTools);
   // The run waits only for tools that some worker has. While no worker is live, it waits for all of them.
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;

@@ -592,11 +592,11 @@ test("an agent is called by its schedule, and a refusal names the schedule that 
   expect((await take(stage, 2)).map(({ name }) => name).sort()).toEqual(["Report", "every.day"]);
   await parent.schedule({ schedule_id: "single", at: now(), prompt: "say hello", tools: ["nope"] });
   expect(await take(stage, 1)).toMatchObject([
-    { error: expect.stringMatching(/^invalid_input: The schedule single came due: spawn refused/) },
+    { error: expect.stringMatching(/^invalid_input: The schedule single came due: task refused/) },
   ]);
   await parent.schedule({ schedule_id: "often", every_ms: 1_000, prompt: "say hello", tools: ["nope"] });
   expect(await take(stage, 1)).toMatchObject([
-    { error: expect.stringMatching(/^invalid_input: The schedule often came due: spawn refused/) },
+    { error: expect.stringMatching(/^invalid_input: The schedule often came due: task refused/) },
   ]);
 });
 

@@ -616,4 +616,12 @@ export default [
     replace: "return names.flat().includes(STAMP_NAME);",
     tests: ["test/unit/cli/doctor/workspaces.empty.test.ts"],
   },
+  {
+    id: "doctor-no-message-is-too-old",
+    promise: "An agent without an unanswered message is not overdue for one.",
+    file: "src/shared/redis/inspection.ts",
+    find: 'record.status !== "idle" && record.tooOldAt > 0',
+    replace: 'record.status !== "idle"',
+    tests: ["test/unit/shared/redis/inspection.test.ts"],
+  },
 ];

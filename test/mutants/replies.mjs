@@ -1254,4 +1254,20 @@ export default [
     replace: "",
     tests: ["test/integration/producer/model-tools.failed.test.ts"],
   },
+  {
+    id: "wait-listens-after-its-end",
+    promise: "A wait that was cancelled while its reply was looked for leaves no listener in the feed.",
+    file: "src/producer/replies/parent-channel.ts",
+    find: "if (!waiters.has(waiter) || listener) return;",
+    replace: "if (listener) return;",
+    tests: ["test/unit/producer/replies/parent-channel.listens.test.ts"],
+  },
+  {
+    id: "wait-listens-twice",
+    promise: "A wait that is looked for again has one listener.",
+    file: "src/producer/replies/parent-channel.ts",
+    find: "if (!waiters.has(waiter) || listener) return;",
+    replace: "if (!waiters.has(waiter)) return;",
+    tests: ["test/unit/producer/replies/parent-channel.listens.test.ts"],
+  },
 ];

@@ -34,10 +34,11 @@ const seen = (of: Partial<RecordSnapshot>, more: Partial<AgentSnapshot> = {}): A
   ...more,
 });
 
-test("an agent whose message has waited too long is overdue since then, an idle one is not", () => {
+test("an agent whose message has waited too long is overdue since then; an idle one, or one without a message, is not", () => {
   const tooOldAt = NOW - 5_000;
   expect(overdueMs(seen({ deadline: NOW + 1, tooOldAt }))).toBe(5_000);
   expect(overdueMs(seen({ deadline: NOW + 1, tooOldAt, status: "idle" }))).toBe(-1);
+  expect(overdueMs(seen({ deadline: NOW + 1, tooOldAt: 0 }))).toBe(-1);
 });
 
 test("an agent is too old when its message has waited past its time and the grace", () => {

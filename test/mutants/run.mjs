@@ -4542,5 +4542,11 @@ export default [
     find: 'if (!messageOf(error).startsWith("BUSY ")) throw error;',
     replace: "",
     tests: ["test/unit/worker/health/worker-hints.busy.test.ts"],
+    id: "suspects-untold-of-the-drain",
+    promise: "A worker that drains tells its processes of suspects, which then hand their runs back.",
+    file: "src/worker/isolation-processes.ts",
+    find: "      for (const one of processes) one.drain();\n",
+    replace: "",
+    tests: ["test/unit/worker/isolation-processes.drained.test.ts"],
   },
 ];

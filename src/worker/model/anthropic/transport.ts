@@ -157,7 +157,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** Ends the exchange at once, as aborted. */
   abort(reason: string): void {
-    if (!this.#isDone) this.#fail(new CallAbortedError(reason));
+    this.#fail(new CallAbortedError(reason));
   }
 
   onConnect(abort: (error?: Error) => void): void {

@@ -4058,6 +4058,8 @@ export default [
     find: "if (end.isDestroyed) listener",
     replace: "listener",
     tests: ["test/integration/producer/task-wait.refused.test.ts"],
+  },
+  {
     id: "task-refused-as-a-spawn",
     promise: "A refusal for unknown tools names the call that was made.",
     file: "src/producer/spawn.ts",

@@ -4542,6 +4542,8 @@ export default [
     find: 'if (!messageOf(error).startsWith("BUSY ")) throw error;',
     replace: "",
     tests: ["test/unit/worker/health/worker-hints.busy.test.ts"],
+  },
+  {
     id: "suspects-untold-of-the-drain",
     promise: "A worker that drains tells its processes of suspects, which then hand their runs back.",
     file: "src/worker/isolation-processes.ts",

@@ -57,8 +57,8 @@ export function resolveTools(
 }
 
 /**
- * Throws `invalid_input` if no worker has any of the tools: such an agent could only guess. `what`: the refused call; `isInherited`: the profile names
- * the tools, and the spawn names none.
+ * Throws `invalid_input` if no worker has any of the tools: such an agent could only guess. `what`: the refused call;
+ * `isInherited`: the profile names the tools, and the spawn names none.
  */
 function refuseAllUnknown(
   what: string,

@@ -216,17 +216,11 @@ async function trySpawn(
   uid: string,
 ): Promise<Spawned | RegisteredProfile> {
   const { client, parent } = call;
-  const { profileTools, what } = prepared;
-  const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
+  const { profileTools, requestedTools, what } = prepared;
+  const known = await client.knownTools(call, requestedTools ?? profileTools ?? []);
   const { disallowed_tools: disallowed } = prepared.spec;
-  const { tools, unknown } = resolveTools(
-    profileTools,
-    prepared.requestedTools,
-    known.names,
-    disallowed,
-    what,
-  );
-  if (known.hasWorkers) refuseAllUnknown(what, tools, unknown, !prepared.requestedTools);
+  const { tools, unknown } = resolveTools(profileTools, requestedTools, known.names, disallowed, what);
+  if (known.hasWorkers) refuseAllUnknown(what, tools, unknown, !requestedTools);
   // The run waits only for tools that some worker has. While no worker is live, it waits for all of them.
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;

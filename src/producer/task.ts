@@ -279,8 +279,8 @@ async function destroyQuietly(
 
 /** The running tasks of one `taskAll` call. */
 interface Batch {
-  /** Runs a task as soon as the quota allows; undefined after the batch was refused. */
-  run(task: CheckedSpawn): Promise<Reply | undefined>;
+  /** Runs a task as soon as the quota allows. After the batch was refused, rejects and begins nothing. */
+  run(task: CheckedSpawn): Promise<Reply>;
   /** Ends all waits with a reason; the first one counts. */
   refuse(reason: unknown): void;
   readonly refused: { reason: unknown } | undefined;
@@ -301,11 +301,9 @@ async function runBatch(
   const runInTurn = async () => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const [at, task] = next;
-      const reply = await batch.run(task).catch((error: unknown) => {
+      replies[at] = await batch.run(task).catch((error: unknown) => {
         throw refusalAt(at, error);
       });
-      if (!reply) return;
-      replies[at] = reply;
     }
   };
   const slots = Math.min(MAX_LIVE_AGENTS, checked.length);
@@ -323,13 +321,12 @@ function openBatch(context: ParentContext, client: ClientResources, options: Tas
   let refused: Batch["refused"];
   const batch: Batch = {
     async run(checked) {
-      while (!refused) {
+      for (;;) {
         const rung = rings.next();
         const reply = await underWay.run(checked);
         if (reply !== "no room") return reply;
         await rung;
       }
-      return undefined;
     },
     refuse(reason) {
       refused ??= { reason };

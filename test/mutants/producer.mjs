@@ -1173,16 +1173,8 @@ export default [
     id: "all-out-of-order",
     promise: "Replies come back in the order of their tasks.",
     file: "src/producer/task.ts",
-    find: "replies[at] = reply;",
-    replace: "replies.push(reply);",
-    tests: ["test/integration/producer/task-all.test.ts"],
-  },
-  {
-    id: "all-begins-after-refusal",
-    promise: "After the first refusal nothing more begins.",
-    file: "src/producer/task.ts",
-    find: "while (!refused) {",
-    replace: "for (;;) {",
+    find: "replies[at] = await batch.run(task)",
+    replace: "replies[replies.length] = await batch.run(task)",
     tests: ["test/integration/producer/task-all.test.ts"],
   },
   {

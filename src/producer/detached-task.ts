@@ -9,8 +9,6 @@ import { checkSpawn } from "./spawn-input.ts";
 /** A reply that is still in its channel. */
 export interface HeldReply {
   reply: Reply;
-  /** Its position in the channel. */
-  entryId: string;
   /** Removes it from the channel; never rejects. False: the ack failed. */
   ack(): Promise<boolean>;
 }
@@ -37,21 +35,23 @@ export function checkTask(parent: Parent, input: unknown, kind: "task" | "agent"
 
 /**
  * Waits for the reply of a begun task, successful or not, and leaves it in the channel. Readers of this client do not see it
- * during the wait. Rejects with the reason of `signal`, and with `closed` after the parent's stop.
+ * during the wait, nor the agent's questions if `onQuestion` takes them. Rejects with the reason of `signal`, and with `closed`
+ * after the parent's stop.
  */
 export async function waitForTask(
   parent: Parent,
   { address }: Pick<Spawned, "address">,
   signal: AbortSignal,
+  onQuestion?: () => void,
 ): Promise<HeldReply> {
   signal.throwIfAborted();
   const context = contextOf(parent);
   const client = await context.open();
-  const reservation = client.channels.reserve(address, address.uid);
+  const reservation = client.channels.reserve(address, address.uid, onQuestion);
   const forget = onCancel(context, signal, (reason) => reservation.cancel(reason));
   try {
     const entry = await reservation.wait(FIRST_RUN, "even_if_acked");
-    return { reply: entry.entry, entryId: entry.id, ack: () => client.channels.tryAck(address, entry) };
+    return { reply: entry.entry, ack: () => client.channels.tryAck(address, entry) };
   } finally {
     forget();
     reservation.release(false);

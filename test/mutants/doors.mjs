@@ -5721,11 +5721,11 @@ export default [
     tests: ["test/integration/service/unread-messages.test.ts"],
   },
   {
-    id: "mcp-plain-leaves-questions",
-    promise: "A plain MCP call leaves no question in the channel.",
+    id: "mcp-plain-waits-though-asked",
+    promise: "A plain MCP call is answered as soon as its sub-agent asks.",
     file: "src/service/mcp/server.ts",
-    find: "call.finish(resultOf(reply), ackAll)",
-    replace: "call.finish(resultOf(reply), ack)",
+    find: "spawned, enough.signal, end)",
+    replace: "spawned, enough.signal)",
     tests: ["test/integration/service/mcp-plain.questions.test.ts"],
   },
   {

@@ -18,7 +18,6 @@ import {
 import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/detached-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
-import { ackQuestions } from "../../producer/model-replies.ts";
 import { asQuestion } from "../../producer/model-text.ts";
 import { TOOL_INPUTS, toldToModel } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
@@ -219,7 +218,10 @@ async function startTask(call: TaskCall) {
   return createdTask(contextOf(call.parent), await begin(call));
 }
 
-/** Waits for the reply up to `answerWithinMs`, or until the client leaves or the server stops. Later `check_sub_agent` returns the reply. */
+/**
+ * Waits for the reply up to `answerWithinMs`, or until the sub-agent asks, the client leaves or the server stops. Later
+ * `check_sub_agent` returns the reply.
+ */
 async function answerPlainly(call: TaskCall) {
   const spawned = await begin(call);
   const { agent_id } = spawned.receipt;
@@ -228,14 +230,9 @@ async function answerPlainly(call: TaskCall) {
   const timer = call.clock.timeout(call.answerWithinMs, end);
   const forgets = [onAbort(call.signal, end), call.onStop(end)];
   try {
-    const { reply, entryId, ack } = await waitForTask(call.parent, spawned, enough.signal);
-    const ackAll = async () => {
-      await ack();
-      const asker = { uid: spawned.address.uid, created_at: Date.parse(spawned.receipt.created_at) };
-      await ackQuestions(contextOf(call.parent), asker, entryId);
-    };
+    const { reply, ack } = await waitForTask(call.parent, spawned, enough.signal, end);
     await call.requireStillValid();
-    return await call.finish(resultOf(reply), ackAll).catch((error: unknown) => {
+    return await call.finish(resultOf(reply), ack).catch((error: unknown) => {
       throw replyStays(error, agent_id);
     });
   } catch (error) {

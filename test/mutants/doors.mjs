@@ -5786,7 +5786,6 @@ export default [
     find: "const isAsking = questions.length > 0;",
     replace: "const isAsking = false;",
     tests: ["test/integration/service/mcp-plain.questions.test.ts"],
-    title: "whose time is over",
   },
   {
     id: "live-page-older-page-as-none",

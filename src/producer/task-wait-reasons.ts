@@ -223,7 +223,7 @@ function noWorker(waitedMs: number): SubagentError {
   );
 }
 
-/** Returns the error of a task whose agent may not have been destroyed; one that is no `no_worker` says nothing of that, and stays. */
+/** Returns the error of a task whose agent may go on. Only `no_worker` says that it was destroyed; other errors stay as they are. */
 export function asUndestroyed(error: unknown, agentId: string): unknown {
   if (!(error instanceof SubagentError && isNoWorker(error))) return error;
   const { wait_for_worker_ms } = error.details;

@@ -38,7 +38,7 @@ const inputs = [
 const programs = [
   "cli/local/embedded-redis-child.js",
   "worker/health/watchdog-thread.js",
-  "worker/tools/search/thread.js",
+  "worker/tools/search/matcher-process.js",
 ];
 /** Folder of the bundled modules within dist/. */
 const bundleFolder = "bundle";

@@ -139,7 +139,7 @@ function spelled(thrown: unknown): string {
 
 /**
  * Reasons of failures. `not_found`: a named file or directory does not exist; `not_directory`: the path is no directory;
- * `too_slow`: a pattern took longer than its time limit; `unavailable`: the machine gives no thread, file descriptor or processor now.
+ * `too_slow`: a pattern took longer than its time limit; `unavailable`: the machine gives no process, file descriptor or processor now.
  */
 export type FailureReason = "not_found" | "not_directory" | "too_slow" | "unavailable" | "other";
 

@@ -23,7 +23,7 @@ const BESIDE = [
   "src/shared/redis/scripts.ts",
   "src/shared/version.ts",
   "src/cli/local/embedded-redis.ts",
-  "src/worker/tools/search/threads.ts",
+  "src/worker/tools/search/process-pool.ts",
   "src/worker/health/watchdog.ts",
 ];
 

@@ -627,7 +627,7 @@ export default [
   guard(
     "output-inherited-keys",
     "Output fits its schema by its own keys alone.",
-    "worker/tools/search/thread.js",
+    "worker/tools/search/matcher-process.js",
     ", withoutInherited)",
     ")",
     ["test/unit/worker/tools/output-check.test.ts"],

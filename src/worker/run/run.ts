@@ -116,7 +116,7 @@ function clearOldResults(session: Session, { message, cleared }: Extract<Step, {
 
 /**
  * Checks if the last answer is the output that was asked for; the verdict enters the log with the next commit. If this machine
- * has no thread or no processor for the check, commits the answer, which was paid for, and rejects: the run breaks off.
+ * has no process or no processor for the check, commits the answer, which was paid for, and rejects: the run breaks off.
  */
 async function checkOutput(
   context: RunContext,

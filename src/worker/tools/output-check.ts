@@ -1,25 +1,25 @@
-/** Checks a final answer against the parent's output schema, on the threads that run untrusted patterns. */
+/** Checks a final answer against the parent's output schema, in the processes that run untrusted patterns. */
 import { messageOf, ToolFailure } from "../../shared/errors.ts";
 import type { VerdictEntry } from "../../shared/protocol/log.ts";
 import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { matcherThreads } from "./search/matcher.ts";
+import { matcherProcesses } from "./search/matcher.ts";
 
 /**
  * Checks whether a text is output that fits the schema.
  *
- * @throws {ToolFailure} `unavailable` if the machine gives no thread for it now, or a thread too little of its processor.
+ * @throws {ToolFailure} `unavailable` if the machine gives no process for it now, or a process too little of its processor.
  */
 export type CheckOutput = (schema: OutputSchema, text: string) => Promise<VerdictEntry>;
 
 /** Longest description of a problem, in characters: the model reads it. */
 const MAX_PROBLEM_CHARS = 1_000;
 
-/** Checks on the threads of this process. */
+/** Checks in the matching processes of this process. */
 export const checkOutput: CheckOutput = async (schema, text) => {
   const read = readOutput(text);
   if (read.status === "unreadable") return { v: 1, fits: false, problem: read.problem };
-  const matcher = matcherThreads.open(new AbortController().signal);
+  const matcher = matcherProcesses.open(new AbortController().signal);
   try {
     const mismatch = await matcher.mismatch(JSON.stringify(schema), JSON.stringify(read.value));
     if (mismatch === undefined) return { v: 1, fits: true };

@@ -92,11 +92,11 @@ test("a run that breaks off after its agent was destroyed charges the answer tha
   expect(tokens).toBe(usage && totalTokens(usage));
 });
 
-test("an output whose check finds no thread is checked by the next attempt: its answer is not bought again", async () => {
+test("an output whose check finds no process is checked by the next attempt: its answer is not bought again", async () => {
   const answer = [{ type: "text" as const, text: '{"age":36}' }];
   const stage = await openStage({ scenario: { turns: [{ content: answer }] } });
   const agent = await stage.task("work", { output_schema: { type: "object" } });
-  const checkOutput = () => Promise.reject(new ToolFailure("no thread", "unavailable"));
+  const checkOutput = () => Promise.reject(new ToolFailure("no process", "unavailable"));
   await run(runContextOf(stage, { checkOutput }), { address: agent, wake: 1, timesTaken: 1 });
   expect(await stage.record(agent)).toMatchObject({ status: "queued", breaks: 1 });
   await stage.startWorker();

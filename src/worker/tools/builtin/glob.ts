@@ -1,6 +1,6 @@
 /**
  * `glob`. The SDK's glob tool needs Node 22 (`fs.glob`), prints host paths and matches on the main thread. This one walks by
- * descriptor and matches on a thread with a time limit.
+ * descriptor and matches in a process with limits of time and memory.
  */
 import { lstat } from "node:fs/promises";
 import { z } from "zod";

@@ -1,6 +1,6 @@
 /**
  * `grep`. The SDK's grep tool passes the pattern and host paths to the machine's `rg`, without a time limit, and prints host
- * paths. This one reads by descriptor and matches on a thread with a time limit.
+ * paths. This one reads by descriptor and matches in a process with limits of time and memory.
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";

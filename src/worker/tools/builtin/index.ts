@@ -9,7 +9,7 @@ import { askParentTool, sendAgentMessageTool } from "./parent.ts";
 import { readFileTool } from "./read-file.ts";
 import { writeFileTool } from "./write-file.ts";
 
-/** Creates the base tools of a worker; the searches of one set share their threads and their queue. */
+/** Creates the base tools of a worker; the searches of one set share their matching processes and their queue. */
 export function createBaseTools({ clock }: { clock: Clock }): Tool[] {
   const search = createSearchMeans(clock);
   return [

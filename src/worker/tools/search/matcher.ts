@@ -1,18 +1,18 @@
 /**
  * Matches lines against regular expressions, names against globs and `.gitignore` rules, and JSON against JSON Schemas, on
- * threads that can be ended.
+ * processes that can be killed.
  *
- * When the last matcher closes, one thread stays for the next: a start costs 50 ms of CPU, as much as 25 turns, and a thread
- * that waits 16 MB. It keeps no process alive. `search.ts` decides which search may open a matcher.
+ * When the last matcher closes, one process stays for the next: a start costs 150 ms of CPU, as much as 75 turns, and a process that waits 15 MB. It
+ * keeps no other process alive. `search.ts` decides which search may open a matcher.
  *
- * 1. No expression, glob, rule or schema that a model or a stranger wrote is compiled or run on the main thread.
+ * 1. No expression, glob, rule or schema that a model or a stranger wrote is compiled or run in this process.
  * 2. A search has at most one batch in progress, so searches take turns and none waits for more than one batch of each other
  *    search.
  */
 
 import { ToolFailure } from "../../../shared/errors.ts";
+import { ProcessPool } from "./process-pool.ts";
 import type { Engine, Expression, IgnoreFile, MatchAnswer, MatchRequest } from "./request.ts";
-import { ThreadPool } from "./threads.ts";
 
 /** The matcher of one search; its requests are sequential. Every method throws {@link ToolFailure} once stopped. */
 export interface Matcher {
@@ -39,22 +39,22 @@ export interface Matcher {
   /**
    * Resolves to undefined if the JSON fits the JSON Schema, otherwise to one clause that says where it does not.
    *
-   * @throws {ToolFailure} `unavailable` if its thread gets too little of the processor now.
+   * @throws {ToolFailure} `unavailable` if its process gets too little of the processor now.
    * @throws {ToolFailure} if it times out, or the schema is not usable.
    */
   mismatch(schema: string, json: string): Promise<string | undefined>;
-  /** Resolves when no thread works for this matcher; the last matcher also ends all threads but one. Idempotent. */
+  /** Resolves when no process works for this matcher; the last matcher also ends all processes but one. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Threads that matchers share; there are none until the first request. */
-export interface MatcherThreads {
-  /** Opens a matcher for one search. If `signal` aborts, the thread that works for it is ended. */
+/** Processes that matchers share; there are none until the first request. */
+export interface MatcherProcesses {
+  /** Opens a matcher for one search. If `signal` aborts, the process that works for it is killed. */
   open(signal: AbortSignal): Matcher;
 }
 
-/** More than one, so that a batch that uses all its time does not block other searches while another thread is free. */
-const MAX_THREADS = 2;
+/** More than one, so that a batch that uses all its time does not block other searches while another process is free. */
+const MAX_PROCESSES = 2;
 /** CPU time for V8 on one batch of lines, ms; an ordinary expression takes less than 5. */
 const V8_LIMIT_MS = 250;
 /** CPU time for re2js on one batch of lines, ms; it is up to 900 times slower than V8. */
@@ -66,12 +66,12 @@ const PATIENCE_MS = 5_000;
 /** Names of one request: few enough that ordinary rules need a fraction of its time. */
 const BATCH_NAMES = 1_000;
 
-/** Creates an owner of threads. */
-export function createMatcherThreads(
-  maxThreads: number = MAX_THREADS,
+/** Creates an owner of matching processes. */
+export function createMatcherProcesses(
+  maxProcesses: number = MAX_PROCESSES,
   patienceMs: number = PATIENCE_MS,
-): MatcherThreads {
-  const pool = new ThreadPool(maxThreads, patienceMs);
+): MatcherProcesses {
+  const pool = new ProcessPool(maxProcesses, patienceMs);
   let open = 0;
   return {
     open(signal) {
@@ -150,5 +150,5 @@ function hitsOf({ kind }: MatchRequest, answer: MatchAnswer): readonly number[] 
     : new ToolFailure("The pattern is malformed: check that its brackets and braces are balanced.");
 }
 
-/** The threads of this process, for all its tools. */
-export const matcherThreads: MatcherThreads = createMatcherThreads();
+/** The matching processes of this process, for all its tools. */
+export const matcherProcesses: MatcherProcesses = createMatcherProcesses();

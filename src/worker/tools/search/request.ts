@@ -1,4 +1,4 @@
-/** Messages between matching threads and their owner. Types only. */
+/** Messages between matching processes and their owner. Types only. */
 
 /** A regular expression by its JavaScript source. */
 export interface Expression {
@@ -15,7 +15,7 @@ export interface IgnoreFile {
 /** Engine of an expression. The time of `linear`, re2js, grows only with the length of the text. */
 export type Engine = "v8" | "linear";
 
-/** Request to a thread. The hits of its answer are indices of `texts`. */
+/** Request to a matching process. The hits of its answer are indices of `texts`. */
 export type MatchRequest = { readonly texts: readonly string[] } & (
   | { readonly kind: "lines"; readonly engine: Engine; readonly source: string; readonly flags: string }
   | { readonly kind: "glob"; readonly pattern: string }
@@ -24,7 +24,7 @@ export type MatchRequest = { readonly texts: readonly string[] } & (
 );
 
 /**
- * Answer to a request. `too_slow`: the thread was ended at the time limit, or the linear engine does not know the expression;
+ * Answer to a request. `too_slow`: the process was killed at the time limit, or the linear engine does not know the expression;
  * `isStarved`: the limit was that of waiting for the processor, so the same request may be answered another time.
  * `mismatch`: a JSON value does not fit the schema, and why. `malformed`: a glob can match nothing. `invalid` has the engine's
  * message.
@@ -34,11 +34,10 @@ export type MatchAnswer =
   | { readonly problem: "too_slow" | "malformed"; readonly isStarved?: boolean }
   | { readonly problem: "invalid" | "mismatch"; readonly message: string };
 
-/** A file of the thread's CPU time, and its text when the thread began; Linux only. */
-export interface CpuReading {
-  readonly file: string;
-  readonly text: string;
-}
-
-/** Message of a thread, two for each request: it begins, having loaded what the request needs; and it answers. */
-export type ThreadMessage = { readonly begun: CpuReading | undefined } | { readonly answer: MatchAnswer };
+/**
+ * Message of a matching process, two for each request: it begins, having loaded what the request needs, with the text of its
+ * `/proc/<pid>/schedstat` (Linux only); and it answers. `retires`: it has used so much CPU time that another should follow it.
+ */
+export type ProcessMessage =
+  | { readonly begun: string | undefined }
+  | { readonly answer: MatchAnswer; readonly retires: boolean };

@@ -11,21 +11,21 @@ import { ToolFailure } from "../../../shared/errors.ts";
 import { onAbort } from "../../../shared/stop-signal.ts";
 import type { Directory } from "../files/open.ts";
 import type { ToolContext } from "../tool.ts";
-import { type Matcher, type MatcherThreads, matcherThreads } from "./matcher.ts";
+import { type Matcher, type MatcherProcesses, matcherProcesses } from "./matcher.ts";
 
 /** Time limit of one search, without the wait for its turn. */
 const SEARCH_LIMIT_MS = 10_000;
 
 /** Parts that the searches of one set of tools share. */
 export interface SearchMeans {
-  readonly threads: MatcherThreads;
+  readonly processes: MatcherProcesses;
   readonly queue: SearchQueue;
   readonly clock: Clock;
 }
 
 /** Creates the shared parts, without a search. */
 export function createSearchMeans(clock: Clock): SearchMeans {
-  return { threads: matcherThreads, queue: createSearchQueue(), clock };
+  return { processes: matcherProcesses, queue: createSearchQueue(), clock };
 }
 
 /** Place where a search begins. */
@@ -41,7 +41,7 @@ export interface SearchStart {
  * @throws {ToolFailure} of `open` and `work`, and if the call is cancelled.
  */
 export async function searchWithin<Start extends SearchStart>(
-  { threads, queue, clock }: SearchMeans,
+  { processes, queue, clock }: SearchMeans,
   ctx: Pick<ToolContext, "uid" | "run" | "signal">,
   open: () => Promise<Start | undefined>,
   work: (start: Start, matcher: Matcher, signal: AbortSignal) => Promise<void>,
@@ -52,8 +52,8 @@ export async function searchWithin<Start extends SearchStart>(
   let start: Start | undefined;
   let timer: { cancel(): void } | undefined;
   let tooSlow = false;
-  // Open while it waits for its turn: all threads but one end with the last open search.
-  const matcher = threads.open(signal);
+  // Open while it waits for its turn: all processes but one end with the last open search.
+  const matcher = processes.open(signal);
   try {
     leave = await queue.enter(`${ctx.uid}.${ctx.run}`, ctx.signal);
     timer = clock.timeout(SEARCH_LIMIT_MS, () => expiry.abort());

@@ -39,7 +39,7 @@ it("a search that is stopped opens none of the files that are left", async () =>
     ...{ paths: async () => [], ignored: async () => [], close: async () => {} },
     mismatch: async () => undefined,
   };
-  const tool = grepTool({ ...createSearchMeans(systemClock), threads: { open: () => matcher } });
+  const tool = grepTool({ ...createSearchMeans(systemClock), processes: { open: () => matcher } });
   const searching = tool.run({ pattern: "x", path: "many" }, context(stop.signal));
   await expect(searching).rejects.toThrow("Cancelled while searching.");
   hook.disable();

@@ -5,7 +5,10 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { grepTool } from "../../../../../src/worker/tools/builtin/grep.ts";
 import { fitResult } from "../../../../../src/worker/tools/result-text.ts";
-import { createMatcherThreads, type MatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+import {
+  createMatcherProcesses,
+  type MatcherProcesses,
+} from "../../../../../src/worker/tools/search/matcher.ts";
 import { createSearchQueue } from "../../../../../src/worker/tools/search/search.ts";
 import { openScene, type Scene } from "../scene.ts";
 
@@ -126,8 +129,8 @@ describe("grep", () => {
         return { cancel: () => {} };
       },
     };
-    const real = createMatcherThreads();
-    const threads: MatcherThreads = {
+    const real = createMatcherProcesses();
+    const processes: MatcherProcesses = {
       open(signal) {
         const matcher = real.open(signal);
         return {
@@ -140,7 +143,7 @@ describe("grep", () => {
         };
       },
     };
-    const tool = grepTool({ threads, queue: createSearchQueue(), clock });
+    const tool = grepTool({ processes, queue: createSearchQueue(), clock });
     const text = await tool.run({ pattern: "^(a+)+$", path: "bomb" }, scene.context());
     expect(text).toBe("bomb/1:1:aaaa\n[stopped after 10 s; use a simpler pattern or a narrower path]");
   });
@@ -150,7 +153,7 @@ describe("grep", () => {
     await scene.put("slow/2", `${"a".repeat(50)}!\naaa\n`);
     // A busy machine may need longer than a search may take.
     const clock = { ...systemClock, timeout: () => ({ cancel: () => {} }) };
-    const tool = grepTool({ threads: createMatcherThreads(), queue: createSearchQueue(), clock });
+    const tool = grepTool({ processes: createMatcherProcesses(), queue: createSearchQueue(), clock });
     const search = (pattern: string) => tool.run({ pattern, path: "slow" }, scene.context());
     expect(await search("^(a+)+$")).toBe("slow/1:1:aaaa\nslow/2:2:aaa");
     expect(await search("^(a+)+\\1?$")).toBe(

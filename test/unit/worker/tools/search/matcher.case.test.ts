@@ -1,6 +1,6 @@
-/** Guarantee: an expression means the same in both engines, and whatever was asked before in its thread. */
+/** Guarantee: an expression means the same in both engines, and whatever was asked before in its process. */
 import { expect, it } from "vitest";
-import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+import { createMatcherProcesses } from "../../../../../src/worker/tools/search/matcher.ts";
 import { closeAtEnd } from "../../../../helpers/cleanup.ts";
 
 const { signal } = new AbortController();
@@ -10,7 +10,7 @@ it.each([
   // V8 does not end on the long line: the linear engine answers.
   ["linear", "(x+x+)+y", ["x".repeat(60)]],
 ])("the case of letters is ignored or not in %s, each time as asked", async (_engine, source, endless) => {
-  const matcher = createMatcherThreads(1).open(signal);
+  const matcher = createMatcherProcesses(1).open(signal);
   closeAtEnd(() => matcher.close());
   const lines = ["AB XXY", "ab xxy", ...endless];
   expect(await matcher.lines({ source, flags: "i" }, lines)).toEqual([0, 1]);

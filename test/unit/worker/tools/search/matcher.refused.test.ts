@@ -1,25 +1,23 @@
-/** Guarantee: when the last thread is gone and the machine gives no other, each request that waits is told so. */
+/** Guarantee: when the last process is gone and the machine gives no other, each request that waits is told so. */
 import { expect, it, vi } from "vitest";
-import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+import { createMatcherProcesses } from "../../../../../src/worker/tools/search/matcher.ts";
 
-const threads = vi.hoisted(() => ({ refused: false }));
-vi.mock("node:worker_threads", async (original) => {
-  const real = await original<typeof import("node:worker_threads")>();
-  class Worker extends real.Worker {
-    constructor(...args: ConstructorParameters<typeof real.Worker>) {
-      if (threads.refused) throw new Error("EAGAIN");
-      super(...args);
-    }
-  }
-  return { ...real, Worker };
+const processes = vi.hoisted(() => ({ refused: false }));
+vi.mock("node:child_process", async (original) => {
+  const real = await original<typeof import("node:child_process")>();
+  const spawn = (...args: Parameters<typeof real.spawn>) => {
+    if (processes.refused) throw new Error("EAGAIN");
+    return real.spawn(...args);
+  };
+  return { ...real, spawn };
 });
 
-it("requests that waited for a thread that took too long are all refused", async () => {
-  const pool = createMatcherThreads(1);
+it("requests that waited for a process that took too long are all refused", async () => {
+  const pool = createMatcherProcesses(1);
   const matchers = Array.from({ length: 3 }, () => pool.open(new AbortController().signal));
   const bomb = { source: "^(a+)+$", flags: "" };
   const asked = matchers.map((matcher) => matcher.lines(bomb, [`${"a".repeat(60)}!`]));
-  threads.refused = true;
+  processes.refused = true;
   const answers = await Promise.allSettled(asked);
   expect(answers.map((answer) => answer.status === "rejected" && answer.reason.reason)).toEqual([
     "unavailable",

@@ -54,12 +54,12 @@ it("a search that was cancelled fails, also when its work ended with what it had
   await expect(searching).rejects.toThrow("Cancelled while searching.");
 });
 
-it("a search finds the thread of an earlier one, whatever set of tools either is of", async () => {
+it("a search finds the process of an earlier one, whatever set of tools either is of", async () => {
   const scene = await openScene();
   const started: unknown[] = [];
-  const onThread = (thread: unknown) => void started.push(thread);
-  subscribe("worker_threads", onThread);
-  closeAtEnd(() => void unsubscribe("worker_threads", onThread));
+  const onStart = (child: unknown) => void started.push(child);
+  subscribe("child_process", onStart);
+  closeAtEnd(() => void unsubscribe("child_process", onStart));
   const search = async () => {
     await searchWithin(
       createSearchMeans(systemClock),

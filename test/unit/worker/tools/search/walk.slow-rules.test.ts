@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createWalkBudget } from "../../../../../src/shared/open-directory.ts";
 import { openDirectory } from "../../../../../src/worker/tools/files/open.ts";
-import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+import { createMatcherProcesses } from "../../../../../src/worker/tools/search/matcher.ts";
 import { walkFiles } from "../../../../../src/worker/tools/search/walk.ts";
 import { openScene } from "../scene.ts";
 
@@ -11,7 +11,7 @@ it("rules that time out are tried once, not in each directory, and then ignore n
   await scene.put(".gitignore", `${"**/a/".repeat(28)}b\n`);
   for (const name of ["1", "2", "3"]) await scene.put(`${"a/".repeat(38)}${name}/f`, "");
   const { signal } = new AbortController();
-  const matcher = createMatcherThreads().open(signal);
+  const matcher = createMatcherProcesses().open(signal);
   const refused: string[] = [];
   const counting = {
     ...matcher,

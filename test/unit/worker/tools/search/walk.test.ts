@@ -2,7 +2,7 @@ import { beforeAll, expect, it } from "vitest";
 import { createWalkBudget } from "../../../../../src/shared/open-directory.ts";
 import { DRAFT_PREFIX } from "../../../../../src/shared/protocol/ids.ts";
 import { openDirectory } from "../../../../../src/worker/tools/files/open.ts";
-import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+import { createMatcherProcesses } from "../../../../../src/worker/tools/search/matcher.ts";
 import { walkFiles } from "../../../../../src/worker/tools/search/walk.ts";
 import { openScene, type Scene } from "../scene.ts";
 
@@ -15,7 +15,7 @@ beforeAll(async () => {
 /** The names that a walk shows, and whether it ended early. */
 async function walk(entries: number) {
   const { signal } = new AbortController();
-  const matcher = createMatcherThreads().open(signal);
+  const matcher = createMatcherProcesses().open(signal);
   const budget = { ...createWalkBudget(), entriesLeft: entries };
   const start = await openDirectory(scene.workspace, ".");
   const names: string[] = [];

@@ -1,18 +1,17 @@
 // @ts-check
 /**
- * Program of a matching thread: answers one request after another. Plain JavaScript, so that a thread can start from this
- * file whether the package is built or not. `threads.ts` owns the threads, and ends one that computes for too long: nothing
- * here has a time limit. A linear engine, re2js, cannot run look-around and back references: those get the answer `too_slow`.
+ * Program of a matching process: answers one request after another. Plain JavaScript, so that it can start from this file whether
+ * the package is built or not. `process-pool.ts` owns the processes, and kills one that computes for too long: nothing here has a
+ * time limit. A linear engine, re2js, cannot run look-around and back references: those get the answer `too_slow`.
  */
-import { readFileSync, readlinkSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { setPriority } from "node:os";
-import { parentPort } from "node:worker_threads";
 import ignore from "ignore";
 import picomatch from "picomatch";
 
 /** @typedef {import("./request.ts").MatchRequest} MatchRequest */
 /** @typedef {import("./request.ts").MatchAnswer} MatchAnswer */
-/** @typedef {import("./request.ts").ThreadMessage} ThreadMessage */
+/** @typedef {import("./request.ts").ProcessMessage} ProcessMessage */
 /** @typedef {(text: string) => boolean} Test */
 
 /** Maximum number of compiled expressions of each kind that earlier requests leave. */
@@ -23,13 +22,12 @@ const MAX_COMPILED_CHARS = 200_000;
 const NOTHING = "$^";
 
 /**
- * Returns this thread's CPU time so far; undefined except on Linux, and where the process has no file descriptor left.
- * @returns {import("./request.ts").CpuReading | undefined}
+ * Returns what Linux says of the CPU time of this process so far; undefined elsewhere, and where it has no file descriptor left.
+ * @returns {string | undefined}
  */
 function cpuReading() {
   try {
-    const file = `/proc/${readlinkSync("/proc/thread-self")}/schedstat`;
-    return { file, text: readFileSync(file, "utf8") };
+    return readFileSync("/proc/self/schedstat", "utf8");
   } catch {
     return undefined;
   }
@@ -172,7 +170,7 @@ function draftOf(dialect) {
 
 /** Maximum number of reported errors; only those of the innermost places, because the others just repeat them. */
 const MAX_MISMATCHES_TOLD = 5;
-/** Longest message sent to the main thread, which shortens it further for its reader. */
+/** Longest message sent to the owner, which shortens it further for its reader. */
 const MAX_MISMATCH_CHARS = 2_000;
 
 /**
@@ -229,9 +227,9 @@ function answerOf(work) {
   }
 }
 
-/** @param {ThreadMessage} message */
+/** Tells the owner, if it is still there. @param {ProcessMessage} message */
 function say(message) {
-  parentPort?.postMessage(message);
+  process.send?.(message, undefined, undefined, () => undefined);
 }
 
 /** Forgets what was compiled, if it is so much that the next request would lack memory; never in the middle of a request. */
@@ -242,20 +240,30 @@ function leaveMemory() {
   }
 }
 
-/** Low priority of this thread; only Linux sets it per thread, others per process. */
-const NICE = 10;
-if (process.platform === "linux") setPriority(NICE);
+/** CPU time after which the owner is asked for another process, µs: half of what this one may use in its life. */
+const RETIRES_AFTER_US = 30_000_000;
 
-parentPort?.on("message", async (request) => {
+/** Returns true if this process should take no further request. */
+function retires() {
+  const { user, system } = process.cpuUsage();
+  return user + system > RETIRES_AFTER_US;
+}
+
+/** Low priority: a search gives way to the event loop of its owner. */
+const NICE = 10;
+setPriority(NICE);
+
+// The owner decides when a search ends, also where a terminal or a supervisor signals all processes of a service.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => undefined);
+process.on("disconnect", () => process.exit());
+process.on("message", async (/** @type {MatchRequest} */ request) => {
   try {
     leaveMemory();
     const work = await prepare(request);
     say({ begun: cpuReading() });
-    say({ answer: answerOf(work) });
-  } catch (error) {
-    // Ends the thread, also where rejections are only logged.
-    queueMicrotask(() => {
-      throw error;
-    });
+    say({ answer: answerOf(work), retires: retires() });
+  } catch {
+    // Something could not be loaded: the owner tells the search to try again later.
+    process.exit(1);
   }
 });

@@ -6,6 +6,13 @@ const script = (name, ...args) => ["npm", ["run", "--silent", name, "--", ...arg
 /** Chaos with the leases of production. */
 const chaos = (...args) => script("test:chaos", "--timing", "production", ...args);
 
+/** Version of Node that the image has, and the suite's own process has not. */
+const IMAGE_NODE = `node-${process.platform}-${process.arch}@24`;
+const onImageNode = (...files) => [
+  "npx",
+  ["--yes", `--package=${IMAGE_NODE}`, "--", "node", "node_modules/vitest/vitest.mjs", "run", ...files],
+];
+
 /** Name, command, and the environment variables of the long form. */
 const FORMS = [
   [
@@ -66,6 +73,7 @@ const FORMS = [
   ],
   ["busy", script("test:busy"), {}],
   ["redis trouble", script("test:redis-trouble", "--long"), {}],
+  ["node 24", onImageNode("--project=!on-*", "test/unit", "test/integration"), {}],
   ["embedded", script("test:embedded"), {}],
   ["cluster", script("test:cluster"), {}],
   ["chaos", chaos("--runs", "1000", "--kills", "200"), {}],

@@ -1798,11 +1798,12 @@ export default [
   },
   {
     id: "search-no-process-is-no-memory",
-    promise: "A search whose process finds no descriptor is told to be tried again.",
+    promise: "A search whose process cannot load its program is told to be tried again.",
     file: "src/worker/tools/search/process-pool.ts",
     find: "if (signal === null || STOPPING.has(signal)) job.reject(unavailable());\n    else if",
     replace: "if",
-    tests: ["test/unit/worker/tools/sandbox/process.no-descriptors.test.ts"],
+    tests: ["test/unit/worker/tools/search/matcher.defaults.test.ts"],
+    title: "cannot load its program",
   },
   {
     id: "quota-shortage-is-full",

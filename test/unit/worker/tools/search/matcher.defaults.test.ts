@@ -68,11 +68,14 @@ it("what stops all processes of a service ends no search; a process that is gone
   await matcher.close();
 });
 
-it("a search whose process is stopped while it starts can be tried again", async () => {
+it("a search whose process is stopped while it starts, or cannot load its program, can be tried again", async () => {
   const matcher = createMatcherProcesses(1).open(signal);
   processes.firstSignal = "SIGTERM";
   await expect(matcher.lines(a, ["a"])).rejects.toMatchObject({ reason: "unavailable" });
   processes.firstSignal = undefined;
+  processes.preload = ["--require", "/nowhere"];
+  await expect(matcher.lines(a, ["a"])).rejects.toMatchObject({ reason: "unavailable" });
+  processes.preload = [];
   expect(await matcher.lines(a, ["a"])).toEqual([0]);
   await matcher.close();
 });

@@ -1,7 +1,7 @@
 /** Guarantee: processes are kept for the searches that are open; a start costs as much as a hundred turns. */
 import { expect, it } from "vitest";
 import { createMatcherProcesses } from "../../../../../src/worker/tools/search/matcher.ts";
-import { countMatchingProcesses } from "../../../../helpers/matching-processes.ts";
+import { matchingProcesses } from "../../../../helpers/matching-processes.ts";
 
 it.runIf(process.platform === "linux")(
   "a search that ends leaves the processes to those that go on",
@@ -11,10 +11,10 @@ it.runIf(process.platform === "linux")(
     const [first, second] = [crew.open(signal), crew.open(signal)];
     const ask = () => [first, second].map((each) => each.lines({ source: "a", flags: "" }, ["a"]));
     await Promise.all(ask());
-    const both = countMatchingProcesses();
+    const both = matchingProcesses().length;
     await first.close();
-    expect(countMatchingProcesses()).toBe(both);
+    expect(matchingProcesses().length).toBe(both);
     await second.close();
-    expect(countMatchingProcesses()).toBeLessThan(both);
+    expect(matchingProcesses().length).toBeLessThan(both);
   },
 );

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createMatcherProcesses } from "../../../../../src/worker/tools/search/matcher.ts";
+import { matchingProcesses } from "../../../../helpers/matching-processes.ts";
 import { spawnNode } from "../../../../helpers/processes.ts";
 import { until } from "../../../../helpers/until.ts";
 
@@ -46,6 +47,8 @@ vi.mock("node:fs", async (original) => {
   return { ...real, readFileSync };
 });
 
+/** Long enough for a search that a busy machine lets wait. */
+const PATIENCE_MS = 120_000;
 const signal = new AbortController().signal;
 const bomb = { source: "^(a+)+$", flags: "" };
 /** No linear engine takes a back reference. */
@@ -100,9 +103,7 @@ describe("a matcher", () => {
     await child.waitForLine("searching");
     let children: readonly string[] = [];
     await until(() => {
-      children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8")
-        .split(" ")
-        .filter(Boolean);
+      children = matchingProcesses(child.pid);
       return children.length > 0;
     });
     await child.kill();
@@ -235,7 +236,7 @@ describe("a matcher", () => {
   });
 
   it("keeps no more compiled rules than leave a process its memory", async () => {
-    const matcher = createMatcherProcesses(1).open(signal);
+    const matcher = createMatcherProcesses(1, PATIENCE_MS).open(signal);
     let rule = 0;
     for (let search = 0; search < 110; search++) {
       const text = Array.from({ length: 4_500 }, () => `${(rule++).toString(36)}\n`).join("");
@@ -246,7 +247,7 @@ describe("a matcher", () => {
   });
 
   it("says so of a search that needs more memory than a process has, when a new process had too little as well", async () => {
-    const matcher = createMatcherProcesses(1).open(signal);
+    const matcher = createMatcherProcesses(1, PATIENCE_MS).open(signal);
     expect(await matcher.lines({ source: "b", flags: "" }, ["b"])).toEqual([0]);
     const lines = Array.from({ length: 2_500_000 }, (_, line) => `${line}`);
     const search = matcher.lines({ source: "b", flags: "" }, lines);
@@ -256,7 +257,7 @@ describe("a matcher", () => {
   });
 
   it("survives an output that fills the memory of its process with one array", async () => {
-    const matcher = createMatcherProcesses(1).open(signal);
+    const matcher = createMatcherProcesses(1, PATIENCE_MS).open(signal);
     const numbers = `[${"1,".repeat(8_000_000)}1]`;
     await expect(matcher.mismatch("{}", numbers)).rejects.toThrow(/too much memory|too long/);
     expect(await matcher.mismatch("{}", "[1]")).toBeUndefined();

@@ -199,17 +199,19 @@ describe("a matcher", () => {
 
   it("leaves one process for the next, which keeps no other alive", async () => {
     const crew = createMatcherProcesses();
-    const count = () => process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;
-    const before = count();
+    const count = async () => {
+      // A handle counts until the loop has closed it: after the immediate callbacks of its turn.
+      for (let turn = 0; turn < 2; turn++) await setImmediate();
+      return process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;
+    };
+    const before = await count();
     for (let round = 0; round < 3; round++) {
       const matchers = [crew.open(signal), crew.open(signal)];
       const answers = await Promise.all(matchers.map((matcher) => matcher.lines(bomb, ["a"])));
       expect(answers).toEqual([[0], [0]]);
       for (const matcher of matchers) await matcher.close();
       await matchers[0]?.close();
-      // A handle counts until the loop has closed it: after the immediate callbacks of its turn.
-      for (let turn = 0; turn < 2; turn++) await setImmediate();
-      expect(count()).toBe(before);
+      expect(await count()).toBe(before);
       // Two for the first round, and one beside the kept one for each other.
       expect(processes.started).toHaveLength(2 + round);
     }

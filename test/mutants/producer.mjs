@@ -4060,4 +4060,20 @@ export default [
     tests: ["test/integration/service/schedules.test.ts"],
     title: "a refusal names the schedule",
   },
+  {
+    id: "wait-over-hears-the-stop",
+    promise: "A wait that is over leaves no listener of its parent's stop behind.",
+    file: "src/producer/parent-context.ts",
+    find: "    forgetStop();\n",
+    replace: "",
+    tests: ["test/unit/producer/parent-context.test.ts"],
+  },
+  {
+    id: "wait-over-hears-its-signal",
+    promise: "A wait that is over leaves no listener of its caller's signal behind.",
+    file: "src/producer/parent-context.ts",
+    find: "    forgetSignal();\n",
+    replace: "",
+    tests: ["test/unit/producer/parent-context.test.ts"],
+  },
 ];

@@ -4569,5 +4569,11 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.defaults.test.ts"],
     title: "is gone is replaced",
+    id: "quota-counts-a-file-again",
+    promise: "A file that is written again takes one file of the quota.",
+    file: "src/worker/tools/files/quota.ts",
+    find: "files: stat === undefined ? 1 : 0 });",
+    replace: "files: 1 });",
+    tests: ["test/unit/worker/tools/files/quota.replaced.test.ts"],
   },
 ];

@@ -39,7 +39,7 @@ if agent.status == 'running' then
   local left = num(agent.lease_until) - now
   if left > 0 then return answer('held', { wait_ms = left }) end
   crashes, isolated_crashes = crashes_after(agent, false)
-  in_doubt = agent.begun ~= nil and not under_way
+  in_doubt = not under_way
 elseif agent.status == 'queued' then
   local left = num(agent.not_before) - now
   if left > 0 then return answer('held', { wait_ms = left, wake = num(agent.wake), due_at = num(agent.not_before) }) end

@@ -4076,4 +4076,12 @@ export default [
     replace: "",
     tests: ["test/unit/producer/parent-context.test.ts"],
   },
+  {
+    id: "events-over-reads-on",
+    promise: "A watch of events that is over reads no more of the history.",
+    file: "src/producer/events.ts",
+    find: "      reader?.end();\n",
+    replace: "",
+    tests: ["test/integration/producer/events.over.test.ts"],
+  },
 ];

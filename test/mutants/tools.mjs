@@ -4576,4 +4576,12 @@ export default [
     replace: "files: 1 });",
     tests: ["test/unit/worker/tools/files/quota.replaced.test.ts"],
   },
+  {
+    id: "output-kept-whole",
+    promise: "A worker holds a bounded part of a long output.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: "last.subarray(Math.max(0, last.length - tailBytes))",
+    replace: "last",
+    tests: ["test/unit/worker/tools/sandbox/process.kept.test.ts"],
+  },
 ];

@@ -5819,4 +5819,12 @@ export default [
     replace: "!repeating.has(loggers as never) ?",
     tests: ["test/unit/service/api/app.pages.test.ts"],
   },
+  {
+    id: "refusal-names-no-uid",
+    promise: "The refusal of an agent that was never made names it in the form of a uid.",
+    file: "src/service/intake/spawn.ts",
+    find: "${id}`).slice(0, 24)}`;",
+    replace: "${id}`)}`;",
+    tests: ["test/integration/service/refusal-names.test.ts"],
+  },
 ];

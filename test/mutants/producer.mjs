@@ -4084,4 +4084,12 @@ export default [
     replace: "",
     tests: ["test/integration/producer/events.over.test.ts"],
   },
+  {
+    id: "schedule-zone-without-pattern",
+    promise: "Only a schedule with a pattern has a time zone.",
+    file: "src/producer/schedules.ts",
+    find: '...(cron !== undefined && { cron, tz: tz ?? "UTC" }),',
+    replace: '...{ cron, tz: tz ?? "UTC" },',
+    tests: ["test/integration/service/schedules-listed.zone.test.ts"],
+  },
 ];

@@ -4584,4 +4584,12 @@ export default [
     replace: "last",
     tests: ["test/unit/worker/tools/sandbox/process.kept.test.ts"],
   },
+  {
+    id: "matcher-abort-unheard",
+    promise: "A search whose signal aborts is over at once, not when the time of its pattern is over.",
+    file: "src/worker/tools/search/threads.ts",
+    find: "      forget = onAbort(signal, () => this.#withdraw(job));\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/search/matcher.stopped.test.ts"],
+  },
 ];

@@ -44,7 +44,7 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   app.use(count);
   app.use(securityHeaders());
   app.use((request, response, next) => {
-    const refusal = requestRefusal(request.headers, hosts);
+    const refusal = requestRefusal(request.headers, hosts, request.path);
     if (refusal === undefined) return next();
     sendProblem(response, new SubagentError("forbidden", refusal));
   });

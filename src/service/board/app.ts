@@ -7,6 +7,7 @@
  */
 
 import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import { isIP } from "node:net";
 import type { Express, NextFunction, Request, RequestHandler, Response } from "express";
 import express from "express";
 import helmet from "helmet";
@@ -41,7 +42,7 @@ export function createBoardApp({ board, hosts, trouble, clock, logger }: BoardAp
   app.disable("x-powered-by");
   app.use(securityHeaders());
   app.use((request, response, next) => {
-    const refusal = requestRefusal(request.headers, hosts);
+    const refusal = requestRefusal(request.headers, hosts, request.path);
     if (refusal !== undefined) return sendProblem(response, 403, refusal);
     if (READING.has(request.method)) return next();
     response.set("Allow", "GET, HEAD");
@@ -137,6 +138,8 @@ function sendProblem(response: Response, status: number, detail: string): void {
 /** Accepted names in Host headers; `any` if the operator opened the server to a network. */
 export type AllowedHosts = readonly string[] | "any";
 
+/** Routes that probes and load balancers call by an address, which the operator cannot name beforehand and no name is rebound to. */
+const PROBED: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 const HOST_HEADER = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;
 const OWN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
@@ -160,13 +163,21 @@ export function allowedHosts(host: string, named: readonly string[] = []): Allow
   return isLoopback(host) || named.length > 0 ? named.map((name) => name.toLowerCase()) : "any";
 }
 
-/** Returns the refusal of a request as a sentence; undefined if it may pass. Loopback names may always pass. */
-export function requestRefusal(headers: IncomingHttpHeaders, hosts: AllowedHosts): string | undefined {
+/**
+ * Returns the refusal of a request for `path` as a sentence; undefined if it may pass. Loopback names may always pass, and
+ * addresses to the health routes.
+ */
+export function requestRefusal(
+  headers: IncomingHttpHeaders,
+  hosts: AllowedHosts,
+  path: string,
+): string | undefined {
   const { host = "", origin } = headers;
   const name = HOST_HEADER.exec(host)?.[1];
   if (name === undefined)
     return "The Host header is missing or malformed: send the name of this server, e.g. Host: localhost.";
-  if (hosts !== "any" && !isLoopback(name) && !hosts.includes(name.toLowerCase())) {
+  const isProbe = PROBED.has(path) && isIP(name.replace(/^\[|\]$/g, "")) !== 0;
+  if (hosts !== "any" && !isProbe && !isLoopback(name) && !hosts.includes(name.toLowerCase())) {
     return "This server does not answer to that name: open it as http://127.0.0.1 or http://localhost, or start it with --host-name <name>.";
   }
   const foreign = origin !== undefined && hostOf(origin) !== host.toLowerCase();

@@ -21,12 +21,15 @@ test("a request that the scope of its key refuses counts like any other", async 
 test("an API answers under the names that its operator gave it, and under no other", async () => {
   const stage = await openStage();
   const api = await startApi({ client: stage.client(), hostNames: ["agents.internal"] });
-  const status = (host: string) =>
+  const status = (host: string, path = "/healthz") =>
     new Promise<number | undefined>((resolve, reject) => {
-      get(`${api.url}/healthz`, { headers: { host } }, (response) => {
+      get(`${api.url}${path}`, { headers: { host } }, (response) => {
         response.resume();
         resolve(response.statusCode);
       }).on("error", reject);
     });
-  expect(await Promise.all(["agents.internal", "other.internal"].map(status))).toEqual([200, 403]);
+  const hosts = ["agents.internal", "other.internal", "10.1.2.3:8787"];
+  // The last one is how a probe of Kubernetes or a load balancer calls.
+  expect(await Promise.all(hosts.map((host) => status(host)))).toEqual([200, 403, 200]);
+  expect(await Promise.all(hosts.map((host) => status(host, "/docs")))).toEqual([200, 403, 403]);
 });

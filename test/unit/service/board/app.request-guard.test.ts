@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { allowedHosts, isLoopback, requestRefusal } from "../../../../src/service/board/app.ts";
 
 const HOST = "127.0.0.1:3000";
+const PATH = "/admin/queues";
 
 describe("an address", () => {
   test.for(["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.10", "::1", "[::1]"])(
@@ -25,7 +26,7 @@ describe("a server on loopback", () => {
   test.for(["127.0.0.1:3000", "localhost:3000", "localhost", "[::1]:3000", "LocalHost:1"])(
     "answers the host %s",
     (host) => {
-      expect(requestRefusal({ host }, hosts)).toBeUndefined();
+      expect(requestRefusal({ host }, hosts, PATH)).toBeUndefined();
     },
   );
 
@@ -39,31 +40,40 @@ describe("a server on loopback", () => {
     "local host",
     "",
   ])("refuses the host %j, as a rebound name would send it", (host) => {
-    expect(requestRefusal({ host }, hosts)).toMatch(/Host|--host-name/);
+    expect(requestRefusal({ host }, hosts, PATH)).toMatch(/Host|--host-name/);
   });
 
   test("refuses a request without a host", () => {
-    expect(requestRefusal({}, hosts)).toMatch(/Host/);
+    expect(requestRefusal({}, hosts, PATH)).toMatch(/Host/);
   });
 
   test("answers names that the operator gave it", () => {
     expect(
-      requestRefusal({ host: "board.internal:80" }, allowedHosts("127.0.0.1", ["board.internal"])),
+      requestRefusal({ host: "board.internal:80" }, allowedHosts("127.0.0.1", ["board.internal"]), PATH),
     ).toBeUndefined();
   });
 });
 
 describe("a server open to the network", () => {
   test("answers any name when none is given", () => {
-    expect(requestRefusal({ host: "anything.example" }, allowedHosts("0.0.0.0"))).toBeUndefined();
+    expect(requestRefusal({ host: "anything.example" }, allowedHosts("0.0.0.0"), PATH)).toBeUndefined();
   });
 
   test("answers only the given and loopback names otherwise, in capitals or not", () => {
     const hosts = allowedHosts("0.0.0.0", ["Board.Internal"]);
-    expect(requestRefusal({ host: "Board.Internal" }, hosts)).toBeUndefined();
-    expect(requestRefusal({ host: HOST }, hosts)).toBeUndefined();
-    expect(requestRefusal({ host: "evil.example" }, hosts)).toBeDefined();
+    expect(requestRefusal({ host: "Board.Internal" }, hosts, PATH)).toBeUndefined();
+    expect(requestRefusal({ host: HOST }, hosts, PATH)).toBeUndefined();
+    expect(requestRefusal({ host: "evil.example" }, hosts, PATH)).toBeDefined();
   });
+});
+
+test.for(["/healthz", "/readyz"])("a probe that calls %s by an address is answered", (path) => {
+  const hosts = allowedHosts("0.0.0.0", ["board.internal"]);
+  for (const host of ["10.1.2.3:8788", "10.1.2.3", "[fd00::1]:8788"])
+    expect(requestRefusal({ host }, hosts, path)).toBeUndefined();
+  expect(requestRefusal({ host: "evil.example" }, hosts, path)).toMatch(/--host-name/);
+  expect(requestRefusal({ host: "10.1.2.3", origin: "http://evil.example" }, hosts, path)).toMatch(/sites/);
+  expect(requestRefusal({ host: "10.1.2.3:8788" }, hosts, PATH)).toMatch(/--host-name/);
 });
 
 test.for(["board.internal:8788", "https://board.internal", "board internal", ""])(
@@ -76,7 +86,7 @@ test.for(["board.internal:8788", "https://board.internal", "board internal", ""]
 );
 
 describe("a browser", () => {
-  const refusal = (headers: Record<string, string>) => requestRefusal({ host: HOST, ...headers }, []);
+  const refusal = (headers: Record<string, string>) => requestRefusal({ host: HOST, ...headers }, [], PATH);
 
   test("may ask from the board's own page, from the address bar, and by following a link", () => {
     expect(refusal({ "sec-fetch-site": "same-origin", origin: `http://${HOST}` })).toBeUndefined();

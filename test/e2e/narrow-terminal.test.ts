@@ -49,15 +49,17 @@ test.each(["--help", "keys --help", "watch --help"])("the paragraphs of %s", asy
   expect(words(paragraphs)).toEqual(words(wide.filter((line) => /^\S/.test(line))));
 });
 
-test("a table of keys tells a revoked key from one that is valid", async () => {
+test("a table of keys tells a revoked key from one that is valid, and names each", async () => {
   const { redis, keys } = stage;
   const { key_id } = await createApiKeys(redis, keys).create({
     tenant: "default",
-    name: "old",
+    name: "billing service of old",
     scope: "read",
   });
   await createApiKeys(redis, keys).revoke(key_id);
   const lines = await linesAt(40, ["keys", "list"]);
   expect(lines[0]).toMatch(/ revoked$/);
-  expect(lines[1]).toMatch(new RegExp(`^${key_id} .* \\d{4}-\\d\\d-\\d\\d`));
+  expect(lines[1]).toMatch(new RegExp(`^${key_id}  billing… .* \\d{4}-\\d\\d-\\d\\d`));
+  const wider = await linesAt(80, ["keys", "list"]);
+  expect(wider[1]).toMatch(/^\S+ {2}billing service of .* {2}default {2}read {3}- /);
 });

@@ -31,12 +31,12 @@ test("a key has no more rights than to spawn, unless they are asked for; list sa
   expect(reader.stderr.join()).toMatch(/for tenant "acme" with scope read/);
   await ask("keys", "revoke", id);
   const listed = (await ask("keys", "list")).stdout.map((line) => line.split(/ {2,}/));
-  expect(listed[0]).toEqual(["key id", "tenant", "scope", "created", "last used", "revoked", "name"]);
+  expect(listed[0]).toEqual(["key id", "name", "tenant", "scope", "created", "last used", "revoked"]);
   const instant = expect.stringMatching(/^\d{4}-.*Z$/);
   expect(listed.slice(1)).toEqual(
     expect.arrayContaining([
-      [id, "default", "spawn", instant, "-", instant, "billing"],
-      [expect.any(String), "acme", "read", instant, "-", "-", "reader"],
+      [id, "billing", "default", "spawn", instant, "-", instant],
+      [expect.any(String), "reader", "acme", "read", instant, "-", "-"],
     ]),
   );
 });

@@ -176,18 +176,16 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
         found,
         [
           { title: "key id", leaves: 0, text: ({ key_id }) => key_id },
+          { title: "name", leaves: 0, least: 8, text: ({ name }) => name },
           { title: "tenant", leaves: 1, text: ({ tenant }) => tenant },
           { title: "scope", leaves: 2, text: ({ scope }) => scope },
           { title: "created", leaves: 4, text: ({ created_at }) => created_at },
-          { title: "last used", leaves: 3, text: ({ last_used_at = "-" }) => last_used_at },
+          // Cut, it still has its minute.
+          { title: "last used", leaves: 3, least: 17, text: ({ last_used_at = "-" }) => last_used_at },
           // Without it a revoked key looks like one that is valid.
           { title: "revoked", leaves: 0, least: 11, text: ({ revoked_at = "-" }) => revoked_at },
         ],
-        {
-          columns: output.resultColumns,
-          style: output.resultStyle,
-          last: { title: "name", text: ({ name }) => name, minCells: 8 },
-        },
+        { columns: output.resultColumns, style: output.resultStyle },
       ),
     );
   return EXIT.done;

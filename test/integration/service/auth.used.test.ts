@@ -23,7 +23,7 @@ test("of two keys of a name, the list shows which one a program uses, and forget
   expect(usedAt.get(first.key_id)).toBeUndefined();
   expect(usedAt.get(second.key_id)).toMatch(/^\d{4}-.*Z$/);
   const shown = (await programOn(stage)("keys", "list")).stdout.map((line) => line.split(/ {2,}/));
-  expect(shown.map((cells) => cells[4])).toEqual(["last used", "-", usedAt.get(second.key_id)]);
+  expect(shown.map((cells) => cells[5])).toEqual(["last used", "-", usedAt.get(second.key_id)]);
   const keptMs = await stage.redis.pttl(used);
   expect(keptMs).toBeGreaterThan(89 * 86_400_000);
   expect(keptMs).toBeLessThanOrEqual(90 * 86_400_000);

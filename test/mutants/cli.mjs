@@ -1652,4 +1652,13 @@ export default [
     replace: "return reply;",
     tests: ["test/unit/cli/verbs/show.json.test.ts"],
   },
+  {
+    id: "cli-keys-without-names",
+    promise: "A table of keys names each of them on a narrow terminal.",
+    file: "src/cli/verbs/keys.ts",
+    find: '{ title: "name", leaves: 0, least: 8,',
+    replace: '{ title: "name", leaves: 5,',
+    tests: ["test/e2e/narrow-terminal.test.ts"],
+    title: "table of keys",
+  },
 ];

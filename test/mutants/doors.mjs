@@ -5838,7 +5838,7 @@ export default [
     id: "http-probe-by-a-name",
     promise: "The health routes answer to no name that may be rebound.",
     file: "src/service/board/app.ts",
-    find: 'PROBED.has(path) && isIP(name.replace(/^\\[|\\]$/g, "")) !== 0',
+    find: 'PROBED.has(path) && isAddress(name.replace(/^\\[|\\]$/g, ""))',
     replace: "PROBED.has(path)",
     tests: ["test/unit/service/board/app.request-guard.test.ts"],
     title: "a probe that calls",

@@ -7,10 +7,10 @@
  */
 
 import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
-import { isIP } from "node:net";
 import type { Express, NextFunction, Request, RequestHandler, Response } from "express";
 import express from "express";
 import helmet from "helmet";
+import { isAddress } from "../../shared/address-range.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -176,7 +176,7 @@ export function requestRefusal(
   const name = HOST_HEADER.exec(host)?.[1];
   if (name === undefined)
     return "The Host header is missing or malformed: send the name of this server, e.g. Host: localhost.";
-  const isProbe = PROBED.has(path) && isIP(name.replace(/^\[|\]$/g, "")) !== 0;
+  const isProbe = PROBED.has(path) && isAddress(name.replace(/^\[|\]$/g, ""));
   if (hosts !== "any" && !isProbe && !isLoopback(name) && !hosts.includes(name.toLowerCase())) {
     return "This server does not answer to that name: open it as http://127.0.0.1 or http://localhost, or start it with --host-name <name>.";
   }

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
-import { AgentName, TenantId } from "../../shared/protocol/ids.ts";
+import { AgentName, ParentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
 import { principalOf } from "../api/auth.ts";
@@ -22,7 +22,7 @@ import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadStat
 export const AGENT_PROTOCOL_PATH = "/agent-protocol";
 const DEFAULT_PARENT = "agent-protocol";
 /** A sub-agent's uid has the form of a parent, and a refusal of its own (`nested_spawn`). */
-const Headers = z.strictObject({ "X-Parent-Id": TenantId.default(DEFAULT_PARENT) });
+const Headers = z.strictObject({ "X-Parent-Id": ParentName.default(DEFAULT_PARENT) });
 
 const Text = z.union([
   z.string(),

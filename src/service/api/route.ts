@@ -10,7 +10,7 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AnswerSignals, answerSignals, leftClientsKnown, whenSent } from "../../shared/http-server.ts";
-import { RequestKey, TenantId } from "../../shared/protocol/ids.ts";
+import { ParentName, RequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
 import { requestTraceparent } from "../../shared/telemetry.ts";
@@ -82,8 +82,7 @@ interface TypedRoute<Q extends z.ZodObject, B extends z.ZodType>
 }
 
 const NOTHING = z.strictObject({});
-/** The parent in a path. A sub-agent's uid has the form of one, and a refusal of its own (`nested_spawn`). */
-const OwnerInPath = z.strictObject({ parent: TenantId });
+const OwnerInPath = z.strictObject({ parent: ParentName });
 
 /** Returns a row whose handler gets checked input, typed by its schemas. */
 export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodType = typeof NOTHING>(

@@ -94,7 +94,7 @@ function withoutUnheeded<Request extends IntakeRequest>(request: Request): Reque
   if (keep_alive) unheeded.unshift("keep_alive");
   if (unheeded.length === 0) return request;
   throw refused(
-    `a message to "${agent_id}" cannot change its ${unheeded.join(", ")}: leave them out, or leave out agent_id for a new agent`,
+    `a message to ${quoted(agent_id)} cannot change its ${unheeded.join(", ")}: leave them out, or leave out agent_id for a new agent`,
   );
 }
 

@@ -6,7 +6,7 @@ import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { stopOf, whenSent } from "../../shared/http-server.ts";
 import type { Logger } from "../../shared/logger.ts";
-import { TenantId } from "../../shared/protocol/ids.ts";
+import { ParentName } from "../../shared/protocol/ids.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
 import { holdUnread } from "../api/json-answer.ts";
@@ -69,8 +69,7 @@ async function serve(
   request: Request,
   response: Response,
 ): Promise<void> {
-  // A sub-agent's uid has the form of a parent, and a refusal of its own (`nested_spawn`).
-  const parentId = TenantId.safeParse(request.query.parent ?? DEFAULT_PARENT);
+  const parentId = ParentName.safeParse(request.query.parent ?? DEFAULT_PARENT);
   if (!parentId.success) {
     const sentence = "The parent in the address cannot be used: write /mcp?parent=planner-7.";
     return sendProblem(response, new SubagentError("invalid_input", sentence));

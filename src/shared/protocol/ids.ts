@@ -15,8 +15,11 @@ export const TenantId = z
   .string()
   .regex(OWNER, "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit");
 
-/** Id of a parent; same form as a tenant, and never a sub-agent's uid, because sub-agents do not spawn. */
-export const ParentId = TenantId.refine(
+/** The parent's name in a request. It has the form of a tenant, as a sub-agent's uid has, whose refusal is its own: `nested_spawn`. */
+export const ParentName = TenantId;
+
+/** Id of a parent: a {@link ParentName} that is no sub-agent's uid, because sub-agents do not spawn. */
+export const ParentId = ParentName.refine(
   (id) => !UID.test(id),
   "a sub-agent's uid is not a parent: sub-agents cannot spawn",
 );

@@ -3,7 +3,7 @@
  * same names in JSON). Both become a task, or a message to a live agent.
  */
 import { z } from "zod";
-import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
+import { ParentId, ParentName, RequestKey, TenantId } from "./ids.ts";
 import { AlertThresholds, Effort, LimitsInput, TaskBudget } from "./limits.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
 import { OutputSchema } from "./output.ts";
@@ -40,16 +40,15 @@ export function intakeBytes(json: string): number {
  * the new agent takes further messages; otherwise it is a task. `request_key` makes the request repeatable for 24 hours, a task
  * until a day after its ack; default: the id of the entry or job. `reply`, of a job only: `return` (the default) makes the reply
  * of a task the job's return value, `channel` leaves it to the parent; replies to messages are always the parent's. `agent` names
- * a definition. It and the other fields are those of `Parent.spawn`, which checks them.
+ * a definition. It and the other fields are those of `Parent.spawn`, which checks them, as `Parent.send` does `agent_id`.
  */
 export const IntakeInput = z.strictObject({
   v: z.literal(1).default(1),
   tenant: TenantId.default("default"),
-  /** A sub-agent's uid has the form of one, and a refusal of its own (`nested_spawn`). */
-  parent_id: TenantId,
+  parent_id: ParentName,
   prompt: MessageText,
   request_key: RequestKey.optional(),
-  agent_id: AgentId.optional(),
+  agent_id: z.string().trim().optional(),
   keep_alive: z.boolean().optional(),
   agent: z.string().optional(),
   name: z.string().optional(),

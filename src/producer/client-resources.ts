@@ -81,10 +81,13 @@ export interface ActiveParent {
   active_at: string;
 }
 
-/** The tools of all live workers. `hasWorkers`: a worker is live, so no worker has a tool that is not in `names`. */
+/**
+ * The tools of all live workers that have announced themselves. `areAll`: there is one, and none may be about to come back, so no
+ * worker has a tool that is not in `names`.
+ */
 export interface KnownTools {
   names: ReadonlySet<string>;
-  hasWorkers: boolean;
+  areAll: boolean;
 }
 
 /**
@@ -300,13 +303,14 @@ function toolDirectory({ workers }: Installation, clock: Clock): ClientResources
   const base: readonly string[] = BASE_TOOLS;
   let seen: { tools: KnownTools; atMs: number } | undefined;
   return async (call, wanted) => {
-    if (wanted.every((tool) => base.includes(tool))) return { names: new Set(base), hasWorkers: true };
+    if (wanted.every((tool) => base.includes(tool))) return { names: new Set(base), areAll: true };
     const hasAll = wanted.every((tool) => seen?.tools.names.has(tool));
     const freshMs = hasAll ? DIRECTORY_FRESH_MS : LACKING_FRESH_MS;
     if (!seen || clock.monotonicMs() - seen.atMs > freshMs) {
       const live = await call.read(() => workers.list());
       const names = new Set([...base, ...live.flatMap((worker) => worker.tools)]);
-      seen = { tools: { names, hasWorkers: live.length > 0 }, atMs: clock.monotonicMs() };
+      const areAll = live.length > 0 && !live.some(({ returned }) => returned);
+      seen = { tools: { names, areAll }, atMs: clock.monotonicMs() };
     }
     return seen.tools;
   };

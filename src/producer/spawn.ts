@@ -79,7 +79,7 @@ function refuseAllUnknown(
 /**
  * The receipt of a spawn. `known`: an earlier call with this request key spawned the agent, and this call did nothing.
  * `limits` are the limits in force. No live worker has `unknown_tools`: the agent works without them. If no worker was live
- * at all, its runs wait for a worker that has them.
+ * at all, or workers were coming back after Redis had been away, its runs wait for a worker that has them.
  */
 export interface SpawnReceipt {
   agent_id: string;
@@ -220,9 +220,9 @@ async function trySpawn(
   const known = await client.knownTools(call, requestedTools ?? profileTools ?? []);
   const { disallowed_tools: disallowed } = prepared.spec;
   const { tools, unknown } = resolveTools(profileTools, requestedTools, known.names, disallowed, what);
-  if (known.hasWorkers) refuseAllUnknown(what, tools, unknown, !requestedTools);
-  // The run waits only for tools that some worker has. While no worker is live, it waits for all of them.
-  const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
+  if (known.areAll) refuseAllUnknown(what, tools, unknown, !requestedTools);
+  // The run waits only for tools that some worker has; for all of them while workers may be missing from the list.
+  const needed = tools?.filter((tool) => !known.areAll || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;
   const leftOut = unknown.filter((tool) => !tools?.includes(tool));
   const spec = {

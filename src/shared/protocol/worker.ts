@@ -40,7 +40,8 @@ export const WORKER_TTL_MS = 30_000;
 
 /**
  * Announcement of a worker. `tools`: every tool it can run; `model`: model that parents without their own may ask it for;
- * `concurrency`: runs at a time; `now`: its host's clock at the announcement, epoch ms.
+ * `concurrency`: runs at a time; `now`: its host's clock at the announcement, epoch ms; `returned`: its one before had expired,
+ * so those of other workers that live may be missing.
  */
 export const WorkerAnnouncement = z.object({
   v: z.literal(1),
@@ -51,6 +52,7 @@ export const WorkerAnnouncement = z.object({
   model: z.string().min(1).max(128).optional(),
   concurrency: z.int().min(1),
   now: z.int().optional(),
+  returned: z.literal(true).optional(),
 });
 /** See {@link WorkerAnnouncement}. */
 export type WorkerAnnouncement = z.infer<typeof WorkerAnnouncement>;

@@ -54,7 +54,13 @@ export const INSTALLATION_VERBS = {
   announce: {
     keys: ["worker"],
     context: [],
-    args: { /** {@link WorkerAnnouncement} as JSON. */ announcement: text, ms: int },
+    args: {
+      /** {@link WorkerAnnouncement} as JSON. */
+      announcement: text,
+      /** The same for a worker whose announcement before has expired. */
+      returning: text,
+      ms: int,
+    },
     answers: { announced: {} },
   },
   /** Stores an API key as revoked, also while memory is full. */

@@ -12,9 +12,10 @@ import { loadScripts } from "./scripts.ts";
 export interface WorkerDirectory {
   /**
    * Announces that a worker lives; repeat it well before {@link WORKER_TTL_MS} is over. Rejects if Redis refuses writes; the
-   * announcement is renewed all the same if only its memory is full.
+   * announcement is renewed all the same if only its memory is full. `isAgain`: the worker has announced itself before, so
+   * if Redis has no announcement of it, the new one says `returned`. Default false.
    */
-  announce(worker: Omit<WorkerAnnouncement, "v">): Promise<void>;
+  announce(worker: Omit<WorkerAnnouncement, "v">, how?: { isAgain: boolean }): Promise<void>;
   /** Removes a worker at once; one that just dies is removed after {@link WORKER_TTL_MS}. */
   withdraw(workerId: string): Promise<void>;
   /** Lists the live workers by id. Skips unreadable announcements of a newer version. */
@@ -63,12 +64,14 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
       const some = await readSome();
       return some.length > 0 || (await list()).length > 0;
     },
-    async announce(worker) {
+    async announce(worker, { isAgain } = { isAgain: false }) {
       const announcement: WorkerAnnouncement = { v: 1, ...worker };
+      const returning: WorkerAnnouncement = isAgain ? { returned: true, ...announcement } : announcement;
       await Promise.all([
         scripts.run("announce", undefined, {
           worker_id: worker.id,
           announcement: JSON.stringify(announcement),
+          returning: JSON.stringify(returning),
           ms: WORKER_TTL_MS,
         }),
         // A Redis without free memory refuses this one, which tells the worker so.

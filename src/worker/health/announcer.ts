@@ -39,11 +39,12 @@ export function createAnnouncer(
   let timer: { cancel(): void } | undefined;
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
   let refusal: string | undefined;
-  let isUnderWay = false;
+  let [isUnderWay, isAgain] = [false, false];
   let first: Promise<void> | undefined;
   const answered = (error?: unknown) => {
     isUnderWay = false;
     refusal = error === undefined ? undefined : messageOf(error);
+    isAgain ||= error === undefined;
     if (error === undefined) return;
     failed(error);
     onMissed();
@@ -53,7 +54,7 @@ export function createAnnouncer(
     // One announcement that waits for Redis to return is enough.
     if (isUnderWay) return onMissed();
     isUnderWay = true;
-    await directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);
+    await directory.announce({ ...worker, now: clock.now() }, { isAgain }).then(() => answered(), answered);
   };
   return {
     get refusal() {

@@ -52,6 +52,9 @@ interface Crashing {
   line?: symbol;
 }
 
+/** Resolves when `isDone` returns true; `what`: the description of that for the error message. */
+type Wait = (isDone: () => boolean, what: string) => Promise<void>;
+
 /** Crashes at each of `points`, which belong to one batch, and finishes the runs. */
 export async function crashAt(
   redis: { url: string; port: number },
@@ -64,8 +67,8 @@ export async function crashAt(
   });
   const crashing = new Map<string, Crashing>();
   const lines = await Promise.all(points.map(() => openLine(redis.port, crashing)));
-  const { redis: direct, keys } = installation;
-  const stalledCheck = `${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`;
+  const { redis: direct } = installation;
+  const stalledCheck = `${queueOf(installation)}:stalled-check`;
   // Until the crash no worker may treat a job as stalled, however long the slowest worker needs.
   await direct.set(stalledCheck, 1);
   const modelLine = await startProxy(Number(new URL(installation.offline.url).port));
@@ -81,13 +84,11 @@ export async function crashAt(
     crashing.set(agent.uid, { agent, point, commits: [] });
     await installation.send(agent, `Go to point ${i}.`);
   }
-  if (isDraining) await drain(modelLine, doomed, points.length);
+  const untilAll: Wait = (isDone, what) => untilHandedOut(installation, crashing, isDone, what);
+  if (isDraining) await drain(modelLine, doomed, points.length, untilAll);
   let reached = 0;
   for (const line of lines) void line.dead.then(() => (reached += 1));
-  await until(() => reached === points.length, {
-    what: "every worker to reach its point",
-    timeoutMs: REPLIES_WITHIN_MS,
-  });
+  await untilAll(() => reached === points.length, "every worker to reach its point");
   await doomed.kill();
   await direct.del(stalledCheck);
   await letLeasesRunOut(installation, [...crashing.values()]);
@@ -165,14 +166,42 @@ async function startDoomed({ prefix, workspaceRoot }: Stage, redisUrls: readonly
 }
 
 /** Stops the process by SIGTERM while every run is in its model call, and answers the calls after it has begun to stop. */
-async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number): Promise<void> {
+async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number, untilAll: Wait): Promise<void> {
   const isCalling = (point: number) => modelLine.held.includes(`Go to point ${point}.`);
-  await until(() => Array.from({ length: runs }, (_, point) => point).every(isCalling), {
-    what: "every run to call the model",
-  });
+  const areAllCalling = () => Array.from({ length: runs }, (_, point) => point).every(isCalling);
+  await untilAll(areAllCalling, "every run to call the model");
   process.kill(doomed.pid, "SIGTERM");
   await doomed.waitForLine("stopping");
   modelLine.resume();
+}
+
+function queueOf({ keys }: Stage): string {
+  return `${keys.bullPrefix}:${keys.wakeQueue}`;
+}
+
+/**
+ * Waits for what the doomed workers do. A worker of a busy machine drops its connection, and with it the answer that brings a wake.
+ * BullMQ's check for stalled jobs, which is off here, would find the job without a lock: it is put back into the line.
+ */
+async function untilHandedOut(
+  installation: Stage,
+  crashing: ReadonlyMap<string, Crashing>,
+  ...[isDone, what]: Parameters<Wait>
+): Promise<void> {
+  const { redis, keys } = installation;
+  const queue = queueOf(installation);
+  const handOutAgain = async (id: string) => {
+    const agent = crashing.get(id.split(".")[0] ?? "")?.agent;
+    if (!agent || (await redis.exists(`${queue}:${id}:lock`))) return;
+    if ((await redis.hget(keys.agent(agent).record, "status")) === "running") return;
+    if ((await redis.lrem(`${queue}:active`, 0, id)) > 0) await redis.rpush(`${queue}:wait`, id);
+  };
+  const probe = async () => {
+    if (isDone()) return true;
+    for (const id of await redis.lrange(`${queue}:active`, 0, -1)) await handOutAgain(id);
+    return isDone();
+  };
+  await until(probe, { what, everyMs: 100, timeoutMs: REPLIES_WITHIN_MS });
 }
 
 /** Sets the leases and deadlines of all agents to the past, as if their time had passed. */

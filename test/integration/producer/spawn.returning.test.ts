@@ -28,7 +28,8 @@ test("a spawn is not refused for a tool of a worker that is about to come back, 
     await until(async () => (await stage.redis.pttl(key)) <= WORKER_TTL_MS);
   };
   // A client of its own each time: none remembers what it has read.
-  const spawn = (name: string) => stage.parent("planner-7", { client: stage.client() }).spawn({ name, tools });
+  const spawn = (name: string) =>
+    stage.parent("planner-7", { client: stage.client() }).spawn({ name, tools });
   await announcer.start();
   await expect(spawn("begun")).rejects.toMatchObject(refusal("invalid_input", /no worker has/));
   // As after a time without writes: the announcements of all workers have expired.

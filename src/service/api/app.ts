@@ -14,7 +14,7 @@ import express, {
 import { SubagentError } from "../../shared/errors.ts";
 import { type AllowedHosts, requestRefusal, securityHeaders } from "../board/app.ts";
 import type { Auth, Mount, MountParts } from "./mount.ts";
-import { logProblems, methodRefusal, READING, repeatAsError, sendProblem } from "./problem.ts";
+import { logProblems, methodRefusal, READING, sendProblem, showToPeople } from "./problem.ts";
 import { type Route, routerOf } from "./route.ts";
 
 /** Parts of the application. */
@@ -62,7 +62,7 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
 }
 
 const forPages: RequestHandler = (_request, response, next) => {
-  repeatAsError(response);
+  showToPeople(response);
   next();
 };
 

@@ -2,6 +2,7 @@
  * The OpenAPI document as an HTML page, without scripts and without resources from other addresses: so it works under the
  * strictest content security policy and needs no dependency.
  */
+import { escaped } from "./problem.ts";
 import type { Route } from "./route.ts";
 
 const STYLE = `
@@ -84,9 +85,4 @@ function at(value: unknown, ...names: string[]): unknown {
 /** Returns a sentence of the document as HTML; backticks mark code. */
 function prose(value: unknown): string {
   return escaped(value).replace(/`([^`]+)`/g, "<code>$1</code>");
-}
-
-function escaped(value: unknown): string {
-  const text = typeof value === "string" ? value : String(value ?? "");
-  return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }

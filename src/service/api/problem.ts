@@ -73,11 +73,14 @@ export function logProblems(response: Response, logger: Logger | undefined): voi
   if (logger) loggers.set(response, logger);
 }
 
-const repeating = new WeakSet<Response>();
+const shown = new WeakSet<Response>();
 
-/** Lets {@link sendProblem} repeat the sentence as `error`: Bull Board's pages show that field, and no other. */
-export function repeatAsError(response: Response): void {
-  repeating.add(response);
+/**
+ * Lets {@link sendProblem} answer a person's browser with a page, and repeat the sentence as `error` for the requests of Bull Board's
+ * pages: they show that field, and no other.
+ */
+export function showToPeople(response: Response): void {
+  shown.add(response);
 }
 
 /** Answers with the problem document of `error`; if the answer has begun, closes the connection instead. */
@@ -87,11 +90,26 @@ export function sendProblem(response: Response, error: unknown): void {
   if (problem.status === 401 && !response.hasHeader("WWW-Authenticate"))
     response.set("WWW-Authenticate", "Bearer");
   if (problem.retryable && !response.hasHeader("Retry-After")) response.set("Retry-After", "1");
+  response.status(problem.status).set("Cache-Control", "no-store");
+  const isShown = shown.has(response);
+  if (isShown && response.req.accepts(["json", "html"]) === "html")
+    return void response.type("html").send(pageOf(problem));
   response
-    .status(problem.status)
-    .set("Cache-Control", "no-store")
     .type("application/problem+json")
-    .send(JSON.stringify(repeating.has(response) ? { ...problem, error: problem.detail } : problem));
+    .send(JSON.stringify(isShown ? { ...problem, error: problem.detail } : problem));
+}
+
+function pageOf({ title, detail }: Problem): string {
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>${escaped(title)}</title></head><body><h1>${escaped(title)}</h1><p>${escaped(detail)}</p></body></html>
+`;
+}
+
+/** Returns a text, or the text of another value, as HTML that shows it. */
+export function escaped(value: unknown): string {
+  const text = typeof value === "string" ? value : String(value ?? "");
+  return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
 /** Methods of an address that is only read; Express answers HEAD as it answers GET. */

@@ -8,9 +8,9 @@ import { sendProblem } from "../../../../src/service/api/problem.ts";
 import { SubagentError } from "../../../../src/shared/errors.ts";
 import { listenUntilEnd } from "../../../helpers/listen.ts";
 
-const AWAY = "Redis cannot be reached: call again.";
+const AWAY = "Redis <here> cannot be reached: call again.";
 
-test("Bull Board's pages get the sentence in the field that they show, other clients get the document alone", async () => {
+test("Bull Board's pages get the sentence in the field that they show, a person a page, other clients the document alone", async () => {
   const refuse: RequestHandler = (_request, response) =>
     sendProblem(response, new SubagentError("redis_unavailable", AWAY));
   const auth: Partial<Auth> = { require: () => refuse };
@@ -28,4 +28,12 @@ test("Bull Board's pages get the sentence in the field that they show, other cli
   const read = async (path: string): Promise<unknown> => (await fetch(url + path)).json();
   expect(await read("/pages/api")).toMatchObject({ code: "redis_unavailable", detail: AWAY, error: AWAY });
   expect(await read("/programs")).not.toHaveProperty("error");
+  // A person loads the page anew: the browser names HTML first.
+  const headers = { accept: "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8" };
+  const page = await fetch(`${url}/pages`, { headers });
+  expect([page.status, page.headers.get("content-type")]).toEqual([503, "text/html; charset=utf-8"]);
+  expect(await page.text()).toContain(
+    "<h1>Service Unavailable</h1><p>Redis &#60;here&#62; cannot be reached",
+  );
+  expect(await (await fetch(`${url}/programs`, { headers })).json()).toMatchObject({ detail: AWAY });
 });

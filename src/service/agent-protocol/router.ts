@@ -21,7 +21,6 @@ import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadStat
 /** Path of the mount. */
 export const AGENT_PROTOCOL_PATH = "/agent-protocol";
 const DEFAULT_PARENT = "agent-protocol";
-/** A sub-agent's uid has the form of a parent, and a refusal of its own (`nested_spawn`). */
 const Headers = z.strictObject({ "X-Parent-Id": ParentName.default(DEFAULT_PARENT) });
 
 const Text = z.union([
@@ -90,7 +89,7 @@ const ROWS: readonly (readonly ["get" | "post" | "delete", string, Handler])[] =
   ["post", "/threads", createThread],
   ["post", "/threads/search", async () => []],
   ["get", "/threads/:thread", (call) => showThread(call.request, threadOf(call))],
-  ["delete", "/threads/:thread", async (call) => void (await threadOf(call).cancel())],
+  ["delete", "/threads/:thread", (call) => threadOf(call).remove()],
   ["get", "/threads/:thread/state", showState],
   ["get", "/threads/:thread/history", async (call) => [await showState(call)]],
   ["post", "/threads/:thread/history", async (call) => [await showState(call)]],

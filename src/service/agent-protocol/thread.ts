@@ -5,7 +5,7 @@
  *    count them. So a thread lives as long as the records of its agents (7 days, 24 hours after its reply was read).
  * 2. A run is an agent with one message, so a finished thread uses no quota of its parent. A message to a busy thread reaches
  *    its current run. A message to an idle thread begins the next agent, with the text of the last one in its prompt.
- * 3. A reply is acked after its thread's state was sent; the state can still be read for a day.
+ * 3. A reply is acked after its thread's state was sent; the state can still be read for a day, unless the thread is deleted.
  */
 
 import { z } from "zod";
@@ -26,6 +26,7 @@ import { quoted } from "../../shared/protocol/text.ts";
 import { createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
+import { markDeleted, requireUndeleted, unknownThread } from "./deleted-threads.ts";
 
 /** The statuses of a run in the Agent Protocol. */
 export const RunStatus = z.enum(["pending", "running", "success", "error", "interrupted"]);
@@ -109,6 +110,8 @@ export interface Thread {
   state(): Promise<ThreadState>;
   /** Destroys the live agents of the thread; with `runId` only that run's agent, if it is live. */
   cancel(runId?: string): Promise<void>;
+  /** Deletes the thread and destroys its live agents; it can be read no more. Idempotent. */
+  remove(): Promise<void>;
 }
 
 /** Opens the thread `threadId` of a parent. Throws `not_found` for a bad thread id, `invalid_input` for a bad parent id. */
@@ -117,12 +120,22 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
   const { operator, open } = internalsOf(client);
   const profile = profileOf({ tenant, parentId }, operator);
   const context: ParentContext = { profile, operator, open, onStop: () => () => {} };
-  const records = () => recordsOf(context, threadId);
+  const undeleted = async <T>(read: Promise<T>) =>
+    (await Promise.all([read, requireUndeleted(context, threadId)]))[0];
+  const records = () => undeleted(recordsOf(context, threadId));
+  const cancelSome = async (known: AgentRecord[], runId?: string) => {
+    const live = known.filter(
+      (record) => record.status !== "ended" && (runId === undefined || runIdOf(record) === runId),
+    );
+    await Promise.all(
+      live.map(({ uid, agent_id: agentId }) =>
+        withCall(context, (call) => destroyAgent(call, { address: { ...profile.parent, uid }, agentId })),
+      ),
+    );
+  };
   const thread: Thread = {
     runs: async () => (await records()).map((record) => runOf(record, threadId)),
-    async run(runId) {
-      return runOf(await recordOfRun(context, threadId, runId), threadId);
-    },
+    run: async (runId) => runOf(await undeleted(recordOfRun(context, threadId, runId)), threadId),
     begin: (message) =>
       beginRun(context, threadId, records, message).catch((error: unknown) => {
         throw withoutKey(error, "read the runs of this thread before you send the message again");
@@ -133,15 +146,11 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
       return endOf(await recordOfRun(context, threadId, runId));
     },
     state: async () => stateOf(context, await records()),
-    async cancel(runId) {
-      const live = (await records()).filter(
-        (record) => record.status !== "ended" && (runId === undefined || runIdOf(record) === runId),
-      );
-      await Promise.all(
-        live.map(({ uid, agent_id: agentId }) =>
-          withCall(context, (call) => destroyAgent(call, { address: { ...profile.parent, uid }, agentId })),
-        ),
-      );
+    cancel: async (runId) => cancelSome(await records(), runId),
+    async remove() {
+      // Before its agents are read: a message that comes meanwhile begins no run.
+      await markDeleted(context, threadId);
+      await cancelSome(await recordsOf(context, threadId));
     },
   };
   return thread;
@@ -387,9 +396,4 @@ async function waitForEnd(context: ParentContext, runId: string, signal: AbortSi
     forget();
     reservation.release(false);
   }
-}
-
-function unknownThread(threadId: string): SubagentError {
-  const shown = quoted(threadId);
-  return new SubagentError("not_found", `There is no thread ${shown}: make one with POST /threads.`);
 }

@@ -54,6 +54,8 @@ export interface ParentKeys {
   readonly webhook: string;
   /** string: the thread of another server that a thread of the Agent Protocol calls back. */
   callback(threadId: string): string;
+  /** string: the mark of a thread of the Agent Protocol that was deleted. */
+  deleted(threadId: string): string;
   /** string: the agent that a spawn with this request key made. */
   request(requestKey: string): string;
   /** string: the token of this reply's first ack. */
@@ -226,6 +228,7 @@ function parentKeys(tag: string, ending: string): ParentKeys {
     schedules: `${tag}:schedules`,
     webhook: `${tag}:webhook`,
     callback: (threadId) => `${tag}:callback:${threadId}`,
+    deleted: (threadId) => `${tag}:deleted:${threadId}`,
     request: (requestKey) => `${tag}:request:${requestKey}`,
     ack: (replyId) => `${tag}:ack:${replyId}`,
     charged: (purchaseId) => `${tag}:charged:${purchaseId}`,

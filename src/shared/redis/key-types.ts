@@ -15,6 +15,7 @@ const PARENT_TYPES = {
   schedules: "hash",
   webhook: "hash",
   callback: "string",
+  deleted: "string",
   request: "string",
   ack: "string",
   charged: "string",

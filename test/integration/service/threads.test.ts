@@ -60,5 +60,25 @@ test("a thread whose end fails is not said to be gone", async () => {
   expect((await ask("DELETE", thread)).status).toBe(500);
   await stage.redis.hset(record, "status", "queued");
   expect((await ask("DELETE", thread)).status).toBe(204);
-  expect((await ask("GET", `${thread}/runs`)).body).toMatchObject([{ status: "interrupted" }]);
+  expect(await stage.record({ ...agentOf(PARENT, threadId), agentId: "a" })).toMatchObject({
+    status: "ended",
+    ended_reason: "destroyed",
+  });
+});
+
+test("a thread that was deleted is there no more, for readers and for messages, and may be deleted again", async () => {
+  const { stage, ask, thread, begin } = await newThread();
+  const { body } = await begin("go");
+  await stage.startWorker();
+  await until(async () => (await ask("GET", thread)).body.status === "idle");
+  expect((await ask("DELETE", thread)).status).toBe(204);
+  const run = `/runs/${body.run_id}`;
+  for (const path of ["", "/state", "/history", "/runs", run, `${run}/join`])
+    expect(await ask("GET", thread + path), path).toMatchObject({
+      status: 404,
+      body: { detail: expect.stringMatching(/^There is no thread/) },
+    });
+  expect((await begin("go on")).status).toBe(404);
+  expect((await ask("POST", `${thread}${run}/cancel`)).status).toBe(404);
+  expect((await ask("DELETE", thread)).status).toBe(204);
 });

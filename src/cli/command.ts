@@ -6,6 +6,7 @@ import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "../shared/logger.ts";
 import { isHostName } from "../shared/options.ts";
 import { CEILING, Effort } from "../shared/protocol/limits.ts";
+import { LONGEST_EVERY_MS, SHORTEST_EVERY_MS } from "../shared/protocol/schedule.ts";
 import { DAY_MS } from "../shared/protocol/usage.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
 import { terminalLine } from "./terminal/log.ts";
@@ -72,6 +73,13 @@ export function durationOrDaysMs(text: string): number {
   } catch {
     throw new InvalidArgumentError("Write a time like 90s, 5m, 2h or 30d; hours up to 24h.");
   }
+}
+
+/** Parses the interval of a schedule; returns ms. */
+export function intervalMs(text: string): number {
+  const ms = durationOrDaysMs(text);
+  if (ms >= SHORTEST_EVERY_MS && ms <= LONGEST_EVERY_MS) return ms;
+  throw new InvalidArgumentError("Write an interval from 1s to 366d.");
 }
 
 /** Parses an amount of USD above 0. */

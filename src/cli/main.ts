@@ -9,6 +9,9 @@ import { runService } from "./process.ts";
 import { runProgram } from "./program.ts";
 import { commandFor, pasteable } from "./shell-command.ts";
 import { createOutput } from "./terminal/output.ts";
+import { lineCells, wrap } from "./terminal/text.ts";
+
+const STOPPING = "Stopping; a second signal ends it at once.";
 
 const env = processEnvironment();
 const [, script = ""] = process.argv;
@@ -32,7 +35,7 @@ await runService(
   {
     // If stderr is not a terminal it is a log: a worker writes only JSON lines to it.
     onStopping: () => {
-      if (output.isLive) output.note("Stopping; a second signal ends it at once.");
+      if (output.isLive) output.note(wrap(STOPPING, lineCells(output.size.columns)));
     },
     onUncaught: (error) =>
       output.note(

@@ -224,7 +224,8 @@ async function sayTotals(
 }
 
 /** Starts no further prompt, and asks all sub-agents of this command to finish. Rejects if there is nothing to finish. */
-async function finishAll({ context, parent, waiting, replies, own, destroying }: FanOut): Promise<void> {
+async function finishAll(asking: FanOut): Promise<void> {
+  const { context, parent, waiting, replies, own, destroying, told } = asking;
   waiting.length = 0;
   await own.started();
   if (destroying.aborted) return;
@@ -233,11 +234,13 @@ async function finishAll({ context, parent, waiting, replies, own, destroying }:
   const finishing = asked.filter(({ status }) => status === "fulfilled").length;
   if (finishing === 0) {
     if (live.length === 0 && replies.length > 0) return;
-    throw new SubagentError("agent_ended", "no sub-agent was asked: none is live, or Redis is away");
+    const refused = asked.find(({ status }) => status === "rejected");
+    throw refused?.reason ?? new SubagentError("agent_ended", "No sub-agent of this command is live.");
   }
   const whole = `${formatPlural(finishing, "sub-agent")} ${finishing === 1 ? "hands" : "hand"} back what was found`;
   const again = context.signal.aborted ? "again " : "";
-  const sentence = `Finishing: ${whole}; Ctrl-C ${again}destroys what is left.`;
+  const when = told.has("resume") ? ", after subagent-queue resume" : "";
+  const sentence = `Finishing: ${whole}${when}; Ctrl-C ${again}destroys what is left.`;
   context.output.note(wrap(sentence, lineCells(context.output.size.columns)));
 }
 

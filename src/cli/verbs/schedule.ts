@@ -5,7 +5,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import { CRON_FORM } from "../../shared/protocol/schedule.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, type DefineCommand, durationOrDaysMs, EXIT } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, intervalMs } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -25,7 +25,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .argument("[id]", "the schedule's name within its parent")
     .option("--cron <pattern>", CRON_FORM)
     .option("--tz <zone>", "time zone of --cron, default UTC")
-    .option("--every <time>", "interval, such as 90s, 2h or 7d; at most 366d", durationOrDaysMs)
+    .option("--every <time>", "interval, such as 90s, 2h or 7d; from 1s to 366d", intervalMs)
     .option("--at <time>", "a single time in the future, ISO 8601")
     .option("--prompt <text>", "what the sub-agent is to do; -, the default, reads standard input")
     .option("--name <name>", "the agent's name for people, default the schedule's")

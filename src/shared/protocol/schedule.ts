@@ -7,8 +7,10 @@ import { ParentId, TenantId } from "./ids.ts";
 export const MAX_SCHEDULES = 100;
 /** Form of a cron pattern, for help and for refusals. */
 export const CRON_FORM = "five fields, or six with seconds first, such as 0 7 * * 1-5";
-const SHORTEST_MS = 1_000;
-const LONGEST_MS = 366 * 24 * 3_600_000;
+/** Bounds of the interval of a schedule, ms. */
+export const SHORTEST_EVERY_MS = 1_000;
+/** See {@link SHORTEST_EVERY_MS}. */
+export const LONGEST_EVERY_MS = 366 * 24 * 3_600_000;
 
 /** The name of a schedule within its parent; same form as a parent's. */
 export const ScheduleId = z
@@ -25,7 +27,7 @@ const Rhythm = {
   /** An IANA time zone such as `Europe/Berlin`. */
   tz: z.string().min(1).max(64).optional(),
   /** 1 s to 366 days; the schedule is first due after one such interval. */
-  every_ms: z.int().min(SHORTEST_MS).max(LONGEST_MS).optional(),
+  every_ms: z.int().min(SHORTEST_EVERY_MS).max(LONGEST_EVERY_MS).optional(),
   /** One due time, ISO 8601. */
   at: z.iso.datetime({ offset: true, error: "write a time such as 2030-01-01T08:00:00Z" }).optional(),
 };

@@ -1,6 +1,13 @@
 /** The values of flags: what is taken, what is refused, and in which unit it counts. */
 import { expect, test } from "vitest";
-import { durationMs, durationOrDaysMs, openCommand, usd, wholeUpTo } from "../../../src/cli/command.ts";
+import {
+  durationMs,
+  durationOrDaysMs,
+  intervalMs,
+  openCommand,
+  usd,
+  wholeUpTo,
+} from "../../../src/cli/command.ts";
 import { createOutput } from "../../../src/cli/terminal/output.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 
@@ -15,6 +22,12 @@ test("a time has its unit, and is at most a day", () => {
 test("a time back may also be days", () => {
   expect([durationOrDaysMs("2h"), durationOrDaysMs("30d")]).toEqual([7_200_000, 2_592_000_000]);
   for (const wrong of ["0d", "1w", ""]) expect(() => durationOrDaysMs(wrong), wrong).toThrow("2h or 30d");
+});
+
+test("the interval of a schedule is refused by the words of the command line, not of the library", () => {
+  expect([intervalMs("1s"), intervalMs("366d")]).toEqual([1_000, 31_622_400_000]);
+  for (const wrong of ["1ms", "999ms", "367d"])
+    expect(() => intervalMs(wrong), wrong).toThrow("Write an interval from 1s to 366d.");
 });
 
 test("an amount of USD is above 0, to the millionth", () => {

@@ -75,7 +75,7 @@ export interface BudgetUse {
 
 /** The directory of an agent's files. */
 export interface WorkspaceSnapshot extends ParentAddress {
-  /** `<tenant>/<parent>/agents/<agent_id>`. */
+  /** `<tenant>/<parent>/agents/<agent_id>`, with the names of their directories. */
   path: string;
   agentId: string;
   /** Uid in the directory's stamp; undefined: no readable stamp. */

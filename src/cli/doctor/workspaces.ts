@@ -12,7 +12,7 @@ import { inBatches } from "../../shared/batch.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { isDiskFull } from "../../shared/disk.ts";
 import { unlessMistyped } from "../../shared/errors.ts";
-import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
+import { AgentId, agentSegments, folderOf, OwnerFolder, STAMP_NAME } from "../../shared/protocol/ids.ts";
 import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { type AgentInspection, type AgentSnapshot, isLive } from "../../shared/redis/inspection.ts";
 import { hasNoFiles, readStamp } from "../../worker/tools/workspace.ts";
@@ -109,8 +109,8 @@ async function findMissing(
 export async function findDirectories(root: string): Promise<FoundDirectory[] | undefined> {
   if (!(await stat(root).catch(() => undefined))?.isDirectory()) return undefined;
   const found: FoundDirectory[] = [];
-  for (const tenant of await directoriesIn(root, TenantId)) {
-    for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {
+  for (const tenant of await directoriesIn(root, OwnerFolder)) {
+    for (const parentId of await directoriesIn(join(root, folderOf(tenant)), OwnerFolder)) {
       const owner = { tenant, parentId };
       for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), Folder))
         found.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)) });
@@ -161,9 +161,8 @@ async function removeTree(directory: string): Promise<void> {
   await promisify(execFile)("rm", ["-rf", "--", directory]);
 }
 
-/** Returns the names of the subdirectories that match `form`; none if the directory cannot be read. */
+/** Returns the subdirectories that match `form`, as it reads their names; none if the directory cannot be read. */
 async function directoriesIn(path: string, form: z.ZodType<string>): Promise<string[]> {
   const entries: Dirent[] = await readdir(path, { withFileTypes: true }).catch(() => []);
-  const isWanted = (each: Dirent) => each.isDirectory() && form.safeParse(each.name).success;
-  return entries.filter(isWanted).map(({ name }) => name);
+  return entries.flatMap((each) => (each.isDirectory() && form.safeParse(each.name).data) || []);
 }

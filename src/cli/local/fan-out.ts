@@ -234,7 +234,7 @@ async function finishAll(asking: FanOut): Promise<void> {
   const finishing = asked.filter(({ status }) => status === "fulfilled").length;
   if (finishing === 0) {
     if (live.length === 0 && replies.length > 0) return;
-    const refused = asked.find(({ status }) => status === "rejected");
+    const refused = asked.find((each) => each.status === "rejected");
     throw refused?.reason ?? new SubagentError("agent_ended", "No sub-agent of this command is live.");
   }
   const whole = `${formatPlural(finishing, "sub-agent")} ${finishing === 1 ? "hands" : "hand"} back what was found`;

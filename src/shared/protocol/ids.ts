@@ -93,12 +93,27 @@ export function slugOf(name: string): string {
   return /[a-z]/.test(slug) ? slug : "agent";
 }
 
+/**
+ * Returns the directory name of a tenant or parent: `Planner` gives `+planner`. Many disks ignore case, and `planner` may be another's
+ * name.
+ */
+export function folderOf(owner: string): string {
+  return owner.replace(/[A-Z]/g, (letter) => `+${letter.toLowerCase()}`);
+}
+
+/** The directory name that {@link folderOf} gives; its value is the owner's name. */
+export const OwnerFolder = z
+  .string()
+  .regex(/^[a-z0-9+._-]+$/)
+  .transform((name) => name.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase()))
+  .pipe(TenantId);
+
 /** Returns the components of the agent's directory; it holds the stamp and, in {@link FILES_NAME}, the files. */
 export function agentSegments(
   { tenant, parentId }: { tenant: string; parentId: string },
   agentId: string,
 ): string[] {
-  return [tenant, parentId, "agents", agentId];
+  return [folderOf(tenant), folderOf(parentId), "agents", agentId];
 }
 
 /** The directory that tools see as `.`. */

@@ -1,8 +1,8 @@
 /**
  * An agent's workspace on this machine, and the areas its tools may touch.
  *
- * Owns the directory layout `<root>/<tenant>/<parent>/agents/<agent_id>/`, the stamp, the order of writing tools. `roots.ts`
- * reads which directories the operator opened; `files/` limits what a path may reach.
+ * Owns the directory layout `<root>/<tenant>/<parent>/agents/<agent_id>/` (of names with capitals, `+planner` for `Planner`), the
+ * stamp, the order of writing tools. `roots.ts` reads which directories the operator opened; `files/` limits what a path may reach.
  *
  * 1. The stamp is beside `workspace/`, out of the model's reach, and names the agent's uid.
  * 2. Files of another uid are never shown: a directory without our stamp is set aside, not adopted and not deleted.

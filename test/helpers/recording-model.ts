@@ -23,11 +23,16 @@ interface Sent {
   tools?: { name: string }[];
 }
 
-/** Returns a model that calls `baseUrl` and records the head of every request. */
-export function recordingModel(baseUrl: string): { model: Model; heads: RequestHead[] } {
+/** Returns a model that calls `baseUrl` and records the head and the deadline (monotonic ms) of every request. */
+export function recordingModel(baseUrl: string): {
+  model: Model;
+  heads: RequestHead[];
+  deadlinesMs: number[];
+} {
   const real = createAnthropicModel({ apiKey: "offline", baseUrl });
   closeAtEnd(() => real.stop());
   const heads: RequestHead[] = [];
+  const deadlinesMs: number[] = [];
   const model: Model = {
     limiterName: (id) => real.limiterName?.(id) ?? id,
     stop: () => real.stop(),
@@ -46,8 +51,9 @@ export function recordingModel(baseUrl: string): { model: Model; heads: RequestH
         outputConfig,
         beta: request.beta,
       });
+      deadlinesMs.push(control.deadlineMs);
       return real.call(request, control);
     },
   };
-  return { model, heads };
+  return { model, heads, deadlinesMs };
 }

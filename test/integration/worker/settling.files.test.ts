@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { createBaseTools } from "../../../src/worker/tools/builtin/index.ts";
-import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
-import { openStage } from "../../stage/stage.ts";
+import { kindsWith, patientClock, runContextOf } from "../../helpers/run-context.ts";
+import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const note = (file_path: string) => ({
@@ -12,7 +12,10 @@ const note = (file_path: string) => ({
 });
 
 test("a turn that follows a put-off end commits no list of files", async () => {
-  const installation = await openStage({ scenario: { turns: [note("a"), done, note("b"), done] } });
+  const installation = await openStage({
+    timing: LONG_TIMING,
+    scenario: { turns: [note("a"), done, note("b"), done] },
+  });
   const { store } = installation;
   const agent = await installation.task("work");
   const listed: (string[] | undefined)[] = [];
@@ -23,6 +26,7 @@ test("a turn that follows a put-off end commits no list of files", async () => {
     return store.settle(address, input);
   };
   const context = runContextOf(installation, {
+    clock: patientClock(),
     specs: kindsWith(createBaseTools({ clock: systemClock })),
     store: { ...store, settle },
   });

@@ -7,9 +7,9 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
-import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
+import { kindsWith, patientClock, runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
-import { type Agent, openStage, type Stage } from "../../stage/stage.ts";
+import { type Agent, LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
@@ -71,14 +71,15 @@ test("a hint that Redis refuses does not keep a run from being claimed, listed a
     },
   });
   const call = { content: [{ type: "tool_use" as const, name: "write_notes", input: {} }] };
-  const installation = await openStage({ scenario: { turns: [call, done] } });
+  const installation = await openStage({ timing: LONG_TIMING, scenario: { turns: [call, done] } });
   const { redis, keys } = installation;
   const agent = await installation.task("work", { keep_alive: true });
   await redis.del(keys.hintGrace);
   await redis.set(keys.hintGrace, "foreign");
   const lines: string[] = [];
   const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
-  const context = runContextOf(installation, { specs: kindsWith([write]), logger });
+  const clock = patientClock();
+  const context = runContextOf(installation, { specs: kindsWith([write]), logger, clock });
   const end = await run(context, { address: agent, wake: 1, timesTaken: 1 });
   expect(end).toMatchObject({ status: "settled", reply: { status: "succeeded" } });
   expect((await installation.reply(agent)).files).toHaveLength(50);

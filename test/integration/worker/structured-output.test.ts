@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import type { TaskInput } from "../../../src/producer/spawn-input.ts";
+import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
@@ -79,12 +80,15 @@ test("at a cap the last call is held to the schema, and what it brings is the pa
   expect(calls().at(-1)).toEqual(["none", true]);
 });
 
-test("a repair that is asked for shortly before the time for ordinary calls is over has the rest of the time", async () => {
-  const slow = { ...say('{"name":"Ada","age":36}'), latencyMs: 3_300 };
-  const { ask, calls } = await open({ turns: [say("Ada"), slow, slow] });
-  const reply = await ask({ limits: { max_duration_ms: 6_000 } });
-  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
-  expect(calls()).toHaveLength(2);
+test("a repair has the rest of the time, also what an ordinary call leaves to the final one", async () => {
+  const stage = await openStage({ scenario: { turns: [say("Ada"), say('{"name":"Ada","age":36}')] } });
+  const { model, deadlinesMs } = recordingModel(stage.offline.url);
+  await stage.startWorker({ model });
+  const wish = { prompt: "Who is it?", output_schema: Person, limits: { max_duration_ms: 60_000 } };
+  expect(await stage.parent().task(wish)).toMatchObject({ status: "succeeded", turns: 2 });
+  const [ordinary = 0, repair = 0] = deadlinesMs;
+  expect(deadlinesMs).toHaveLength(2);
+  expect(repair - ordinary).toBeGreaterThan(5_000);
 });
 
 test("a provider that refuses the format is asked without it, under another idempotency key", async () => {

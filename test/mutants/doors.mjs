@@ -5917,4 +5917,20 @@ export default [
     tests: ["test/integration/service/threads.test.ts"],
     title: "was deleted",
   },
+  {
+    id: "intake-delayed-without-its-token",
+    promise: "A job of the intake that is to come again later is delayed at once.",
+    file: "src/shared/redis/intake-jobs.ts",
+    find: "await job.moveToDelayed(clock.now() + end.delayMs, token);",
+    replace: "await job.moveToDelayed(clock.now() + end.delayMs);",
+    tests: ["test/integration/service/intake-later.test.ts"],
+  },
+  {
+    id: "workspace-file-filled-up",
+    promise: "A file that becomes shorter while it is read brings no bytes that were never in it.",
+    file: "src/shared/workspace-files.ts",
+    find: "return bytes.subarray(0, read);",
+    replace: "return bytes;",
+    tests: ["test/unit/shared/workspace-files.shrinking.test.ts"],
+  },
 ];

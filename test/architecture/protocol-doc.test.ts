@@ -39,6 +39,7 @@ test("every key and channel stands in the table with its spelling, and nothing e
         budget: "<budget>",
         reservation: "<budget>/<purchase>.<try>",
         callback: "<thread_id>",
+        deleted: "<thread_id>",
         charged: "<purchase>",
         request: "<request_key>",
         message: "<message_id>",

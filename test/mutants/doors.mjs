@@ -5919,7 +5919,7 @@ export default [
   },
   {
     id: "intake-delayed-without-its-token",
-    promise: "A job of the intake that is to come again later is delayed at once.",
+    promise: "A job of the intake is delayed only by the process that holds it.",
     file: "src/shared/redis/intake-jobs.ts",
     find: "await job.moveToDelayed(clock.now() + end.delayMs, token);",
     replace: "await job.moveToDelayed(clock.now() + end.delayMs);",

@@ -4592,7 +4592,8 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.stopped.test.ts"],
     id: "folder-of-a-parent-as-named",
-    promise: "On a disk that ignores case, parents whose names differ in capitals alone have directories of their own.",
+    promise:
+      "On a disk that ignores case, parents whose names differ in capitals alone have directories of their own.",
     file: "src/shared/protocol/ids.ts",
     find: "return [folderOf(tenant), folderOf(parentId),",
     replace: "return [folderOf(tenant), parentId,",
@@ -4600,7 +4601,8 @@ export default [
   },
   {
     id: "folder-of-a-tenant-as-named",
-    promise: "On a disk that ignores case, tenants whose names differ in capitals alone have directories of their own.",
+    promise:
+      "On a disk that ignores case, tenants whose names differ in capitals alone have directories of their own.",
     file: "src/shared/protocol/ids.ts",
     find: "return [folderOf(tenant), folderOf(parentId),",
     replace: "return [tenant, folderOf(parentId),",

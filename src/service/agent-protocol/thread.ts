@@ -26,7 +26,7 @@ import { quoted } from "../../shared/protocol/text.ts";
 import { createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
-import { markDeleted, requireUndeleted, unknownThread } from "./deleted-threads.ts";
+import { markDeleted, requireUndeleted, unknownThread } from "./thread-end.ts";
 
 /** The statuses of a run in the Agent Protocol. */
 export const RunStatus = z.enum(["pending", "running", "success", "error", "interrupted"]);

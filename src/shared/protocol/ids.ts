@@ -6,17 +6,16 @@ import { createHash, randomFillSync } from "node:crypto";
 import { z } from "zod";
 
 const OWNER = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const OWNER_FORM = "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit";
 const UID = /^sa-[0-9a-f]{24}$/;
 const NAME_MAX_CHARS = 100;
 const SLUG_MAX_CHARS = 48;
 
 /** Owner of parents; 1 to 64 characters of `A-Za-z0-9._-`. */
-export const TenantId = z
-  .string()
-  .regex(OWNER, "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit");
+export const TenantId = z.string().regex(OWNER, OWNER_FORM);
 
 /** The parent's name in a request. It has the form of a tenant, as a sub-agent's uid has, whose refusal is its own: `nested_spawn`. */
-export const ParentName = TenantId;
+export const ParentName = z.string().regex(OWNER, OWNER_FORM);
 
 /** Id of a parent: a {@link ParentName} that is no sub-agent's uid, because sub-agents do not spawn. */
 export const ParentId = ParentName.refine(

@@ -1,6 +1,6 @@
 /**
- * The threads that a client has deleted. Nothing else is stored for a thread, and its agents' records stay as those of any parent:
- * without this mark its reports could be read until they expire.
+ * The end of a thread: its deletion by a client. Nothing else is stored for a thread, and its agents' records stay as those of any
+ * parent: without this mark its reports could be read until they expire.
  */
 import { type ParentContext, withRead } from "../../producer/parent-context.ts";
 import { SubagentError } from "../../shared/errors.ts";

@@ -1660,6 +1660,8 @@ export default [
     replace: '{ title: "name", leaves: 5,',
     tests: ["test/e2e/narrow-terminal.test.ts"],
     title: "table of keys",
+  },
+  {
     id: "finishing-in-a-pause-unsaid",
     promise: "A run whose time is over while all runs are paused says that its results wait for the resume.",
     file: "src/cli/local/fan-out.ts",

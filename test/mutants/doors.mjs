@@ -5826,6 +5826,8 @@ export default [
     find: "${id}`).slice(0, 24)}`;",
     replace: "${id}`)}`;",
     tests: ["test/integration/service/refusal-names.test.ts"],
+  },
+  {
     id: "http-probe-by-address",
     promise: "A probe calls the health routes by an address, also where host names are given.",
     file: "src/service/board/app.ts",
@@ -5851,6 +5853,8 @@ export default [
     replace: 'requestRefusal(request.headers, hosts, "/healthz")',
     tests: ["test/integration/service/auth.counted.test.ts"],
     title: "under the names",
+  },
+  {
     id: "intake-impossible-agent-as-invalid",
     promise: "The intake answers an agent_id that no agent can have as the other doors do.",
     file: "src/shared/protocol/intake.ts",

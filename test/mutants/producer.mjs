@@ -4091,6 +4091,8 @@ export default [
     find: '...(cron !== undefined && { cron, tz: tz ?? "UTC" }),',
     replace: '...{ cron, tz: tz ?? "UTC" },',
     tests: ["test/integration/service/schedules-listed.zone.test.ts"],
+  },
+  {
     id: "spawn-trusts-a-list-of-returning-workers",
     promise: "While workers come back, no tool is taken for one that no worker has.",
     file: "src/producer/client-resources.ts",

@@ -4569,6 +4569,8 @@ export default [
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.defaults.test.ts"],
     title: "is gone is replaced",
+  },
+  {
     id: "quota-counts-a-file-again",
     promise: "A file that is written again takes one file of the quota.",
     file: "src/worker/tools/files/quota.ts",
@@ -4587,10 +4589,12 @@ export default [
   {
     id: "matcher-abort-unheard",
     promise: "A search whose signal aborts is over at once, not when the time of its pattern is over.",
-    file: "src/worker/tools/search/threads.ts",
+    file: "src/worker/tools/search/process-pool.ts",
     find: "      forget = onAbort(signal, () => this.#withdraw(job));\n",
     replace: "",
     tests: ["test/unit/worker/tools/search/matcher.stopped.test.ts"],
+  },
+  {
     id: "folder-of-a-parent-as-named",
     promise:
       "On a disk that ignores case, parents whose names differ in capitals alone have directories of their own.",

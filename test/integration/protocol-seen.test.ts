@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { internalsOf } from "../../src/producer/client.ts";
+import { AGENT_PROTOCOL_PATH, agentProtocol } from "../../src/service/agent-protocol/router.ts";
 import { createIntake } from "../../src/service/intake/intake.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import { newUid } from "../../src/shared/protocol/ids.ts";
@@ -148,14 +149,18 @@ async function takeIn(stage: OwnStage, seen: SeenKeys): Promise<void> {
   await seen.name("intake");
 }
 
-/** Has the API answer a request with a key, and tells the end of an agent that another server waits for. */
+/** Has the API answer requests with a key, and tells the end of an agent that another server waits for. */
 async function answerRequests(stage: OwnStage, seen: SeenKeys): Promise<void> {
   const maker = createApiKeys(stage.redis, stage.keys);
-  const { token } = await maker.create({ tenant: "default", name: "seen", scope: "read" });
+  const { token } = await maker.create({ tenant: "default", name: "seen", scope: "spawn" });
   const client = stage.client();
-  const api = await startApi({ client, webhookReach: "any" });
+  const api = await startApi({ client, webhookReach: "any", mounts: [agentProtocol()] });
   const answer = await api.ask("GET", "/v1/parents", { token });
   expect(answer.status).toBe(200);
+  const threads = `${AGENT_PROTOCOL_PATH}/threads`;
+  const thread = `${threads}/${(await api.ask("POST", threads, { token, body: {} })).body.thread_id}`;
+  expect((await api.ask("DELETE", thread, { token })).status).toBe(204);
+  expect((await api.ask("GET", thread, { token })).status).toBe(404);
   const { redis, keys } = await internalsOf(client).open();
   const callbacks = createCallbacks(redis, keys);
   const agent = { tenant: "default", parentId: "planner", uid: newUid() };

@@ -86,12 +86,12 @@ function readBacklog({ prefix }: Config, redisUrl: string, clock: Clock) {
     const { keys, store, intakeQueue } = openInstallation(redis, { prefix });
     try {
       const [parents, jobs, entries] = await Promise.all([
-        readParents(redis, keys, (await redisNowMs(redis)) - KEPT_MS.records),
+        readParents(redis, keys, (await redisNowMs(redis)) - KEPT_MS.records, MOST_PARENTS),
         intakeQueue.due(),
         countWaiting(redis, keys),
       ]);
       let runs = 0;
-      for (const { parent } of parents.slice(0, MOST_PARENTS))
+      for (const { parent } of parents)
         runs += (await store.liveRecords(parent)).filter(isForAnotherModel).length;
       return { runs, requests: jobs + entries };
     } finally {

@@ -8,6 +8,7 @@ import { CEILING, TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
+  countParents,
   type ParentState,
   readParentState,
   readParents,
@@ -110,15 +111,18 @@ export async function readParentSnapshots(
   { activeWithinMs, most }: SnapshotsQuery,
 ): Promise<ParentSnapshots> {
   const nowMs = await redisNowMs(reading.redis);
-  const found = await readParents(reading.redis, reading.keys, nowMs - activeWithinMs);
-  const read = await inBatches(found.slice(0, most), BATCH, async (each) => {
+  const { redis, keys } = reading;
+  const sinceMs = nowMs - activeWithinMs;
+  const found = await readParents(redis, keys, sinceMs, most);
+  const active = found.length < most ? 0 : await countParents(redis, keys, sinceMs);
+  const read = await inBatches(found, BATCH, async (each) => {
     return { ...each, ...(await readParentState(reading, each.parent, nowMs)) };
   });
   return {
     nowMs,
     snapshots: read.filter((each) => "agents" in each),
     unreadable: read.flatMap((each) => ("problem" in each ? { ...each.parent, problem: each.problem } : [])),
-    more: found.length - read.length,
+    more: Math.max(0, active - found.length),
   };
 }
 

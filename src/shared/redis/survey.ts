@@ -156,25 +156,34 @@ export async function readSweeperLagMs(redis: RedisClient, keys: Keys): Promise<
 }
 
 /**
- * Reads every parent that was active since `sinceMs` (epoch ms), with its last activity, the newest first. A hint. Reads in pages, so
- * that Redis serves others in between. A parent that becomes active meanwhile moves to the front and may be missing.
+ * Reads the parents that were active since `sinceMs` (epoch ms), with their last activity, the newest first; the last active `most` of
+ * them, by default all. A hint. Reads in pages, so that Redis serves others in between. A parent that becomes active meanwhile moves to
+ * the front and may be missing.
  */
 export async function readParents(
   redis: RedisClient,
   keys: Keys,
   sinceMs = 0,
+  most = Number.POSITIVE_INFINITY,
 ): Promise<{ parent: ParentAddress; activeAtMs: number }[]> {
   const found = new Map<string, { parent: ParentAddress; activeAtMs: number }>();
-  for (let from = 0; ; from += PAGE_PARENTS) {
-    const page = await redis.zrange(keys.parents, from, from + PAGE_PARENTS - 1, "REV", "WITHSCORES");
+  for (let from = 0, wanted = 0; found.size < most; from += wanted) {
+    wanted = Math.min(PAGE_PARENTS, most - found.size);
+    const page = await redis.zrange(keys.parents, from, from + wanted - 1, "REV", "WITHSCORES");
     // A score that is not a time, written by another program, sorts before all times.
     const active = [...pairs(page)].filter(([, score]) => !(Number(score) < sinceMs));
     for (const [member, score] of active) {
       const parent = parentOfMember(member);
       if (parent && !found.has(member)) found.set(member, { parent, activeAtMs: Number(score) });
     }
-    if (active.length < PAGE_PARENTS) return [...found.values()];
+    if (active.length < wanted) break;
   }
+  return [...found.values()];
+}
+
+/** Counts the entries of the index of parents with an activity since `sinceMs` (epoch ms). A hint. */
+export function countParents(redis: RedisClient, keys: Keys, sinceMs: number): Promise<number> {
+  return redis.zcount(keys.parents, sinceMs, "+inf");
 }
 
 /** Reads entries `from` to `to` (both included, from 0) of a tenant's index, the last active parent first. */

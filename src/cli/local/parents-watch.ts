@@ -8,6 +8,7 @@
  * 2. The first watch that fails ends all of them.
  * 3. It ends when the output has no reader.
  */
+import type { Client } from "../../producer/client.ts";
 import type { Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { onAbort, StopSignal } from "../../shared/stop-signal.ts";
@@ -36,6 +37,42 @@ export interface ParentsWatch<P extends WatchedParent> {
 }
 
 const FIND_EVERY_MS = 1_000;
+/** A parent is found if it was active within this time. */
+const ACTIVE_MS = 600_000;
+/** Interval of the whole searches: the times in the index may go back, after a failover or a step of Redis' clock. */
+const WHOLE_EVERY_MS = 30_000;
+
+/** A parent as a client lists it. */
+type ListedParent = Awaited<ReturnType<Client["parents"]>>[number];
+
+/** Dependencies of {@link parentFinder}. `redisNowMs`: epoch ms, Redis' clock. */
+export interface FinderParts {
+  client: Pick<Client, "parents">;
+  clock: Pick<Clock, "monotonicMs">;
+  redisNowMs(): number;
+  isWanted(parent: ListedParent): boolean;
+}
+
+/**
+ * Returns a search for the wanted parents that were active in the last ten minutes. It is made every second, so it reads of the
+ * installation's parents only those that were active since the search before, and all of them every 30 s. Rejects as `parents` does.
+ */
+export function parentFinder(parts: FinderParts): () => Promise<ListedParent[]> {
+  const { client, clock, redisNowMs, isWanted } = parts;
+  const wanted = new Map<string, ListedParent>();
+  let last: { readonly wholeAtMs: number; readonly newest: string } | undefined;
+  return async () => {
+    const nowMs = clock.monotonicMs();
+    const before = last && nowMs - last.wholeAtMs < WHOLE_EVERY_MS ? last : undefined;
+    const since = before?.newest ?? new Date(redisNowMs() - ACTIVE_MS).toISOString();
+    const found = await client.parents({ since });
+    if (!before) wanted.clear();
+    for (const parent of found.filter(isWanted)) wanted.set(parent.parent_id, parent);
+    last = { wholeAtMs: before?.wholeAtMs ?? nowMs, newest: found[0]?.active_at ?? since };
+    return [...wanted.values()];
+  };
+}
+
 /** Time for which a parent without live agents is followed. */
 const QUIET_MS = 10_000;
 

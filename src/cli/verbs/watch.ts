@@ -12,7 +12,7 @@ import {
 } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import type { WatchListener } from "../local/agent-watch.ts";
-import { type FoundParent, watchParents } from "../local/parents-watch.ts";
+import { type FoundParent, parentFinder, watchParents } from "../local/parents-watch.ts";
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
@@ -66,9 +66,6 @@ function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
   });
 }
 
-/** A parent of run or start is followed if it was active within this time. */
-const ACTIVE_MS = 600_000;
-
 /**
  * Watches the parent and, unless `isAlone`, the parents that run and start create for themselves, now or later.
  * Rejects with the first error that is not retryable.
@@ -80,10 +77,11 @@ function watchAll(
 ): Promise<void> {
   const { context, parent } = acting;
   const { clock, signal, logger, output } = context;
+  const findOthers = finderOfOthers(acting);
   return watchParents({
     ...{ parent, clock, signal, hasReader: output.delivered },
     find: () =>
-      (isAlone ? Promise.resolve([]) : findOthers(acting)).catch((error: unknown) => {
+      (isAlone ? Promise.resolve([]) : findOthers()).catch((error: unknown) => {
         logger.debug({ problem: messageOf(error) }, "The other parents could not be listed");
         return undefined;
       }),
@@ -93,15 +91,16 @@ function watchAll(
   });
 }
 
-/** Finds the recently active parents that run and start created for themselves. */
-async function findOthers({ context, client, redisNowMs }: ParentSession): Promise<FoundParent<Parent>[]> {
-  const { config } = context;
-  const found = await client.parents({ since: new Date(redisNowMs() - ACTIVE_MS) });
-  return found
-    .filter(
-      ({ parent_id, tenant }) => tenant === config.tenant && parent_id.startsWith(`${config.parentId}-`),
-    )
-    .map(({ parent_id: parentId, tenant, active_at: activeAt }) => {
+/** Returns a search for the recently active parents that run and start created for themselves. */
+function finderOfOthers({ context, client, redisNowMs }: ParentSession) {
+  const { config, clock } = context;
+  const find = parentFinder({
+    ...{ client, clock, redisNowMs },
+    isWanted: ({ parent_id, tenant }) =>
+      tenant === config.tenant && parent_id.startsWith(`${config.parentId}-`),
+  });
+  return async (): Promise<FoundParent<Parent>[]> =>
+    (await find()).map(({ parent_id: parentId, tenant, active_at: activeAt }) => {
       return { parentId, activeAt, open: () => createParent({ parentId, tenant, client }) };
     });
 }

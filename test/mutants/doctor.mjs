@@ -242,6 +242,22 @@ export default [
     tests: ["test/integration/producer/worker-directory.test.ts"],
   },
   {
+    id: "doctor-deaf-to-ctrl-c",
+    promise: "Ctrl-C ends the doctor at once while it examines.",
+    file: "src/cli/verbs/doctor.ts",
+    find: "    disposables.add(onAbort(signal, () => closeRedis(installation.redis)));\n",
+    replace: "",
+    tests: ["test/integration/doctor.interrupted.test.ts"],
+  },
+  {
+    id: "doctor-interrupted-as-an-outage",
+    promise: "An interrupted doctor does not say that Redis is away.",
+    file: "src/cli/verbs/doctor.ts",
+    find: "    if (signal.aborted) return undefined;\n",
+    replace: "",
+    tests: ["test/integration/doctor.interrupted.test.ts"],
+  },
+  {
     id: "parents-read-at-once",
     promise: "The index of parents is read in pages, however many there are.",
     file: "src/shared/redis/survey.ts",

@@ -1,7 +1,9 @@
 /** `doctor`: examines a live installation and prints its troubles; --fix makes the safe repairs. */
 import { hostname } from "node:os";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { closeRedis } from "../../shared/redis/connection/connection.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { diagnose } from "../doctor/checks.ts";
 import { examine, openToExamine } from "../doctor/examine.ts";
@@ -60,7 +62,7 @@ interface DoctorFlags {
 }
 
 /**
- * Runs the command. Exit code: 130 if the measuring was interrupted, else 1 with errors, 0 without (warnings included). Throws
+ * Runs the command. Exit code: 130 if it was interrupted, else 1 with errors, 0 without (warnings included). Throws
  * `invalid_config` without REDIS_URL, `redis_unavailable` if Redis does not answer.
  */
 async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
@@ -68,6 +70,7 @@ async function doctor(context: CommandContext, flags: DoctorFlags): Promise<numb
   const redisUrl = requireRedisUrl(config, "doctor examines the installation on a Redis");
   output.block([output.style("dim", `Examining ${withoutPassword(redisUrl)} …`)]);
   const examined = await examineAt(context, redisUrl, flags.fix).finally(() => output.block([]));
+  if (!examined) return EXIT.interrupted;
   const measured = flags.measure ? await measure(context) : undefined;
   const report = withPasteableAdvice(reportOf(context, redisUrl, examined, measured), context.command);
   const { resultColumns, resultStyle } = output;
@@ -87,14 +90,21 @@ interface Examined {
   repaired?: Repaired[];
 }
 
-async function examineAt(context: CommandContext, redisUrl: string, fix: boolean): Promise<Examined> {
-  const { config, clock, logger } = context;
+/** Examines, and repairs with `fix`; resolves to undefined at once if a signal interrupts it. Each repair is atomic. */
+async function examineAt(
+  context: CommandContext,
+  redisUrl: string,
+  fix: boolean,
+): Promise<Examined | undefined> {
+  const { config, clock, logger, signal } = context;
   const { prefix, workspaceRoot, production: isProduction } = config;
   // Tells a Redis that does not answer from one that answers slowly. One that cannot write to its disk refuses PING.
   await askRedis(redisUrl, clock, (redis) => redis.time());
   const disposables = createDisposables();
   try {
     const installation = await openToExamine(redisUrl, { prefix, workspaceRoot, clock, logger }, disposables);
+    // Of a large installation the examination takes a minute: without its connection it fails at its next command.
+    disposables.add(onAbort(signal, () => closeRedis(installation.redis)));
     const bash = await whyNoBash(context);
     const examineNow = () => examine(installation, { host: hostname(), isProduction, bash });
     const before = await examineNow();
@@ -103,6 +113,7 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
     const facts = await examineNow();
     return { facts, repaired: repairedOf(diagnose(before).findings, diagnose(facts).findings) };
   } catch (error) {
+    if (signal.aborted) return undefined;
     throw error instanceof SubagentError ? error : redisError(redisUrl, error);
   } finally {
     await disposables.close();

@@ -245,7 +245,7 @@ export default [
     id: "doctor-deaf-to-ctrl-c",
     promise: "Ctrl-C ends the doctor at once while it examines.",
     file: "src/cli/verbs/doctor.ts",
-    find: "    disposables.add(onAbort(signal, () => closeRedis(installation.redis)));\n",
+    find: "    disposables.add(onAbort(signal, () => void disposables.close().catch(() => undefined)));\n",
     replace: "",
     tests: ["test/integration/doctor.interrupted.test.ts"],
   },

@@ -1,7 +1,6 @@
 /** `doctor`: examines a live installation and prints its troubles; --fix makes the safe repairs. */
 import { hostname } from "node:os";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
-import { closeRedis } from "../../shared/redis/connection/connection.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
@@ -104,7 +103,7 @@ async function examineAt(
   try {
     const installation = await openToExamine(redisUrl, { prefix, workspaceRoot, clock, logger }, disposables);
     // Of a large installation the examination takes a minute: without its connection it fails at its next command.
-    disposables.add(onAbort(signal, () => closeRedis(installation.redis)));
+    disposables.add(onAbort(signal, () => void disposables.close().catch(() => undefined)));
     const bash = await whyNoBash(context);
     const examineNow = () => examine(installation, { host: hostname(), isProduction, bash });
     const before = await examineNow();

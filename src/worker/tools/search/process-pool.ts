@@ -13,7 +13,6 @@
  * within one by its limit of CPU time.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../../../shared/clock.ts";
@@ -211,7 +210,7 @@ function startChild(): ChildProcess | undefined {
 async function whenGone(child: ChildProcess): Promise<void> {
   hold(child);
   const ended = child.exitCode !== null || child.signalCode !== null;
-  const gone = ended ? undefined : once(child, "exit");
+  const gone = ended ? undefined : new Promise((resolve) => child.once("exit", resolve));
   child.kill("SIGKILL");
   await gone;
   if (child.connected) child.disconnect();

@@ -138,7 +138,7 @@ function sendProblem(response: Response, status: number, detail: string): void {
 /** Accepted names in Host headers; `any` if the operator opened the server to a network. */
 export type AllowedHosts = readonly string[] | "any";
 
-/** Routes that probes and load balancers call by an address, which the operator cannot name beforehand and no name is rebound to. */
+/** Routes that probes and load balancers call by an address. It cannot be named beforehand, and DNS rebinding needs a name. */
 const PROBED: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 const HOST_HEADER = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;

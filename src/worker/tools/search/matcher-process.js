@@ -227,7 +227,10 @@ function answerOf(work) {
   }
 }
 
-/** Tells the owner, if it is still there. @param {ProcessMessage} message */
+/**
+ * Tells the owner, if it is still there.
+ * @param {ProcessMessage} message
+ */
 function say(message) {
   process.send?.(message, undefined, undefined, () => undefined);
 }

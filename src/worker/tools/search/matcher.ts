@@ -1,9 +1,9 @@
 /**
- * Matches lines against regular expressions, names against globs and `.gitignore` rules, and JSON against JSON Schemas, on
+ * Matches lines against regular expressions, names against globs and `.gitignore` rules, and JSON against JSON Schemas, in
  * processes that can be killed.
  *
- * When the last matcher closes, one process stays for the next: a start costs 150 ms of CPU, as much as 75 turns, and a process that waits 15 MB. It
- * keeps no other process alive. `search.ts` decides which search may open a matcher.
+ * When the last matcher closes, one process stays for the next: a start costs 150 ms of CPU, as much as 75 turns. The process that
+ * waits takes 15 MB and keeps no other alive. `search.ts` decides which search may open a matcher.
  *
  * 1. No expression, glob, rule or schema that a model or a stranger wrote is compiled or run in this process.
  * 2. A search has at most one batch in progress, so searches take turns and none waits for more than one batch of each other

@@ -206,14 +206,13 @@ function startChild(): ChildProcess | undefined {
   }
 }
 
-/** Kills the child; resolves when it has ended and its channel is closed. */
+/** Kills the child; resolves when it has ended. */
 async function whenGone(child: ChildProcess): Promise<void> {
   hold(child);
   const ended = child.exitCode !== null || child.signalCode !== null;
   const gone = ended ? undefined : new Promise((resolve) => child.once("exit", resolve));
   child.kill("SIGKILL");
   await gone;
-  if (child.connected) child.disconnect();
 }
 
 /** Lets the child keep this process alive. */

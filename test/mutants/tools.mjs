@@ -4526,6 +4526,15 @@ export default [
     title: "bounded memory and time",
   },
   {
+    id: "search-process-in-a-directory-that-goes",
+    promise: "A search is made also where the working directory of the worker was removed.",
+    file: "src/worker/tools/search/process-pool.ts",
+    find: '      cwd: "/",\n',
+    replace: "",
+    tests: ["test/unit/worker/tools/search/matcher.defaults.test.ts"],
+    title: "low priority",
+  },
+  {
     id: "search-process-never-replaced",
     promise: "A matching process is replaced long before its limit of CPU time ends a search.",
     file: "src/worker/tools/search/process-pool.ts",

@@ -1,5 +1,6 @@
 /** Guarantee: all searches of a process share two matching processes, which may end at any time, and one that was stopped starts none. */
 import { once } from "node:events";
+import { readlinkSync } from "node:fs";
 import { getPriority } from "node:os";
 import { resolve } from "node:path";
 import { beforeEach, expect, it, vi } from "vitest";
@@ -37,11 +38,13 @@ it("a search that was stopped before it began starts no process", async () => {
   await matcher.close();
 });
 
-it("four searches at once are served by two processes of low priority", async () => {
+it("four searches at once are served by two processes of low priority, in a directory that nobody removes", async () => {
   const crew = createMatcherProcesses();
   const matchers = Array.from({ length: 4 }, () => crew.open(signal));
   await Promise.all(matchers.map((matcher) => matcher.lines(a, ["a"])));
   expect(processes.started.map(({ pid }) => getPriority(pid))).toEqual([10, 10]);
+  if (process.platform === "linux")
+    expect(processes.started.map(({ pid }) => readlinkSync(`/proc/${pid}/cwd`))).toEqual(["/", "/"]);
   await Promise.all(matchers.map((matcher) => matcher.close()));
 });
 

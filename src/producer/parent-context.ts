@@ -32,6 +32,15 @@ export async function withCall<T>(
   return client.call((call) => work({ client, parent, ...call }));
 }
 
+/** Runs `work` as one call of the parent of which each command has the time of a call. */
+export async function withSteps<T>(
+  { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
+  work: (call: ParentCall) => Promise<T>,
+): Promise<T> {
+  const client = await open();
+  return client.steps((call) => work({ client, parent, ...call }));
+}
+
 /** Runs a call of the parent that is one read. */
 export async function withRead<T>(
   { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,

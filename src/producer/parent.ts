@@ -4,8 +4,8 @@
  * Owns: its profile, and its open readers and tasks in this process. Its neighbours: the client owns the connections, Redis
  * owns the agents. Another parent object with the same id sees and may do the same.
  *
- * 1. Every call is checked before anything is sent, and answers or rejects within a second; only `task`, `taskAll`, the
- *    waits and the iterators wait.
+ * 1. Every call is checked before anything is sent, and answers or rejects within a second, one about schedules within a
+ *    second after Redis' last answer; only `task`, `taskAll`, the waits and the iterators wait.
  * 2. After {@link Parent.stop} none of its calls waits any more. Its agents go on.
  */
 import { z } from "zod";

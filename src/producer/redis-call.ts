@@ -4,8 +4,8 @@
  *
  * Owns: the connection, its time ({@link LoopTime}), its running calls, and the calls that wait for a slot.
  *
- * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets a slot, for any number of commands. Calls wait for a
- *    slot only while Redis answers others.
+ * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets a slot, for any number of commands; one of
+ *    several steps within that time after its last answer. Calls wait for a slot only while Redis answers others.
  * 2. `redis_unavailable`: no command of the call changed anything. `outcome_unknown`: a command may have changed something,
  *    and the error names the key that makes the same call safe.
  * 3. A command whose answer was lost is sent once more, unchanged: every verb of ours may be repeated.
@@ -39,6 +39,11 @@ import { type Sockets, watchSockets } from "../shared/redis/connection/socket-wa
 
 /** Maximum time of a call, ms: a second, less the time that a busy process needs to notice its end. */
 export const CALL_BUDGET_MS = 800;
+/**
+ * A socket that is silent for so long while a command waits is dropped, ms. No shorter in a call with less time left: the other side
+ * of a slow line answers late, and a dropped socket costs all calls under way their answers.
+ */
+const SILENT_MS = CALL_BUDGET_MS / 2;
 /** Default number of slots: as many calls run at a time; further ones wait for a slot, in order. */
 const MAX_CALLS = 256;
 
@@ -74,9 +79,10 @@ export type RunCall = <T>(work: (call: RedisCall) => Promise<T>) => Promise<T>;
 /** Runs a call that is one read: {@link RedisCall.read} of `send`. */
 export type RunRead = RedisCall["read"];
 
-/** The calls of a connection. */
+/** The calls of a connection. `steps`: a call of which each command has the time of a call, for more of them than a slow line carries in one. */
 export interface RedisCalls {
   call: RunCall;
+  steps: RunCall;
   read: RunRead;
 }
 
@@ -121,17 +127,19 @@ export function createRedisCalls(connection: Connection, most = MAX_CALLS): Redi
       if (!isWatched) time.after(CALL_BUDGET_MS, refuseOverdue);
       isWatched = true;
     });
-  const call: RunCall = async (work) => {
+  const inSlot = async <T>(work: (call: RedisCall) => Promise<T>, hasSteps: boolean): Promise<T> => {
     let budgetMs = CALL_BUDGET_MS;
     if (underWay < most) underWay += 1;
     else budgetMs = await waitForSlot();
     try {
-      return await work(beginCall(connection, budgetMs));
+      return await work(beginCall(connection, budgetMs, hasSteps));
     } finally {
       admitNext();
     }
   };
-  return { call, read: (send) => call(({ read }) => read(send)) };
+  const call: RunCall = (work) => inSlot(work, false);
+  const steps: RunCall = (work) => inSlot(work, true);
+  return { call, steps, read: (send) => call(({ read }) => read(send)) };
 }
 
 type Outcome<T> = { status: "answered"; value: T } | Unanswered;
@@ -146,10 +154,10 @@ const UNKNOWN_COMMAND = /^ERR unknown command/;
 const CONNECTION_LOST =
   /^(Connection is closed\.|Cluster isn't ready|None of startup nodes|Too many Cluster redirections)/;
 
-/** Begins a call now. */
-function beginCall(connection: Connection, budgetMs: number): RedisCall {
+/** Begins a call now; `hasSteps`: each of its commands has the time of a call. */
+function beginCall(connection: Connection, budgetMs: number, hasSteps: boolean): RedisCall {
   const { time } = connection;
-  const endsAtMs = time.nowMs + budgetMs;
+  let endsAtMs = time.nowMs + budgetMs;
   const leftMs = () => Math.max(0, endsAtMs - time.nowMs);
   /** The first answered change of this call: a later failure leaves this change in place. */
   let done: SafeRepeat | undefined;
@@ -163,11 +171,11 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
     let sent = 0;
     for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
       if (!(await connection.whenReady(leftMs()))) break;
-      const maxSilenceMs = sent === 0 ? leftMs() / 2 : leftMs();
-      const outcome = await answerTo(connection, () => send(sent > 0), maxSilenceMs, leftMs);
+      const outcome = await answerTo(connection, () => send(sent > 0), leftMs);
       if (outcome.status === "answered") {
         // An attempt whose answer was lost may have changed what this one found.
         if (sent > 0 || hasChanged(outcome.value)) done ??= repeat;
+        if (hasSteps) endsAtMs = time.nowMs + CALL_BUDGET_MS;
         return outcome.value;
       }
       if (outcome.status === "unsent") {
@@ -176,7 +184,7 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
       }
       problem = outcome.problem;
       if (UNKNOWN_COMMAND.test(messageOf(problem)))
-        await answerTo(connection, () => refuseWrongServer(connection.redis), leftMs(), leftMs);
+        await answerTo(connection, () => refuseWrongServer(connection.redis), leftMs);
       if (outcome.status === "refused") break;
       sent++;
     }
@@ -198,13 +206,12 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
 }
 
 /**
- * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for `maxSilenceMs`
- * (the socket is then dropped), or if the call has no time left.
+ * Sends a command with `send` and waits for its answer. The answer counts as lost if the socket is silent for {@link SILENT_MS}
+ * (it is then dropped), or if the call has no time left.
  */
 async function answerTo<T>(
   connection: Connection,
   send: () => Promise<T>,
-  maxSilenceMs: number,
   leftMs: () => number,
 ): Promise<Outcome<T>> {
   const { time } = connection;
@@ -213,15 +220,15 @@ async function answerTo<T>(
   const silence = new Promise<Outcome<T>>((resolve) => {
     const checkSilence = () => {
       const silentMs = time.nowMs - Math.max(sentAtMs, connection.silentSinceMs(sentAtMs));
-      const isSilent = silentMs >= maxSilenceMs;
-      if (isSilent) connection.drop(maxSilenceMs);
+      const isSilent = silentMs >= SILENT_MS;
+      if (isSilent) connection.drop(SILENT_MS);
       if (isSilent || leftMs() === 0) {
         const measured = Math.round(time.nowMs - sentAtMs);
         return resolve({ status: "lost", problem: `no answer within ${measured} ms` });
       }
-      timer = time.after(Math.min(maxSilenceMs - silentMs, leftMs()), checkSilence);
+      timer = time.after(Math.min(SILENT_MS - silentMs, leftMs()), checkSilence);
     };
-    timer = time.after(maxSilenceMs, checkSilence);
+    timer = time.after(Math.min(SILENT_MS, leftMs()), checkSilence);
   });
   try {
     return await Promise.race([

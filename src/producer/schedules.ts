@@ -4,6 +4,7 @@
  *
  * 1. If a schedule comes due several times while no worker is live, one task begins when a worker is live again.
  * 2. Calls may interleave, and any of them may die between two of its steps: in the end the queue holds what the hash says.
+ * 3. A change takes up to ten commands, one after the other: each has the time of a call, so that a slow line carries them.
  *
  * The parent's hash is the source of truth and is written first; the queue follows it. The next read repairs a change that a
  * dead call left half done. A scheduler in the queue may have no schedule in the hash, or a paused one: the worker that takes
@@ -26,7 +27,7 @@ import {
 import { clip } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { canonical, nullsLeftOut, readInput } from "./input.ts";
-import { type ParentCall, type ParentContext, withCall, withRead } from "./parent-context.ts";
+import { type ParentCall, type ParentContext, withRead, withSteps } from "./parent-context.ts";
 import { registeredProfile } from "./registered-profile.ts";
 import {
   findSchedule,
@@ -82,7 +83,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const registered = await registeredProfile(context);
   const { prompt = "" } = checkSpawn("task", task, context).withProfile(registered);
   const put = () =>
-    withCall(context, async (call) => {
+    withSteps(context, async (call) => {
       await call.client.requireDurable(call);
       const earlier = await storedSchedule(call, schedule_id);
       const isOver = earlier !== undefined && (await hasRun(call, earlier.schedule));
@@ -130,7 +131,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
 export async function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
   const unfinished = await readUnfinished(context);
   return inBatches(unfinished, AT_ONCE, (each) =>
-    withCall(context, async (call) => {
+    withSteps(context, async (call) => {
       if (!each.paused && !(await isQueued(call, each))) {
         await dequeue(call, each);
         await syncQueue(call, each);
@@ -142,7 +143,7 @@ export async function listSchedules(context: ParentContext): Promise<ScheduleVie
 
 /** Stops a schedule until {@link resumeSchedule}; agents that were begun go on. Idempotent. `unknown_schedule`. */
 export function pauseSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
-  return withCall(context, async (call) => {
+  return withSteps(context, async (call) => {
     const paused = await change(call, scheduleId, async (found) => ({ ...found, paused: true }));
     await syncQueue(call, paused);
     return view(call, paused);
@@ -151,7 +152,7 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
 
 /** Resumes a paused schedule: it comes due again by its pattern from now on. Idempotent. `unknown_schedule`. */
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
-  return withCall(context, async (call) => {
+  return withSteps(context, async (call) => {
     const resumed = await change(call, scheduleId, async (found) => {
       // The job of a schedule with `at` may have come due during the pause and begun nothing: remove it to free its id.
       if (found.paused) await dequeue(call, found);
@@ -167,7 +168,7 @@ export function resumeSchedule(context: ParentContext, scheduleId: unknown): Pro
 
 /** Removes a schedule; agents that were begun go on. `unknown_schedule`. */
 export function unschedule(context: ParentContext, scheduleId: unknown): Promise<{ status: "removed" }> {
-  return withCall(context, async (call) => {
+  return withSteps(context, async (call) => {
     const { schedule: found } = await findSchedule(call, scheduleId);
     await forgetSchedule(call, found);
     await syncQueue(call, found);
@@ -346,7 +347,7 @@ async function readUnfinished(context: ParentContext): Promise<Schedule[]> {
     redis.hkeys(keys.parent(parent).schedules),
   );
   const found = await inBatches(names, AT_ONCE, (name) =>
-    withCall(context, async (call) => {
+    withSteps(context, async (call) => {
       for (;;) {
         const stored = await storedSchedule(call, name);
         if (!stored) return [];

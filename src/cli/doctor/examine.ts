@@ -9,6 +9,7 @@
  * The work is bounded: it reads pages of a scan and batches of agents, and stops at `bounds`.
  */
 import { once } from "node:events";
+import { inBatches } from "../../shared/batch.ts";
 import type { Clock } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { AgentSpecJson } from "../../shared/protocol/agent.ts";
@@ -100,6 +101,7 @@ const CRASHES_BEFORE_ISOLATION = 2;
 const MOST_REFUSED = 100;
 /** Number of live agents whose budgets are read. */
 const MOST_BUDGETED = 1_000;
+const BATCH = 100;
 const BOUNDS: SurveyBounds = { keys: 2_000_000, agents: 50_000 };
 
 /** Measures all facts. Rejects with the connection's own error. */
@@ -204,16 +206,16 @@ async function readBudgets(
 ): Promise<BudgetUse[]> {
   const live = snapshots.filter(isLive).slice(0, MOST_BUDGETED);
   const specs = await Promise.all(live.map(({ address }) => redis.hget(keys.agent(address).record, "spec")));
-  const found = new Map<string, BudgetUse>();
-  for (const [i, { address, record }] of live.entries()) {
+  const bounds = live.flatMap(({ address, record }, i) => {
     const { budgets } = AgentSpecJson.safeParse(specs[i]).data ?? {};
-    for (const bound of budgets ? budgetsOf(address, budgets) : []) {
-      const used = await readUsedShare(redis, keys, bound);
-      const name = shownName(bound, address, record.agentId);
-      if (used > (found.get(name)?.used ?? -1)) found.set(name, { name, used });
-    }
-  }
-  return [...found.values()];
+    const some = budgets ? budgetsOf(address, budgets) : [];
+    return some.map((bound) => ({ bound, name: shownName(bound, address, record.agentId) }));
+  });
+  const uses = await inBatches(bounds, BATCH, async ({ bound, name }): Promise<BudgetUse> => {
+    return { name, used: await readUsedShare(redis, keys, bound) };
+  });
+  // Of each name the last one in this order counts: the most used.
+  return [...new Map(uses.sort((a, b) => a.used - b.used).map((use) => [use.name, use])).values()];
 }
 
 function shownName({ name }: BoundBudget, address: AgentAddress, agentId: string): string {

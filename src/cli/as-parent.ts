@@ -12,9 +12,9 @@ import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { defaultModel, lookupModel, openClient, readWorkersAndPause } from "./local/client.ts";
 import { createDisposables, type Disposables } from "./local/disposables.ts";
-import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
+import { KEPT_MS, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
-import { requireRedisUrl } from "./local/redis.ts";
+import { askInstallation, requireRedisUrl } from "./local/redis.ts";
 import { renderNoWorker } from "./local/wait.ts";
 
 /** The verbs that create agents or give them messages, whatever their flags. */
@@ -87,7 +87,19 @@ export async function actAsParent(
   const redisUrl = requireRedisUrl(config, `${verb} acts on the agents of a Redis`);
   const disposables = createDisposables();
   try {
-    const { workers, paused, redisNowMs } = await readWorkersAndPause(redisUrl, prefix, context.clock);
+    const configured = { tenant, parentId };
+    const seenMs = SEES_ALL[verb];
+    const query = { configured, named: flags.parent, activeWithinMs: seenMs ?? 0 };
+    const [{ workers, paused, redisNowMs }, family] = await askInstallation(
+      redisUrl,
+      prefix,
+      context.clock,
+      (there) =>
+        Promise.all([
+          readWorkersAndPause(there, context.clock),
+          seenMs === undefined ? [configured] : resolveParents(there, query),
+        ]),
+    );
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });
     // Only new work needs a Redis that keeps it; reading, stopping and fetching replies work on any Redis.
@@ -98,13 +110,6 @@ export async function actAsParent(
       model,
       disposables,
     );
-    const configured = { tenant, parentId };
-    const seenMs = SEES_ALL[verb];
-    const query = { configured, named: flags.parent, activeWithinMs: seenMs ?? 0 };
-    const family =
-      seenMs === undefined
-        ? [configured]
-        : await readInstallation(context, verb, (reading) => resolveParents(reading, query));
     const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
     if (!parent) return EXIT.failed;
     for (const each of [parent, ...others]) disposables.add(() => each.stop());

@@ -28,6 +28,24 @@ const raw = (id, file, find, replace, title) => ({
 
 export default [
   {
+    id: "cli-asks-server-again",
+    promise: "A connection is not asked again what the check that made it ready has answered.",
+    file: "src/shared/redis/connection/connection.ts",
+    find: "known === undefined ? await",
+    replace: "true ? await",
+    tests: ["test/integration/cli-trips.test.ts"],
+    title: "opens three connections",
+  },
+  {
+    id: "cli-workers-then-pause",
+    promise: "Workers, pause and clock are read in one trip.",
+    file: "src/cli/local/client.ts",
+    find: "    workers.list(),\n    pause.state(),",
+    replace: "    workers.list(),\n    await pause.state(),",
+    tests: ["test/integration/cli-trips.test.ts"],
+    title: "in one trip",
+  },
+  {
     id: "doctor-pings-a-full-disk",
     promise: "The doctor examines a Redis that cannot write to its disk.",
     file: "src/cli/verbs/doctor.ts",

@@ -8,7 +8,7 @@ import type { PauseState } from "../../shared/redis/pause.ts";
 import { readRedisClock } from "../../shared/redis/redis-time.ts";
 import type { CommandContext } from "../command.ts";
 import type { Disposables } from "./disposables.ts";
-import { askInstallation, withInstallation } from "./redis.ts";
+import { type AskedInstallation, withInstallation } from "./redis.ts";
 
 /** Opens a client; `disposables` stops it. `model`: the model of agents that name none. */
 export async function openClient(
@@ -33,17 +33,17 @@ export function logUnusedDefinitions(client: Pick<Client, "definitions">, logger
     logger.warn({ path: file, line, problem: message }, "Agent definition not used");
 }
 
-/** Reads the live workers of `prefix`, the pause in force and Redis' clock. Throws `redis_unavailable` with the reason. */
-export function readWorkersAndPause(
-  redisUrl: string,
-  prefix: string,
+/** Reads the live workers of an installation, the pause in force and Redis' clock, all at once. */
+export async function readWorkersAndPause(
+  { redis, workers, pause }: AskedInstallation,
   clock: Clock,
 ): Promise<{ workers: WorkerAnnouncement[]; paused: PauseState | undefined; redisNowMs: () => number }> {
-  return askInstallation(redisUrl, prefix, clock, async ({ redis, workers, pause }) => ({
-    workers: await workers.list(),
-    paused: await pause.state(),
-    redisNowMs: await readRedisClock(redis, clock),
-  }));
+  const [live, paused, redisNowMs] = await Promise.all([
+    workers.list(),
+    pause.state(),
+    readRedisClock(redis, clock),
+  ]);
+  return { workers: live, paused, redisNowMs };
 }
 
 /**

@@ -17,6 +17,7 @@ import {
   type RedisClient,
   refuseWrongServer,
   WITHOUT_TLS,
+  whenAccepted,
 } from "../../shared/redis/connection/connection.ts";
 import {
   isDiskRefusal,
@@ -182,7 +183,7 @@ export async function withRedis<T>(
           redis.off("error", reject);
         };
       });
-      accepted ??= refuseWrongServer(redis);
+      accepted ??= whenAccepted(redis).then(() => refuseWrongServer(redis));
       try {
         return await Promise.race([accepted.then(() => question(redis)), failed]);
       } catch (error) {

@@ -26,6 +26,7 @@ import {
 import {
   dropConnection,
   NO_READY_CHECK,
+  readyAnswerOf,
   ServerConnection,
   UNNEEDED_PASSWORD,
   WRONG_DATABASE,
@@ -251,7 +252,10 @@ export function onConnection(redis: RedisClient, listener: (connection: RedisCon
  */
 export async function refuseWrongServer(redis: RedisClient): Promise<void> {
   if (redis instanceof Cluster) return;
-  const [server, cluster] = await Promise.all([redis.info("server"), redis.info("cluster")]);
+  // The check that made the connection ready has the answer: no trip is needed for it.
+  const known = readyAnswerOf(redis);
+  const [server, cluster] =
+    known === undefined ? await Promise.all([redis.info("server"), redis.info("cluster")]) : [known, known];
   if (/^(?:redis|server)_mode:sentinel/m.test(server)) throw new SubagentError("invalid_config", SENTINEL);
   if (/^cluster_enabled:1/m.test(cluster)) throw clusterNodeRefused();
 }

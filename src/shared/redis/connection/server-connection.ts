@@ -93,6 +93,14 @@ export class ServerConnection extends Redis {
 
 type Said = (error?: Error | null, answer?: string) => void;
 
+/** What servers said of themselves when their connection last became ready. */
+const readyAnswers = new WeakMap<Redis, string>();
+
+/** Returns the INFO with which a ready connection was checked; undefined: it is not ready, or its user may not run INFO. */
+export function readyAnswerOf(redis: Redis): string | undefined {
+  return redis.status === "ready" ? readyAnswers.get(redis) : undefined;
+}
+
 /** Replaces ioredis' own handlers of two answers, which only write to the console; `told` emits the events instead. */
 export function keepOffConsole(redis: Redis, told: { emit(event: string): unknown } = redis): void {
   const auth = redis.auth as (credentials: unknown, said: Said) => unknown;
@@ -107,6 +115,8 @@ export function keepOffConsole(redis: Redis, told: { emit(event: string): unknow
     // Only ioredis' ready check asks with a callback and without a section.
     if (typeof said !== "function") return info.apply(redis, args);
     return info.call(redis, (error: Error | null, answer: string) => {
+      if (error) readyAnswers.delete(redis);
+      else readyAnswers.set(redis, answer);
       if (!error?.message.includes("NOPERM")) return said(error, answer);
       told.emit(NO_READY_CHECK);
       said(null, "");

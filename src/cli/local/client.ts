@@ -8,7 +8,7 @@ import type { PauseState } from "../../shared/redis/pause.ts";
 import { readRedisClock } from "../../shared/redis/redis-time.ts";
 import type { CommandContext } from "../command.ts";
 import type { Disposables } from "./disposables.ts";
-import { type AskedInstallation, withInstallation } from "./redis.ts";
+import { type AskedInstallation, askInstallation, withInstallation } from "./redis.ts";
 
 /** Opens a client; `disposables` stops it. `model`: the model of agents that name none. */
 export async function openClient(
@@ -44,6 +44,15 @@ export async function readWorkersAndPause(
     readRedisClock(redis, clock),
   ]);
   return { workers: live, paused, redisNowMs };
+}
+
+/** Makes {@link readWorkersAndPause} over its own connection. Throws `redis_unavailable` with the reason. */
+export function askWorkersAndPause(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+): ReturnType<typeof readWorkersAndPause> {
+  return askInstallation(redisUrl, prefix, clock, (there) => readWorkersAndPause(there, clock));
 }
 
 /**

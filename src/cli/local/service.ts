@@ -25,12 +25,12 @@ import type { Tool } from "../../worker/tools/tool.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import type { CommandContext } from "../command.ts";
 import { renderBanner } from "../terminal/banner.ts";
-import { defaultModel, openClient, readWorkersAndPause } from "./client.ts";
+import { askWorkersAndPause, defaultModel, openClient } from "./client.ts";
 import { createDisposables, type Disposables } from "./disposables.ts";
 import { openIntake } from "./intake.ts";
 import { refuseOffline } from "./offline.ts";
 import { notePause } from "./pause.ts";
-import { askInstallation, openRedisSource, type RedisSource } from "./redis.ts";
+import { openRedisSource, type RedisSource } from "./redis.ts";
 
 /** Time limit for the stop of a service without its Redis. */
 const STOP_WITHOUT_REDIS_MS = 1_000;
@@ -100,9 +100,7 @@ export async function startLocalService(
     const redis = await openRedisSource(config, env.PATH, clock);
     disposables.add(() => redis.stop());
     health.watch(redis.gone);
-    const there = redis.isPrivate
-      ? undefined
-      : await askInstallation(redis.url, config.prefix, clock, (asked) => readWorkersAndPause(asked, clock));
+    const there = redis.isPrivate ? undefined : await askWorkersAndPause(redis.url, config.prefix, clock);
     const live = there?.workers ?? [];
     notePause(context, there?.paused);
     const workers = others === "use" ? live : [];

@@ -14,9 +14,9 @@ import {
   wholeUpTo,
 } from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
-import { logUnusedDefinitions, lookupModel, readWorkersAndPause } from "../local/client.ts";
+import { askWorkersAndPause, logUnusedDefinitions, lookupModel } from "../local/client.ts";
 import { createDisposables } from "../local/disposables.ts";
-import { askInstallation, requireRedisUrl } from "../local/redis.ts";
+import { requireRedisUrl } from "../local/redis.ts";
 
 const HELP = `
 Examples:
@@ -89,9 +89,7 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   const { host, port, hostName: hostNames = [], rate: requestsPerMinute } = flags;
   const disposables = createDisposables();
   try {
-    const { workers } = await askInstallation(redisUrl, prefix, clock, (there) =>
-      readWorkersAndPause(there, clock),
-    );
+    const { workers } = await askWorkersAndPause(redisUrl, prefix, clock);
     const model = lookupModel(context, redisUrl, workers, disposables);
     const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
     const client = createClient({ ...installation, model, strict: config.production, logger, clock });

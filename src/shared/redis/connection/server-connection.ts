@@ -93,7 +93,7 @@ export class ServerConnection extends Redis {
 
 type Said = (error?: Error | null, answer?: string) => void;
 
-/** What servers said of themselves when their connection last became ready. */
+/** The INFO of each server when its connection last became ready. */
 const readyAnswers = new WeakMap<Redis, string>();
 
 /** Returns the INFO with which a ready connection was checked; undefined: it is not ready, or its user may not run INFO. */

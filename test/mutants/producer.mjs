@@ -806,6 +806,14 @@ export default [
     title: "has little time left",
   },
   {
+    id: "schedule-shares-its-time",
+    promise: "A schedule can be changed over a slow line.",
+    file: "src/producer/parent-context.ts",
+    find: "return client.steps(",
+    replace: "return client.call(",
+    tests: ["test/integration/producer/slow-line.test.ts"],
+  },
+  {
     id: "call-steps-share-their-time",
     promise: "Each command of a call of steps has the time of a call.",
     file: "src/producer/redis-call.ts",

@@ -185,14 +185,21 @@ const STOPPING: ReadonlySet<NodeJS.Signals> = new Set(["SIGINT", "SIGTERM", "SIG
 
 /**
  * Starts a process that may not write a core file, nor compute without end, and that is the first to go if the machine has no
- * memory left; undefined if the machine cannot.
+ * memory left; undefined if the machine cannot. Only a shell can set these bounds: on a machine without one (a distroless image)
+ * the process has that of its heap alone.
  */
 function startChild(): ChildProcess | undefined {
   const program = fileURLToPath(new URL("./matcher-process.js", import.meta.url));
   const heap = [`--max-old-space-size=${MAX_HEAP_MB}`, `--max-semi-space-size=${MAX_SEMI_SPACE_MB}`];
+  const args = [...heap, program];
   const limits = `ulimit -c 0; ulimit -t ${MAX_CPU_S}; echo 1000 >/proc/self/oom_score_adj; exec "$@"`;
+  const bounded = startProgram("/bin/sh", ["-c", limits, "sh", process.execPath, ...args]);
+  return bounded ?? startProgram(process.execPath, args);
+}
+
+function startProgram(file: string, args: readonly string[]): ChildProcess | undefined {
   try {
-    const child = spawn("/bin/sh", ["-c", limits, "sh", process.execPath, ...heap, program], {
+    const child = spawn(file, args, {
       env: {},
       cwd: "/",
       stdio: ["ignore", "ignore", "ignore", "ipc"],

@@ -661,6 +661,15 @@ export default [
     tests: ["test/unit/worker/tools/search/matcher.test.ts"],
   },
   {
+    id: "bash-without-a-directory",
+    promise: "A worker without a directory for temporary files starts without bash, and says why.",
+    file: "src/worker/tools/sandbox/choose.ts",
+    find: "    return messageOf(error);\n",
+    replace: "    throw error;\n",
+    tests: ["test/unit/worker/tools/sandbox/choose.no-directory.test.ts"],
+    title: "bash is not offered",
+  },
+  {
     id: "matcher-needs-a-shell",
     promise: "Patterns and schemas are matched on a machine without a shell.",
     file: "src/worker/tools/search/process-pool.ts",
@@ -3580,7 +3589,7 @@ export default [
     promise:
       "The directory of a sandbox's test belongs to the worker's user, so the next worker can remove it.",
     file: "src/worker/tools/sandbox/choose.ts",
-    find: 'const directory = join(outer, "workspace");\n    await mkdir(directory);',
+    find: 'const directory = join(outer, "workspace");\n  await mkdir(directory);',
     replace: "const directory = outer;",
     tests: ["test/unit/worker/tools/sandbox/choose.left-behind.test.ts"],
   },

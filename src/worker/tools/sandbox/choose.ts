@@ -169,29 +169,35 @@ function unconfined({
 
 /** Returns the problem of the sandbox here; undefined if every protection works. */
 async function sandboxProblem(runner: Runner): Promise<string | undefined> {
-  // The outer directory stays this user's when the sandbox changes the owner of the inner one, so the next worker can remove it.
-  const outer = await makeDirectory("bash");
   try {
-    const directory = join(outer, "workspace");
-    await mkdir(directory);
-    const { output, exitCode } = await runner.run({
-      script: PROOF,
-      workspace: probeWorkspace(directory),
-      timeoutMs: PROBE_LIMIT_MS,
-      signal: new AbortController().signal,
-    });
-    const words = output.split("\n").filter((word) => word !== "");
-    const missing = runner.protections.filter((word) => !words.includes(word));
-    const open = words.filter((word) => !PROTECTIONS.has(word));
-    if (missing.length === 0 && open.length === 0) return undefined;
-    if (missing.length === runner.protections.length)
-      return clip(open.join(" "), 200) || `it ended with ${exitCode}`;
-    return `not isolated: ${clip([...missing, ...open].join(", "), 200)}`;
+    // The outer directory stays this user's when the sandbox changes the owner of the inner one, so the next worker can remove it.
+    const outer = await makeDirectory("bash");
+    try {
+      return await missingProtections(runner, outer);
+    } finally {
+      await rm(outer, { recursive: true, force: true });
+    }
   } catch (error) {
     return messageOf(error);
-  } finally {
-    await rm(outer, { recursive: true, force: true });
   }
+}
+
+async function missingProtections(runner: Runner, outer: string): Promise<string | undefined> {
+  const directory = join(outer, "workspace");
+  await mkdir(directory);
+  const { output, exitCode } = await runner.run({
+    script: PROOF,
+    workspace: probeWorkspace(directory),
+    timeoutMs: PROBE_LIMIT_MS,
+    signal: new AbortController().signal,
+  });
+  const words = output.split("\n").filter((word) => word !== "");
+  const missing = runner.protections.filter((word) => !words.includes(word));
+  const open = words.filter((word) => !PROTECTIONS.has(word));
+  if (missing.length === 0 && open.length === 0) return undefined;
+  if (missing.length === runner.protections.length)
+    return clip(open.join(" "), 200) || `it ended with ${exitCode}`;
+  return `not isolated: ${clip([...missing, ...open].join(", "), 200)}`;
 }
 
 function probeWorkspace(directory: string): Workspace {

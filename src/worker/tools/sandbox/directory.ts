@@ -8,14 +8,25 @@ import { lstat, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
+import { codeOf } from "../files/list.ts";
 
 const PREFIX = /^subagent-(?:bash|net|runsc)-[A-Za-z0-9]{6}$/;
 /** Age of a directory that counts as left behind: several times the longest command. */
 const LEFT_BEHIND_MS = 3_600_000;
 
-/** Creates a directory that only its owner may access; the caller removes it after its command. */
-export function makeDirectory(purpose: "bash" | "net" | "runsc"): Promise<string> {
-  return mkdtemp(join(tmpdir(), `subagent-${purpose}-`));
+/**
+ * Creates a directory that only its owner may access; the caller removes it after its command.
+ *
+ * @throws {ToolFailure} if the directory for temporary files cannot be written.
+ */
+export async function makeDirectory(purpose: "bash" | "net" | "runsc"): Promise<string> {
+  try {
+    return await mkdtemp(join(tmpdir(), `subagent-${purpose}-`));
+  } catch (error) {
+    const sentence = `no directory can be made in ${tmpdir()} (${codeOf(error)}): name one that can be written in TMPDIR`;
+    throw new ToolFailure(sentence);
+  }
 }
 
 /** Removes directories of dead workers from `base`. Never rejects; a directory that cannot be removed stays. */

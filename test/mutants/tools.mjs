@@ -670,6 +670,15 @@ export default [
     title: "bash is not offered",
   },
   {
+    id: "bash-without-bash",
+    promise: "A worker on a machine without bash does not offer the tool.",
+    file: "src/worker/tools/sandbox/choose.ts",
+    find: "    await access(BASH, constants.X_OK);\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/choose.no-bash.test.ts"],
+    title: "without a sandbox either",
+  },
+  {
     id: "matcher-needs-a-shell",
     promise: "Patterns and schemas are matched on a machine without a shell.",
     file: "src/worker/tools/search/process-pool.ts",

@@ -13,6 +13,7 @@ import { BaseSequencer } from "vitest/node";
 export const SOLITARY: Readonly<Record<string, string>> = {
   "test/unit/worker/observe/metrics.test.ts": "replaces the monitor of the event loop",
   "test/unit/worker/tools/roots.system.test.ts": "replaces what the system says of a file system",
+  "test/unit/worker/tools/sandbox/choose.no-bash.test.ts": "takes the shell of commands away",
   "test/unit/worker/tools/search/matcher.defaults.test.ts": "counts the processes of its process",
   "test/unit/worker/tools/search/matcher.no-shell.test.ts": "takes the shell away",
   "test/unit/worker/tools/search/matcher.refused.test.ts": "refuses further processes",

@@ -5,7 +5,7 @@
  *
  * The test writes only in its own directory; it uses `test -w` for paths that must not be writable.
  */
-import { mkdir, rm } from "node:fs/promises";
+import { access, constants, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { CLOCK_FORM, type Clock, isClock, systemClock } from "../../../shared/clock.ts";
@@ -18,7 +18,7 @@ import { makeDirectory, removeLeftBehind } from "./directory.ts";
 import { parseEgress } from "./egress-policy.ts";
 import type { Runner } from "./runner.ts";
 import { createRunsc } from "./runsc.ts";
-import { createUnconfined } from "./unconfined.ts";
+import { BASH, createUnconfined } from "./unconfined.ts";
 
 /**
  * The operator's setting for `bash`. `sandboxed` (default): the first sandbox that works here. `bubblewrap`, `runsc`: only
@@ -149,17 +149,24 @@ function networkOf({ hosts }: Runner, { egress }: RunnerOptions): string {
   return egress === undefined ? "without network" : "without network, which needs bubblewrap here";
 }
 
-function unconfined({
+async function unconfined({
   clock,
   production,
   acceptUnsandboxed,
-}: RunnerOptions & { clock: Clock }): RunnerChoice {
+}: RunnerOptions & { clock: Clock }): Promise<RunnerChoice> {
   if (production && !acceptUnsandboxed) {
     throw new SubagentError(
       "invalid_config",
       "SUBAGENT_BASH=unsandboxed gives every sub-agent the worker's own rights: in production set " +
         "SUBAGENT_BASH_ACCEPT_RISK=yes as well, or unset SUBAGENT_BASH.",
     );
+  }
+  try {
+    await access(BASH, constants.X_OK);
+  } catch {
+    return {
+      sentence: `bash is not offered: there is no ${BASH} here. Install it; images of Alpine lack it.`,
+    };
   }
   return {
     runner: createUnconfined(clock),

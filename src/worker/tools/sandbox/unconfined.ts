@@ -8,6 +8,8 @@ import { COMMAND, REPORT, runProcess } from "./process.ts";
 import type { Runner } from "./runner.ts";
 import { commandText, readReport, shellProgram } from "./shell.ts";
 
+/** The program that runs the commands. */
+export const BASH = "/bin/bash";
 const SHELL = shellProgram({ before: "", from: COMMAND, report: `>&${REPORT}` });
 
 /** Creates a runner without protection. The environment is still minimal, because the worker's has keys. */
@@ -18,7 +20,7 @@ export function createUnconfined(clock: Clock): Runner {
     async run({ script, workspace, cwd, timeoutMs, signal }) {
       try {
         const { report, ...outcome } = await runProcess({
-          file: "/bin/bash",
+          file: BASH,
           args: ["--noprofile", "--norc", "-c", SHELL],
           env: {
             PATH: "/usr/local/bin:/usr/bin:/bin",

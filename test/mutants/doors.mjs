@@ -574,11 +574,19 @@ export default [
     title: "another password later",
   },
   {
+    id: "renamed-info-waits",
+    promise: "A server that has renamed INFO is refused, not waited for.",
+    file: "src/shared/redis/connection/server-connection.ts",
+    find: "/NOPERM|unknown command/",
+    replace: "/NOPERM/",
+    tests: ["test/unit/shared/redis/connection/connection.no-info.test.ts"],
+  },
+  {
     id: "redis-words-on-the-console",
     promise:
       "Nothing is written to the console where a user may not run INFO: a worker's log has lines of JSON.",
     file: "src/shared/redis/connection/server-connection.ts",
-    find: 'if (!error?.message.includes("NOPERM")) return said(error, answer);',
+    find: "if (!error || !HAS_NO_INFO.test(error.message)) return said(error, answer);",
     replace: "if (error) return said(error, answer);",
     tests: ["test/unit/shared/redis/connection/connection.test.ts"],
     title: "may not ask a server for INFO",

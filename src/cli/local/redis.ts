@@ -115,6 +115,9 @@ export function namingRedis(redisUrl: string, error: unknown): unknown {
 /** Messages of Node about a certificate that it does not accept. */
 const UNTRUSTED = /certificate has expired|self-signed certificate|unable to (?:get|verify)|altnames/;
 
+/** Refusals of a user who lacks rights: of a command, and of one in a script by Redis 7.0 and by later versions. */
+const LACKS_RIGHTS = /^(?:NOPERM |ERR The user executing the script can't run|ERR ACL failure in script)/;
+
 /** Returns true for the reasons of a cluster with a node that is away. */
 const isPartAway = (why: string) => why === PART_AWAY || why.startsWith("CLUSTERDOWN ");
 
@@ -122,12 +125,13 @@ function sentenceAbout(url: string, why: string): string {
   if (isOutOfMemory(why)) return `Redis at ${url} has no memory left (${why}): ${MAKE_ROOM}.`;
   if (isDiskRefusal(why))
     return `Redis at ${url} refuses writes (${why}): ${REPAIR_DISK}; work goes on by itself then.`;
-  if (why.startsWith("NOPERM "))
-    return `Redis at ${url} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
+  if (LACKS_RIGHTS.test(why)) return `Redis at ${url} refuses its user something (${why}): ${GIVE_RIGHTS}.`;
   if (UNTRUSTED.test(why))
     return `Redis at ${url} cannot be trusted (${why}): correct its certificate, or name the CA that signed it in REDIS_URL, as ?ca=/path/ca.pem.`;
   if (isPartAway(why))
     return `Redis at ${url} takes no commands (${why}): start the nodes that are away; work goes on by itself then.`;
+  if (why === CLOSED)
+    return `Redis at ${url} closed the connection: its maxclients is reached, or REDIS_URL names another server.`;
   return ANSWERED.test(why)
     ? `Redis at ${url} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${url} (${why}): start it, or correct REDIS_URL.`;
@@ -265,6 +269,7 @@ function silenceOf(redisUrl: string): SubagentError {
   );
 }
 
+const CLOSED = "connection closed";
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "connection refused",
   ENOENT: "no such socket",
@@ -272,7 +277,8 @@ const REASONS: Readonly<Record<string, string>> = {
   EAI_AGAIN: "unknown host",
   ETIMEDOUT: "no answer",
   EACCES: "permission denied",
-  ECONNRESET: "connection closed",
+  ECONNRESET: CLOSED,
+  EPIPE: CLOSED,
 };
 
 /** Matches a reason that a server sent, e.g. `WRONGPASS …`: something answers, but it cannot be used. */

@@ -35,10 +35,11 @@ export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 
 /** Event of a server that needs no password and accepts anyone as this user; the connection works. */
 export const UNNEEDED_PASSWORD = "unneededPassword";
-/** Event of a server whose user may not run INFO: it counts as ready, even while it still loads its data. */
+/** Event of a server whose user may not run INFO, or that has renamed it: it counts as ready, even while it still loads its data. */
 export const NO_READY_CHECK = "noReadyCheck";
 /** Event of a connection that leaves a read-only replica, with what the replica said; it looks for a server that takes writes. */
 export const READ_ONLY = "readOnly";
+const HAS_NO_INFO = /NOPERM|unknown command/;
 const NEEDS_NO_PASSWORD = /no password is set|without any password configured for the default user/;
 
 /** See the module's header. */
@@ -117,7 +118,7 @@ export function keepOffConsole(redis: Redis, told: { emit(event: string): unknow
     return info.call(redis, (error: Error | null, answer: string) => {
       if (error) readyAnswers.delete(redis);
       else readyAnswers.set(redis, answer);
-      if (!error?.message.includes("NOPERM")) return said(error, answer);
+      if (!error || !HAS_NO_INFO.test(error.message)) return said(error, answer);
       told.emit(NO_READY_CHECK);
       said(null, "");
     });

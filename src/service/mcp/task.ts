@@ -106,7 +106,7 @@ function openTask(origin: TaskOrigin, record: AgentRecord): object {
 }
 
 /**
- * Answers questions of a task, as one call. A declined question gets its default answer; a question without a response stays open.
+ * Answers questions of a task, as one call. A question that is declined or gets no answer gets its default; one without a response stays open.
  * False: unknown task. Rejects with `invalid_input` before any is answered, and with `already_answered` if another answer came
  * first to one of them; the others are answered then.
  */
@@ -139,7 +139,8 @@ function answersTo(questions: readonly OpenQuestion[], responses: z.output<typeo
     const response = responses[question.question_id];
     if (!response) return [];
     const said = response.action === "accept" ? response.content?.answer?.trim() : undefined;
-    const text = readInput(MessageText, said || defaultAnswerTo(question), "tasks/update");
+    const unanswered = response.action === "decline" ? "declined" : "none";
+    const text = readInput(MessageText, said || defaultAnswerTo(question, unanswered), "tasks/update");
     return [{ text, question_id: question.question_id }];
   });
 }

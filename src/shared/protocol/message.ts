@@ -95,11 +95,21 @@ export function permits(answer: string): boolean {
   return PERMITS.test(answer);
 }
 
-/** Returns the text for the model if its parent did not answer in time. */
-export function defaultAnswerTo({ default_answer }: OpenQuestion): string {
+/** Why a question gets its default: the first words of what the model reads. `none`: the person who was asked chose nothing. */
+const UNANSWERED = {
+  late: "No answer came in time",
+  declined: "The user declined to answer",
+  none: "The user gave no answer",
+} as const;
+
+/** Returns the text for the model if its question was not answered. */
+export function defaultAnswerTo(
+  { default_answer }: OpenQuestion,
+  why: keyof typeof UNANSWERED = "late",
+): string {
   return default_answer === undefined
-    ? "No answer came in time. Go on with your best judgement, and say in your report what you assumed."
-    : `No answer came in time, so your default holds: ${default_answer}`;
+    ? `${UNANSWERED[why]}. Go on with your best judgement, and say in your report what you assumed.`
+    : `${UNANSWERED[why]}, so your default holds: ${default_answer}`;
 }
 
 /** Maximum number of files, and of images, that come with one message. */

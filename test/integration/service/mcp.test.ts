@@ -163,9 +163,14 @@ test("a task says how long it is kept: by the installation's times, and once it 
 });
 
 test.for([
-  ["accepted with a blank answer", { action: "accept", content: { answer: " " } }],
-  ["declined, whatever stands beside that,", { action: "decline", content: { answer: "red" } }],
-] as const)("a question that is %s gets its default answer", async ([, response]) => {
+  ["accepted with a blank answer", { action: "accept", content: { answer: " " } }, "gave no answer"],
+  ["cancelled", { action: "cancel" }, "gave no answer"],
+  [
+    "declined, whatever stands beside that,",
+    { action: "decline", content: { answer: "red" } },
+    "declined to answer",
+  ],
+] as const)("a question that is %s gets its default answer", async ([, response, why]) => {
   const question = { question: "Which colour?", default_answer: "green" };
   const asks = { content: [{ type: "tool_use" as const, name: "ask_parent", input: question }] };
   const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -183,7 +188,7 @@ test.for([
     result: { resultType: "complete" },
   });
   await taskWhere(url, taskId, "completed");
-  expect(heads.at(-1)?.messages).toMatch(/tool_result.*green/);
+  expect(heads.at(-1)?.messages).toContain(`The user ${why}, so your default holds: green`);
 });
 
 test("the result of a run that failed is marked as an error, that of a task as that of a plain call", async () => {

@@ -101,4 +101,13 @@ export function whenAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
+/** Resolves or rejects as `work` does; rejects with the signal's reason if `signal` aborts first. `work` then goes on, unheard. */
+export function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  let forget = ignore;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    forget = onAbort(signal, () => reject(signal.reason));
+  });
+  return Promise.race([work, aborted]).finally(forget);
+}
+
 function ignore(): void {}

@@ -14,6 +14,7 @@ import {
   readParents,
   type UnreadableParent,
 } from "../../shared/redis/survey.ts";
+import { unlessAborted } from "../../shared/stop-signal.ts";
 import type { CommandContext } from "../command.ts";
 import { type AskedInstallation, requireRedisUrl, withInstallation } from "./redis.ts";
 
@@ -42,12 +43,15 @@ export const KEPT_MS = {
 /** Makes one read; throws as {@link readInstallation} does. */
 export type ReadInstallation = <T>(read: (reading: Reading) => Promise<T>) => Promise<T>;
 
+/** What a read needs of its command. */
+type ReadingContext = Pick<CommandContext, "config" | "clock" | "signal">;
+
 /**
- * Makes one read over its own connection. Throws `invalid_config` with the name of `verb` without REDIS_URL, and
- * `redis_unavailable` with the reason.
+ * Makes one read over its own connection. Throws `invalid_config` with the name of `verb` without REDIS_URL, `redis_unavailable`
+ * with the reason, and the signal's reason at once when the command must stop: a large installation is read for seconds.
  */
 export function readInstallation<T>(
-  context: Pick<CommandContext, "config" | "clock">,
+  context: ReadingContext,
   verb: string,
   read: (reading: Reading) => Promise<T>,
 ): Promise<T> {
@@ -56,12 +60,14 @@ export function readInstallation<T>(
 
 /** Opens one connection for all reads of `work`, then closes it. Throws as {@link readInstallation} does. */
 export function withReading<T>(
-  { config, clock }: Pick<CommandContext, "config" | "clock">,
+  { config, clock, signal }: ReadingContext,
   verb: string,
   work: (read: ReadInstallation) => Promise<T>,
 ): Promise<T> {
   const redisUrl = requireRedisUrl(config, `${verb} reads the installation on a Redis`);
-  return withInstallation(redisUrl, config.prefix, clock, work);
+  return withInstallation(redisUrl, config.prefix, clock, (ask) =>
+    work((read) => unlessAborted(signal, ask(read))),
+  );
 }
 
 /** Input of {@link resolveParents}; `activeWithinMs`: greatest time since a parent's last activity. */

@@ -14,7 +14,7 @@ import { SubagentError } from "../../shared/errors.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import type { PauseState } from "../../shared/redis/pause.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
-import { onAbort, whenAborted } from "../../shared/stop-signal.ts";
+import { onAbort, unlessAborted } from "../../shared/stop-signal.ts";
 import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { Model } from "../../worker/model/model.ts";
 import { openSkills, type SkillLibrary } from "../../worker/skills/library.ts";
@@ -108,7 +108,7 @@ export async function startLocalService(
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
     const own =
       workers.length === 0
-        ? await unlessStopped(command.signal, openWorker(context, redis.url, roots, disposables))
+        ? await unlessAborted(command.signal, openWorker(context, redis.url, roots, disposables))
         : undefined;
     const model = defaultModel(config, workers) ?? config.model;
     const client = await openClient(context, redis.url, model, disposables);
@@ -136,14 +136,6 @@ export async function startLocalService(
     await disposables.close();
     throw error;
   }
-}
-
-/** Resolves as `beginning` does; throws the signal's reason if `signal` aborts first. */
-async function unlessStopped<T>(signal: AbortSignal, beginning: Promise<T>): Promise<T> {
-  const stopped = whenAborted(signal).then((): never => {
-    throw signal.reason;
-  });
-  return Promise.race([beginning, stopped]);
 }
 
 /** Creates the service's signal: it aborts with `parent`, or when a watched promise resolves before the service closes. */

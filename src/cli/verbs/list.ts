@@ -1,5 +1,6 @@
 /** `list`: shows the live agents of a parent, and those of run and start. */
 import type { AgentView } from "../../shared/protocol/agent.ts";
+import { unlessAborted } from "../../shared/stop-signal.ts";
 import {
   type ActingFlags,
   actAsParent,
@@ -38,9 +39,12 @@ export const verb: DefineCommand = (command, open, done) => {
 function list(context: CommandContext, flags: ActingFlags): Promise<number> {
   return actAsParent(context, "list", flags, async (acting) => {
     const { parent, others, redisNowMs } = acting;
-    const lists = await Promise.all(
-      [parent, ...others].map(async (each) =>
-        (await each.list()).map((agent): ListedAgent => ({ parent_id: each.parentId, ...agent })),
+    const lists = await unlessAborted(
+      context.signal,
+      Promise.all(
+        [parent, ...others].map(async (each) =>
+          (await each.list()).map((agent): ListedAgent => ({ parent_id: each.parentId, ...agent })),
+        ),
       ),
     );
     const agents = lists.flat();

@@ -83,6 +83,10 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
       isAway = problem !== undefined;
     }
     return EXIT.done;
+  }).catch((error: unknown) => {
+    // Ctrl-C is the end of --follow, also of one that is reading.
+    if (flags.follow && signal.aborted) return EXIT.done;
+    throw error;
   });
 }
 

@@ -6,6 +6,7 @@ import { TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { DAY_MS, type UsageTotals } from "../../shared/protocol/usage.ts";
 import { type BoundBudget, budgetsOf, readSpent } from "../../shared/redis/budget.ts";
+import { unlessAborted } from "../../shared/stop-signal.ts";
 import { type ActingFlags, actAsParent, actingOptions, SEEN_PARENT } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
@@ -55,7 +56,8 @@ async function usage(context: CommandContext, flags: UsageFlags): Promise<number
     const given = sinceAt(nowMs);
     const isKept = given === undefined || given.getTime() > nowMs - TIMING.usageTtlMs;
     const since = isKept ? given : undefined;
-    const all = await Promise.all([parent, ...others].map((each) => each.usage(since && { since })));
+    const read = [parent, ...others].map((each) => each.usage(since && { since }));
+    const all = await unlessAborted(context.signal, Promise.all(read));
     const totals = all.reduce(added);
     const { output } = context;
     const { parentId } = parent;

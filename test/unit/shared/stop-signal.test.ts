@@ -1,6 +1,6 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { onAbort, StopSignal, whenAborted } from "../../../src/shared/stop-signal.ts";
+import { onAbort, StopSignal, unlessAborted, whenAborted } from "../../../src/shared/stop-signal.ts";
 
 test("who listens to a signal is told once when it aborts, at once where it has, and not after taking that back", () => {
   const told: string[] = [];
@@ -61,4 +61,16 @@ test("a stop signal tells in order, once, and its abort signal follows it", () =
   expect(new StopSignal().signal.aborted).toBe(false);
   stop.onStop(() => told.push("late"));
   expect(told).toEqual(["first", "last", "late"]);
+});
+
+test("work that a signal may end has the result of what comes first, and leaves no listener", async () => {
+  const stop = new AbortController();
+  const { signal } = stop;
+  expect(await unlessAborted(signal, Promise.resolve("done"))).toBe("done");
+  await expect(unlessAborted(signal, Promise.reject(new Error("failed")))).rejects.toThrow("failed");
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+  const underWay = unlessAborted(signal, new Promise(() => {}));
+  stop.abort(new Error("interrupted"));
+  await expect(underWay).rejects.toBe(signal.reason);
+  await expect(unlessAborted(signal, new Promise(() => {}))).rejects.toBe(signal.reason);
 });

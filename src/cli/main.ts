@@ -9,7 +9,6 @@ import { runService } from "./process.ts";
 import { runProgram } from "./program.ts";
 import { commandFor, pasteable } from "./shell-command.ts";
 import { createOutput } from "./terminal/output.ts";
-import { lineCells, wrap } from "./terminal/text.ts";
 
 const STOPPING = "Stopping; a second signal ends it at once.";
 
@@ -35,7 +34,7 @@ await runService(
   {
     // If stderr is not a terminal it is a log: a worker writes only JSON lines to it.
     onStopping: () => {
-      if (output.isLive) output.note(wrap(STOPPING, lineCells(output.size.columns)));
+      if (output.isLive) output.note(STOPPING);
     },
     onUncaught: (error) =>
       output.note(

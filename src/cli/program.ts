@@ -161,14 +161,8 @@ async function runCommand(args: readonly string[], context: ProgramContext): Pro
 function printError(error: unknown, { output, env }: ProgramContext): number {
   const level = env.SUBAGENT_LOG_LEVEL?.trim();
   const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
-  const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
-  output.note([first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain)]);
+  output.note([`${output.style("red", SPEAKER)} ${plain(sentence)}`, ...rest.map(plain)]);
   return exitCodeOf(error);
-}
-
-/** Wraps a sentence to the terminal's width; a file or pipe gets one line. */
-function linesOf(sentence: string, { isLive, size }: ProgramContext["output"]): string[] {
-  return isLive ? wrap(sentence, lineCells(size.columns)) : [sentence];
 }
 
 /** Wraps the paragraphs of a help text that are too wide for the terminal; examples and other indented lines stay. */
@@ -194,7 +188,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
           .trim()
           .replace(/^error: /, "")
           .replace("\n(Did", " (did");
-        write(linesOf(`${SPEAKER} ${problem} (--help shows the usage)`, output).join("\n"));
+        write(`${SPEAKER} ${problem} (--help shows the usage)`);
       },
     })
     .addHelpText("after", () => helpForAll(output.size.columns));

@@ -14,7 +14,7 @@ import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
-import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
+import { toJsonLine } from "../terminal/text.ts";
 import { CommandAgents } from "./command-agents.ts";
 import type { LocalService } from "./service.ts";
 import { renderWait } from "./wait.ts";
@@ -241,7 +241,7 @@ async function finishAll(asking: FanOut): Promise<void> {
   const again = context.signal.aborted ? "again " : "";
   const when = told.has("resume") ? ", after subagent-queue resume" : "";
   const sentence = `Finishing: ${whole}${when}; Ctrl-C ${again}destroys what is left.`;
-  context.output.note(wrap(sentence, lineCells(context.output.size.columns)));
+  context.output.note(sentence);
 }
 
 async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void> {

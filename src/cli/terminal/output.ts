@@ -9,7 +9,7 @@
  * 4. A terminal gets no control characters but our own colours, whatever a model, a file or another program wrote into a line.
  */
 import type { Environment } from "../../shared/config.ts";
-import { cells, plain, plainLine } from "./text.ts";
+import { cells, lineCells, plain, plainLine, wrap } from "./text.ts";
 
 const FALLBACK_COLUMNS = 80;
 const FALLBACK_ROWS = 24;
@@ -38,7 +38,7 @@ export interface Output {
   readonly style: Style;
   /** Prints a line, or lines, to stdout. A list, because a call takes some 100,000 arguments at most. */
   result(lines: string | readonly string[]): void;
-  /** Prints a line, or lines, to stderr. */
+  /** Prints a line, or lines, to stderr; on a terminal wrapped to its width, but indented lines, which may be commands to paste. */
   note(lines: string | readonly string[]): void;
   /** Resolves when all results so far were passed on: to true, or to false if one was not, because the reader is gone or stdout fails. */
   delivered(): Promise<boolean>;
@@ -48,7 +48,7 @@ export interface Output {
   block(lines: readonly string[]): void;
 }
 
-/** Creates the output; `spoken` is applied last to each line for stderr. */
+/** Creates the output; `spoken` is applied to each line for stderr before it is wrapped. */
 export function createOutput(
   stdout: OutputStream,
   stderr: OutputStream,
@@ -86,7 +86,11 @@ export function createOutput(
     resultStyle: createStyle(wantsColour(env, stdout.isTTY === true)),
     style: createStyle(wantsColour(env, stderr.isTTY === true)),
     result: (lines) => above(writeResult, textOf(linesFor(stdout, [lines].flat())), sameTerminal),
-    note: (lines) => above(writeNote, textOf(linesFor(stderr, [lines].flat()).map(spoken)), isLive),
+    note(lines) {
+      const told = linesFor(stderr, [lines].flat()).map(spoken);
+      const columns = isLive ? size().columns : undefined;
+      above(writeNote, textOf(told.flatMap((line) => inWidth(line, columns))), isLive);
+    },
     delivered: async () => (await results.flush()) === undefined,
     lost: async () => lossOf(await results.flush()),
     block(lines) {
@@ -137,6 +141,10 @@ function writerTo(stream: OutputStream): Writer {
 
 function asIs(line: string): string {
   return line;
+}
+
+function inWidth(line: string, columns: number | undefined): string[] {
+  return line.startsWith(" ") ? [line] : wrap(line, lineCells(columns));
 }
 
 function textOf(lines: readonly string[]): string {

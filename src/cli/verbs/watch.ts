@@ -17,7 +17,7 @@ import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { rowWithView, STATUS_GLYPHS } from "../terminal/progress-rows.ts";
-import { lineCells, toJsonLine, wrap } from "../terminal/text.ts";
+import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
 Examples:
@@ -49,7 +49,7 @@ function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
     }
     const whom = isAlone ? parent.parentId : `${parent.parentId}, run and start`;
     const opening = `Watching ${whom} on ${redis}; Ctrl-C ends the watching, not the agents.`;
-    output.note(wrap(opening, lineCells(output.size.columns)));
+    output.note(opening);
     const progress = createProgress(output, clock, {
       rowOf: (event) => event.agent_id,
       tell: (line) => output.result(line),
@@ -130,7 +130,7 @@ function shownBy(
       progress.drop(keyOf(view.agent_id));
       output.result(endedLine(view, output.resultStyle));
     },
-    away: (problem) => output.note(wrap(awayLine(problem), lineCells(output.size.columns))),
+    away: (problem) => output.note(awayLine(problem)),
   };
 }
 

@@ -147,3 +147,30 @@ test("a stream that has refused a result has lost it for good; a reader that is 
   closed.result("unread");
   expect([await closed.delivered(), await closed.lost()]).toEqual([false, undefined]);
 });
+
+test.each([
+  [true, {}, "a sentence that is\nwider than the\nterminal\n  subagent-queue run 'a prompt'\n"],
+  [true, { TERM: "dumb" }, "a sentence that is wider than the terminal\n  subagent-queue run 'a prompt'\n"],
+  [false, {}, "a sentence that is wider than the terminal\n  subagent-queue run 'a prompt'\n"],
+])(
+  "a note on a terminal (%j, %j) breaks between words; an indented line, which may be pasted, stays whole",
+  (isTTY, env, told) => {
+    const stderr = recorder(isTTY);
+    const output = createOutput(recorder(isTTY), stderr, env);
+    output.note(["a sentence that is wider than the terminal", "  subagent-queue run 'a prompt'"]);
+    expect(stderr.written.join("")).toBe(told);
+  },
+);
+
+test("a note is wrapped as it is printed: by the words that replace others, and not by its colours", () => {
+  const stderr = recorder(true);
+  const output = createOutput(recorder(true), stderr, {}, (line) =>
+    line.replace("saq ", "npx subagent-queue "),
+  );
+  output.note(`${output.style("red", "failed:")} 12345678901`);
+  output.note("see saq doctor");
+  expect(stderr.written).toEqual([
+    "\u001b[31mfailed:\u001b[39m 12345678901\n",
+    "see npx\nsubagent-queue\ndoctor\n",
+  ]);
+});

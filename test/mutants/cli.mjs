@@ -1345,7 +1345,7 @@ export default [
   {
     id: "redis-unknown-host-refuses",
     promise: "A host that is unknown is called so.",
-    file: "src/cli/local/redis.ts",
+    file: "src/shared/network-problem.ts",
     find: 'ENOTFOUND: "unknown host",',
     replace: 'ENOTFOUND: "connection refused",',
     tests: ["test/unit/cli/local/redis.sentences.test.ts"],

@@ -5963,4 +5963,29 @@ export default [
     replace: "return bytes;",
     tests: ["test/unit/shared/workspace-files.shrinking.test.ts"],
   },
+  {
+    id: "webhook-problem-of-a-library",
+    promise:
+      "A webhook's last problem says what happened in words, also if several addresses of its host were tried.",
+    file: "src/service/webhooks/request.ts",
+    find: "networkProblem(error) ?? messageOf(error)",
+    replace: "messageOf(error)",
+    tests: ["test/unit/service/webhooks/request.problem.test.ts"],
+  },
+  {
+    id: "webhook-problem-tells-its-url",
+    promise: "A webhook's last problem names the host, and no password or token of its address.",
+    file: "src/service/webhooks/request.ts",
+    find: "new URL(url).host}",
+    replace: "new URL(url).href}",
+    tests: ["test/unit/service/webhooks/request.problem.test.ts"],
+  },
+  {
+    id: "network-problem-without-cause",
+    promise: "Why fetch failed is told in words: its own error says only that it failed.",
+    file: "src/shared/network-problem.ts",
+    find: " ?? PROBLEMS[codeOf(error instanceof Error ? error.cause : undefined)]",
+    replace: "",
+    tests: ["test/unit/shared/network-problem.test.ts"],
+  },
 ];

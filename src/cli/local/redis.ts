@@ -6,6 +6,7 @@
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { isWrongType, messageOf, SubagentError } from "../../shared/errors.ts";
+import { CONNECTION_CLOSED, networkProblem } from "../../shared/network-problem.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { connectionProblem, NO_CLUSTER, PART_AWAY } from "../../shared/redis/connection/cluster.ts";
 import {
@@ -130,7 +131,7 @@ function sentenceAbout(url: string, why: string): string {
     return `Redis at ${url} cannot be trusted (${why}): correct its certificate, or name the CA that signed it in REDIS_URL, as ?ca=/path/ca.pem.`;
   if (isPartAway(why))
     return `Redis at ${url} takes no commands (${why}): start the nodes that are away; work goes on by itself then.`;
-  if (why === CLOSED)
+  if (why === CONNECTION_CLOSED)
     return `Redis at ${url} closed the connection: its maxclients is reached, or REDIS_URL names another server.`;
   return ANSWERED.test(why)
     ? `Redis at ${url} cannot be used (${why}): correct REDIS_URL, or fix that server.`
@@ -269,22 +270,12 @@ function silenceOf(redisUrl: string): SubagentError {
   );
 }
 
-const CLOSED = "connection closed";
-const REASONS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "connection refused",
-  ENOENT: "no such socket",
-  ENOTFOUND: "unknown host",
-  EAI_AGAIN: "unknown host",
-  ETIMEDOUT: "no answer",
-  EACCES: "permission denied",
-  ECONNRESET: CLOSED,
-  EPIPE: CLOSED,
-};
-
 /** Matches a reason that a server sent, e.g. `WRONGPASS …`: something answers, but it cannot be used. */
 const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? (connectionProblem(error).replace(/\.(?: Please report this\.)?$/, "") || code);
+  return (
+    networkProblem(error) ?? (connectionProblem(error).replace(/\.(?: Please report this\.)?$/, "") || code)
+  );
 }

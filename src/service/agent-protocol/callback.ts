@@ -16,6 +16,7 @@ import { quoted } from "../../producer/text-boundary.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import { guardedLogger, type Logger } from "../../shared/logger.ts";
+import { networkProblem } from "../../shared/network-problem.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -204,7 +205,7 @@ async function post(
     await response.body?.cancel();
     return response.ok ? undefined : `The server answered ${response.status}.`;
   } catch (error) {
-    return clip(messageOf(error), 200);
+    return clip(networkProblem(error) ?? messageOf(error), 200);
   } finally {
     timer.cancel();
   }

@@ -4,6 +4,7 @@ import { Agent } from "undici";
 import type { Clock } from "../../shared/clock.ts";
 import type { ResolveName } from "../../shared/dns.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { networkProblem } from "../../shared/network-problem.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import type { StoredWebhook } from "../../shared/redis/webhooks.ts";
@@ -29,6 +30,7 @@ const ANSWER_MS = 15_000;
 const KEEP_ALIVE_MS = 4_000;
 /** Maximum bytes read of an answer. Only its status is used; the body is read so that the connection can be reused. */
 const MOST_ANSWER_BYTES = 64 * 1_024;
+const MOST_PROBLEM_CHARS = 200;
 
 /** Creates a sender that reaches the addresses that `reach` allows; `resolve`: see {@link lookupFor}. */
 export function createSender(reach: Reach, clock: Clock, resolve?: ResolveName): WebhookSender {
@@ -53,13 +55,20 @@ export function createSender(reach: Reach, clock: Clock, resolve?: ResolveName):
         await answer.body.dump({ limit: MOST_ANSWER_BYTES }).catch(() => {});
         return meaningOf(answer.statusCode);
       } catch (error) {
-        return { status: isMade ? "failed" : "refused", problem: clip(messageOf(error), 200) };
+        const problem = isMade ? problemAt(url, error) : messageOf(error);
+        return { status: isMade ? "failed" : "refused", problem: clip(problem, MOST_PROBLEM_CHARS) };
       } finally {
         timer.cancel();
       }
     },
     close: () => agent.destroy(),
   };
+}
+
+/** Returns why a receiver did not answer. Its user reads it: the host that was called, and what happened. */
+function problemAt(url: string, error: unknown): string {
+  if (error instanceof SubagentError) return messageOf(error);
+  return `No answer from ${new URL(url).host} (${networkProblem(error) ?? messageOf(error)}).`;
 }
 
 function tooSlow(): SubagentError {

@@ -5656,6 +5656,15 @@ export default [
     tests: ["test/unit/service/intake/input.message.test.ts"],
   },
   {
+    id: "due-without-room-for-ever",
+    promise:
+      "What came due while its parent had no room is refused after a day, however late its next time is.",
+    file: "src/service/intake/jobs.ts",
+    find: "if (mayComeAgain && hasNoRoom(error) && due)",
+    replace: "if (hasNoRoom(error) && due)",
+    tests: ["test/integration/service/schedules-refused.no-room.test.ts"],
+  },
+  {
     id: "due-refusal-at-each-time",
     promise: "A schedule whose task is refused tells its parent once a day for the same reason.",
     file: "src/service/intake/jobs.ts",
@@ -5987,5 +5996,13 @@ export default [
     find: " ?? PROBLEMS[codeOf(error instanceof Error ? error.cause : undefined)]",
     replace: "",
     tests: ["test/unit/shared/network-problem.test.ts"],
+  },
+  {
+    id: "callbacks-of-two-at-once",
+    promise: "Of all processes that send callbacks one reads the notes at a time: no callback is sent twice.",
+    file: "src/shared/redis/callbacks.ts",
+    find: '      if (status !== "held") return [];\n',
+    replace: "",
+    tests: ["test/unit/shared/redis/callbacks.turn.test.ts"],
   },
 ];

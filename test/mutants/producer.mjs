@@ -4158,4 +4158,13 @@ export default [
     replace: "let [isUnderWay, isAgain] = [false, true];",
     tests: ["test/integration/producer/spawn.returning.test.ts"],
   },
+  {
+    id: "events-wait-for-the-future",
+    promise:
+      "A reader of events after a number that lies in the future is refused: it would wait until then, without a word.",
+    file: "src/producer/events.ts",
+    find: "  if (after !== undefined) await refuseFutureCursor(client, after).catch(throwRefusal);\n",
+    replace: "",
+    tests: ["test/integration/producer/events.future.test.ts"],
+  },
 ];

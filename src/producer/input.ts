@@ -21,6 +21,7 @@ import {
 import { PermissionRules, ToolNames } from "../shared/protocol/permissions.ts";
 import { clip, depthOf, JSON_MAX_DEPTH } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
+import { DAY_MS } from "../shared/protocol/usage.ts";
 
 /**
  * Returns `schema` with a step before it that treats a `null` field as absent, because models and foreign callers write
@@ -184,7 +185,7 @@ export function canonical(value: unknown): string {
 }
 
 /** Maximum idle time: 24 hours. */
-const MAX_IDLE_MS = 24 * 3_600_000;
+const MAX_IDLE_MS = DAY_MS;
 const MAX_NAMES = 256;
 const MAX_FALLBACKS = 8;
 
@@ -234,7 +235,7 @@ export const MessageInput = z
 export type MessageOptions = Omit<z.input<typeof MessageInput>, "text">;
 
 /** Maximum time for which a question may wait: 24 hours. */
-const MAX_ANSWER_MS = 24 * 3_600_000;
+const MAX_ANSWER_MS = DAY_MS;
 /** How long a sub-agent's question waits for its answer, ms. */
 export const AnswerMs = z.int().min(1).max(MAX_ANSWER_MS);
 
@@ -242,11 +243,11 @@ export const AnswerMs = z.int().min(1).max(MAX_ANSWER_MS);
 const TranscriptMs = z
   .int()
   .min(1)
-  .max(7 * 24 * 3_600_000);
+  .max(7 * DAY_MS);
 
 const LEASE_MS = 60_000;
 const SHORTEST_LEASE_MS = 1_000;
-const LONGEST_LEASE_MS = 24 * 3_600_000;
+const LONGEST_LEASE_MS = DAY_MS;
 const LeaseInput = z.strictObject({
   onParentGone: z.enum(["keep", "finish", "destroy"]),
   ms: z.int().min(SHORTEST_LEASE_MS).max(LONGEST_LEASE_MS).default(LEASE_MS),

@@ -21,6 +21,7 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
+import { DAY_MS } from "../../shared/protocol/usage.ts";
 import {
   type CallbackNote,
   type Callbacks,
@@ -63,7 +64,7 @@ const MOST_REQUESTS = 64;
 /** If a process dies during a callback, another process may repeat it after this time. */
 const SENT_WITHIN_MS = 60_000;
 /** Time after the run's end at which callbacks to a failing server are given up. */
-const GIVEN_UP_MS = 24 * 3_600_000;
+const GIVEN_UP_MS = DAY_MS;
 const MOST_SAID_CHARS = 500;
 
 /** Creates a sender, not started. */

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { PAYLOAD_VERSION } from "./agent.ts";
 import { ParentId, TenantId } from "./ids.ts";
+import { DAY_MS } from "./usage.ts";
 
 /** Maximum number of schedules of one parent. */
 export const MAX_SCHEDULES = 100;
@@ -10,7 +11,7 @@ export const CRON_FORM = "five fields, or six with seconds first, such as 0 7 * 
 /** Bounds of the interval of a schedule, ms. */
 export const SHORTEST_EVERY_MS = 1_000;
 /** See {@link SHORTEST_EVERY_MS}. */
-export const LONGEST_EVERY_MS = 366 * 24 * 3_600_000;
+export const LONGEST_EVERY_MS = 366 * DAY_MS;
 
 /** The name of a schedule within its parent; same form as a parent's. */
 export const ScheduleId = z

@@ -16,12 +16,13 @@ import {
   type ParentAddress,
 } from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
+import { DAY_MS } from "../protocol/usage.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** A thread without a run for this long loses its callback: longer than a run and the attempts to report its end can last. */
-const CALLBACK_KEPT_MS = 9 * 24 * 3_600_000;
+const CALLBACK_KEPT_MS = 9 * DAY_MS;
 const LOCK_MS = 60_000;
 /** Notes per call of `due`. */
 export const NOTES_AT_A_TIME = 100;

@@ -16,6 +16,7 @@ import { unlessMistyped } from "../errors.ts";
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { LIMITER_LATE_MS, TIMING, type Timing } from "../protocol/limits.ts";
+import { DAY_MS } from "../protocol/usage.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
@@ -99,7 +100,7 @@ const MOST_CALLED = 100;
 /** Difference between the clocks of a cluster's nodes that hides no limiter. */
 const SKEW_MS = 1_000;
 /** Longest wait a provider can ask for. */
-const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
+const LONGEST_RETRY_AFTER_MS = DAY_MS;
 /** The last moment that a date can say, epoch ms. */
 const LATEST_MS = 8_640_000_000_000_000;
 /** Names outlive every limiter. */

@@ -1270,4 +1270,12 @@ export default [
     replace: "if (!waiters.has(waiter)) return;",
     tests: ["test/unit/producer/replies/parent-channel.listens.test.ts"],
   },
+  {
+    id: "replies-present-read-on-after-abort",
+    promise: "The signal of a reader of the present entries ends it.",
+    file: "src/producer/replies/client-channels.ts",
+    find: "        if (signal?.aborted) return;\n",
+    replace: "",
+    tests: ["test/integration/producer/replies.aborted.test.ts"],
+  },
 ];

@@ -43,7 +43,7 @@ export const KEPT_MS = {
 /** Makes one read; throws as {@link readInstallation} does. */
 export type ReadInstallation = <T>(read: (reading: Reading) => Promise<T>) => Promise<T>;
 
-/** What a read needs of its command. */
+/** Parts of a command that its reads need. */
 type ReadingContext = Pick<CommandContext, "config" | "clock" | "signal">;
 
 /**

@@ -68,6 +68,7 @@ export function createOutput(
     const height = shown.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);
     return height === 0 ? "" : `\u001b[${height}A\r`;
   };
+  const told = (line: string) => inWidth(spoken(line), isLive ? size().columns : undefined);
   const drawn = (lines: readonly string[]) => lines.map((line) => `${line}\u001b[K\n`).join("");
   const above = (write: (text: string) => void, text: string, isOnTerminal: boolean) => {
     if (!isOnTerminal || shown.length === 0) return write(text);
@@ -86,11 +87,7 @@ export function createOutput(
     resultStyle: createStyle(wantsColour(env, stdout.isTTY === true)),
     style: createStyle(wantsColour(env, stderr.isTTY === true)),
     result: (lines) => above(writeResult, textOf(linesFor(stdout, [lines].flat())), sameTerminal),
-    note(lines) {
-      const told = linesFor(stderr, [lines].flat()).map(spoken);
-      const columns = isLive ? size().columns : undefined;
-      above(writeNote, textOf(told.flatMap((line) => inWidth(line, columns))), isLive);
-    },
+    note: (lines) => above(writeNote, textOf(linesFor(stderr, [lines].flat()).flatMap(told)), isLive),
     delivered: async () => (await results.flush()) === undefined,
     lost: async () => lossOf(await results.flush()),
     block(lines) {

@@ -1,6 +1,4 @@
 /** Decides when to retry a failed model call: a pure function of the failure, the attempt and one random number. */
-
-import { DAY_MS } from "../../shared/protocol/usage.ts";
 import type { ModelFailure } from "./model.ts";
 
 /** Upper bound of the first back-off. */
@@ -8,7 +6,7 @@ export const BASE_DELAY_MS = 500;
 /** Upper bound of every back-off that the provider did not ask for. */
 export const MAX_DELAY_MS = 60_000;
 /** Longest wait a provider can ask for; an agent gives up after a day anyway. */
-export const MAX_RETRY_AFTER_MS = DAY_MS;
+export const MAX_RETRY_AFTER_MS = 24 * 3_600_000;
 
 const RETRY_AFTER_JITTER = 0.1;
 

@@ -74,6 +74,6 @@ test("a run whose time is over while all runs are paused says that its results w
     /^Finishing: 1 sub-agent hands back what was found; Ctrl-C destroys what is left\.$/m,
   );
   expect((await ask({ at: "2026-11-01T12:00:00.000Z" })).said).toMatch(
-    /^Finishing: 1 sub-agent hands back what was found, after subagent-queue resume;$/m,
+    /^Finishing: 1 sub-agent hands back what was found, after subagent-queue resume; Ctrl-C destroys what is left\.$/m,
   );
 });

@@ -46,14 +46,9 @@ export class StopSignal {
   }
 }
 
-/** A function that waits for an abort; `tell` is undefined after it was unregistered. */
-interface Waiting {
-  tell: (() => void) | undefined;
-}
-
 /** All functions that wait for one signal, behind one listener: from the eleventh on Node warns the signal's owner of a leak. */
 interface Listener {
-  waiting: LinkedList<Waiting>;
+  waiting: LinkedList<() => void>;
   tellAll(): void;
 }
 
@@ -71,10 +66,8 @@ export function onAbort(signal: AbortSignal | undefined, tell: () => void): () =
     return ignore;
   }
   const listener = LISTENERS.get(signal) ?? listenTo(signal);
-  const waiting: Waiting = { tell };
-  const link = listener.waiting.add(waiting);
+  const link = listener.waiting.add(tell);
   return () => {
-    waiting.tell = undefined;
     link.remove();
     if (!listener.waiting.isEmpty || LISTENERS.get(signal) !== listener) return;
     LISTENERS.delete(signal);
@@ -83,9 +76,9 @@ export function onAbort(signal: AbortSignal | undefined, tell: () => void): () =
 }
 
 function listenTo(signal: AbortSignal): Listener {
-  const waiting = new LinkedList<Waiting>();
+  const waiting = new LinkedList<() => void>();
   const tellAll = () => {
-    for (const each of waiting) each.tell?.();
+    for (const tell of waiting) tell();
     waiting.clear();
   };
   signal.addEventListener("abort", tellAll, { once: true });

@@ -1330,7 +1330,7 @@ export default [
     id: "closed-as-if-away",
     promise: "A Redis that closes each new connection is not called away.",
     file: "src/cli/local/redis.ts",
-    find: "  if (why === CLOSED)\n",
+    find: "  if (why === CONNECTION_CLOSED)\n",
     replace: "  if (why === undefined)\n",
     tests: ["test/unit/cli/local/redis.sentences.test.ts"],
   },

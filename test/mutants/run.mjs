@@ -1043,14 +1043,6 @@ export default [
     tests: ["test/unit/shared/stop-signal.test.ts"],
   },
   {
-    id: "signal-tells-what-took-it-back",
-    promise: "What takes its waiting back while a signal aborts is not told any more.",
-    file: "src/shared/stop-signal.ts",
-    find: "waiting.tell = undefined;",
-    replace: "",
-    tests: ["test/unit/shared/stop-signal.test.ts"],
-  },
-  {
     id: "tools-interim-last-word",
     promise: "What one call tells the parent several times arrives whole.",
     file: "src/worker/run/run-tools.ts",

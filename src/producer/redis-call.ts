@@ -5,7 +5,8 @@
  * Owns: the connection, its time ({@link LoopTime}), its running calls, and the calls that wait for a slot.
  *
  * 1. A call answers or rejects within {@link CALL_BUDGET_MS} after it gets a slot, for any number of commands; one of
- *    several steps within that time after its last answer. Calls wait for a slot only while Redis answers others.
+ *    several steps within that time after its last answer, and at last after {@link MAX_STEPS_MS}. Calls wait for a slot
+ *    only while Redis answers others.
  * 2. `redis_unavailable`: no command of the call changed anything. `outcome_unknown`: a command may have changed something,
  *    and the error names the key that makes the same call safe.
  * 3. A command whose answer was lost is sent once more, unchanged: every verb of ours may be repeated.
@@ -44,6 +45,8 @@ export const CALL_BUDGET_MS = 800;
  * of a slow line answers late, and a dropped socket costs all calls under way their answers.
  */
 const SILENT_MS = CALL_BUDGET_MS / 2;
+/** A call of steps ends so long after it began, plus its own time, ms: others who change the same cannot keep it going. */
+const MAX_STEPS_MS = 10_000;
 /** Default number of slots: as many calls run at a time; further ones wait for a slot, in order. */
 const MAX_CALLS = 256;
 
@@ -158,6 +161,7 @@ const CONNECTION_LOST =
 function beginCall(connection: Connection, budgetMs: number, hasSteps: boolean): RedisCall {
   const { time } = connection;
   let endsAtMs = time.nowMs + budgetMs;
+  const lastEndMs = endsAtMs + (hasSteps ? MAX_STEPS_MS : 0);
   const leftMs = () => Math.max(0, endsAtMs - time.nowMs);
   /** The first answered change of this call: a later failure leaves this change in place. */
   let done: SafeRepeat | undefined;
@@ -175,7 +179,7 @@ function beginCall(connection: Connection, budgetMs: number, hasSteps: boolean):
       if (outcome.status === "answered") {
         // An attempt whose answer was lost may have changed what this one found.
         if (sent > 0 || hasChanged(outcome.value)) done ??= repeat;
-        if (hasSteps) endsAtMs = time.nowMs + CALL_BUDGET_MS;
+        if (hasSteps) endsAtMs = Math.min(time.nowMs + CALL_BUDGET_MS, lastEndMs);
         return outcome.value;
       }
       if (outcome.status === "unsent") {

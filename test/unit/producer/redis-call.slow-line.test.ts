@@ -68,3 +68,13 @@ test("a call of steps goes on as long as Redis answers each in time, and fails w
   await passes(CALL_BUDGET_MS);
   await told;
 });
+
+test("a call of steps that others keep going with their changes ends all the same", async () => {
+  const { steps, trip } = await slowLine();
+  let answered = 0;
+  const failed = steps(async ({ read }) => {
+    for (; answered < 100; answered++) await read(trip);
+  });
+  await expect(failed).rejects.toMatchObject({ code: "redis_unavailable" });
+  expect(answered * TRIP_MS).toBeGreaterThan(10 * CALL_BUDGET_MS);
+});

@@ -5,6 +5,7 @@ import { luaSource } from "../../src/shared/redis/scripts.ts";
 import { openFaultLine } from "../helpers/fault-line.ts";
 import { started, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { until } from "../helpers/until.ts";
 
 /** A parent, and the same one over a line that loses every read of a spawn once it is away, and no script. */
 async function scene() {
@@ -45,5 +46,6 @@ test("a new connection brings both scripts of a spawn: in one flight Redis must 
     return "passes";
   });
   await started(testClient({ prefix: uniquePrefix(), redisUrl: line }));
+  await until(() => loaded.length === 2);
   expect(loaded).toEqual(expect.arrayContaining([luaSource("deadline-hint"), luaSource("spawn")]));
 });

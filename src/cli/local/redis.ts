@@ -132,7 +132,7 @@ function sentenceAbout(url: string, why: string): string {
   if (isPartAway(why))
     return `Redis at ${url} takes no commands (${why}): start the nodes that are away; work goes on by itself then.`;
   if (why === CONNECTION_CLOSED)
-    return `Redis at ${url} closed the connection: its maxclients is reached, or REDIS_URL names another server.`;
+    return `Redis at ${url} closed the connection: it was stopped, its maxclients is reached, or REDIS_URL names another server.`;
   return ANSWERED.test(why)
     ? `Redis at ${url} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${url} (${why}): start it, or correct REDIS_URL.`;

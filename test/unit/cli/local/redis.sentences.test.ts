@@ -18,8 +18,11 @@ test.each([
     /^Redis at \S+ refuses its user something \(ERR The user .*\): give it the rights/,
   ],
   [new Error("ERR ACL failure in script: User x"), /^Redis at \S+ refuses its user something \(ERR ACL /],
-  [coded("ECONNRESET"), /^Redis at \S+ closed the connection: its maxclients is reached, or REDIS_URL names/],
-  [coded("EPIPE"), /^Redis at \S+ closed the connection: its maxclients is reached/],
+  [
+    coded("ECONNRESET"),
+    /^Redis at \S+ closed the connection: it was stopped, its maxclients is reached, or REDIS_URL names/,
+  ],
+  [coded("EPIPE"), /^Redis at \S+ closed the connection: it was stopped, its maxclients is reached/],
   [new Error("OOM command not allowed when used memory > 'maxmemory'."), /^Redis at \S+ has no memory left /],
   [new Error("MISCONF Redis is configured to save RDB snapshots"), /^Redis at \S+ refuses writes \(MISCONF/],
   [

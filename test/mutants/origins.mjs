@@ -750,7 +750,7 @@ export default [
     "worker/tools/mcp/server.ts",
     "if (this.backoffMs > 0) {",
     "if (this.backoffMs < 0) {",
-    MCP,
+    ["test/unit/worker/tools/mcp/server.failures.test.ts"],
   ),
   guard(
     "mcp-list-leaves-process",

@@ -1,5 +1,5 @@
 /**
- * Builds dist/ from src/: runs tsc, copies the Lua scripts, then bundles the modules with esbuild.
+ * Builds dist/ from src/: runs tsc, then bundles the modules and the Lua scripts with esbuild.
  *
  * 1. A finished build replaces dist/ in one step; a failed build does not change the old dist/.
  * 2. `--if-changed` does nothing if dist/ was built from exactly these sources, so that `npm test` does not replace the
@@ -9,9 +9,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   chmodSync,
-  copyFileSync,
   existsSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -19,7 +17,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, extname, join, relative } from "node:path";
+import { basename, dirname, extname, join, relative } from "node:path";
 import { build as bundle } from "esbuild";
 
 const root = join(import.meta.dirname, "..");
@@ -34,14 +32,16 @@ const inputs = [
   "scripts/build.mjs",
 ];
 
-/** Programs that the code starts by their file names. */
+/** Programs that the code starts by their file names, from the folder of the bundled modules. */
 const programs = [
   "cli/local/embedded-redis-child.js",
   "worker/health/watchdog-thread.js",
   "worker/tools/search/matcher-process.js",
 ];
-/** Folder of the bundled modules within dist/. */
+/** Folder of the bundled modules within dist/. It has no folders, so a module finds a program beside itself, as in src/. */
 const bundleFolder = "bundle";
+/** Module that the entry point for bundlers loads before the parent's side. */
+const forBundlers = "bundled.js";
 
 const manifest = () => JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
@@ -80,14 +80,6 @@ function compile(target) {
   if (status !== 0) throw new Error("tsc found errors; dist/ was left as it was");
 }
 
-function copyLua(files, target) {
-  for (const file of files.filter((name) => name.endsWith(".lua"))) {
-    const copy = join(target, file.slice("src/".length));
-    mkdirSync(dirname(copy), { recursive: true });
-    copyFileSync(join(root, file), copy);
-  }
-}
-
 /**
  * Bundles the modules of the entry points, so that a process reads tens of files instead of hundreds: that is half the time of
  * importing this package. Code that entry points share stays one module, so that all of them have the same classes. Each entry
@@ -98,10 +90,14 @@ async function putTogether(target) {
   const inDist = (path) => path.replace(/^(\.\/)?dist\//, "");
   const commands = Object.values(bin).map(inDist);
   const doors = Object.values(exports).flatMap((door) => (door.default ? [inDist(door.default)] : []));
-  const entries = [...doors, ...commands, ...programs].filter((path) => existsSync(join(target, path)));
+  const exists = (path) => existsSync(join(target, path));
+  const entries = [...doors, ...commands, forBundlers].filter(exists);
   const nameOf = (path) => path.slice(0, -extname(path).length).replaceAll("/", "-");
   await bundle({
-    entryPoints: entries.map((path) => ({ in: join(target, path), out: nameOf(path) })),
+    entryPoints: [
+      ...entries.map((path) => ({ in: join(target, path), out: nameOf(path) })),
+      ...programs.filter(exists).map((path) => ({ in: join(target, path), out: basename(path, ".js") })),
+    ],
     outdir: join(target, bundleFolder),
     bundle: true,
     splitting: true,
@@ -111,43 +107,43 @@ async function putTogether(target) {
     packages: "external",
     sourcemap: true,
     logLevel: "warning",
-    plugins: [ownPlaces(target)],
+    plugins: [luaTexts],
   });
   for (const file of readdirSync(target, { recursive: true }))
-    if (!file.startsWith(bundleFolder) && /\.js(\.map)?$/.test(file)) rmSync(join(target, file));
+    if (!file.startsWith(`${bundleFolder}/`) && /\.js(\.map)?$/.test(file)) rmSync(join(target, file));
   for (const path of entries) {
     const up = relative(dirname(path), bundleFolder);
     const from = `${up.startsWith(".") ? up : `./${up}`}/${nameOf(path)}.js`;
     const opening = commands.includes(path) ? "#!/usr/bin/env node\n" : "";
-    writeFileSync(join(target, path), `${opening}export * from "${from}";\n`);
+    const ending = path === forBundlers ? 'export * from "./index.js";\n' : "";
+    writeFileSync(join(target, path), `${opening}export * from "${from}";\n${ending}`);
     if (commands.includes(path)) chmodSync(join(target, path), 0o755);
   }
 }
 
-/** Keeps `import.meta` paths valid in the bundle: each module sees its original place in dist/. */
-function ownPlaces(target) {
-  return {
-    name: "own-places",
-    setup({ onLoad }) {
-      onLoad({ filter: /\.js$/ }, ({ path }) => {
-        const place = `../${relative(target, path)}`;
-        const contents = readFileSync(path, "utf8")
-          .replaceAll("import.meta.url", `new URL("${place}", import.meta.url).href`)
-          .replaceAll("import.meta.filename", `(import.meta.dirname + "/${place}")`)
-          .replaceAll(/import\.meta\.dirname(?! \+)/g, `(import.meta.dirname + "/${dirname(place)}")`);
-        return { contents, loader: "js" };
-      });
-    },
-  };
-}
+/** Puts the texts of the Lua files in the place of the module that reads them. */
+const luaTexts = {
+  name: "lua-texts",
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]lua-files\.js$/ }, () => {
+      const folder = join(root, "src/shared/redis/lua");
+      const texts = Object.fromEntries(
+        readdirSync(folder, { recursive: true })
+          .filter((file) => file.endsWith(".lua"))
+          .map((file) => [file.slice(0, -".lua".length), readFileSync(join(folder, file), "utf8")]),
+      );
+      const contents = `const TEXTS = ${JSON.stringify(texts)};\nexport const luaFile = (name) => TEXTS[name];\n`;
+      return { contents, loader: "js" };
+    });
+  },
+};
 
 /** Builds in a folder beside dist/, then renames it to dist/; as a sibling, the paths in its source maps stay right. */
-async function build(files, digest) {
+async function build(digest) {
   const fresh = `${dist}.new-${process.pid}`;
   const old = `${dist}.old-${process.pid}`;
   try {
     compile(fresh);
-    copyLua(files, fresh);
     await putTogether(fresh);
     writeFileSync(join(fresh, digestFile), digest);
     if (existsSync(dist)) renameSync(dist, old);
@@ -162,7 +158,7 @@ try {
   if (existsSync(join(root, "src"))) {
     const files = sourceFiles();
     const digest = digestOf([...files, ...inputs]);
-    if (!process.argv.includes("--if-changed") || !isBuiltFrom(digest)) await build(files, digest);
+    if (!process.argv.includes("--if-changed") || !isBuiltFrom(digest)) await build(digest);
   }
 } catch (failure) {
   process.stderr.write(`build failed: ${failure.message}\n`);

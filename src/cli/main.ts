@@ -3,7 +3,7 @@
 import { systemClock } from "../shared/clock.ts";
 import { processEnvironment } from "../shared/config.ts";
 import { messageOf } from "../shared/errors.ts";
-import { packageVersion } from "../shared/version.ts";
+import { packageVersion } from "../shared/package.ts";
 import { EXIT } from "./command.ts";
 import { runService } from "./process.ts";
 import { runProgram } from "./program.ts";

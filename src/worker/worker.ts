@@ -8,6 +8,7 @@ import { type Clock, CoarseTimers, systemClock, within } from "../shared/clock.t
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { createLogger, guardedLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
+import { packageVersion, refuseBundled } from "../shared/package.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import type { Keys } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/limits.ts";
@@ -28,7 +29,6 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createCancellable } from "../shared/start-stop.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
-import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./health/announcer.ts";
 import { credentialProbe, diskProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
 import type { Readiness } from "./health/readiness.ts";
@@ -80,9 +80,13 @@ export interface SubagentWorker {
   metrics(): Promise<Scrape | undefined>;
 }
 
-/** Creates a worker, not started. Throws `invalid_config` that names every wrong option, or a tool error if tools clash. */
+/**
+ * Creates a worker, not started. Throws `invalid_config` that names every wrong option, a tool error if tools clash, or
+ * `setup_failed` in a program that a bundler made.
+ */
 export function createWorker(options: WorkerOptions): SubagentWorker {
   checkWorkerOptions(options);
+  refuseBundled();
   const { clock = systemClock } = options;
   const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const logger = guardedLogger(options.logger ?? createLogger());

@@ -19,9 +19,8 @@ import { fileBeside, findNodes, findUses, lineOf, type Source, type Violation } 
 
 /** Files that may locate another file by `import.meta`: Lua scripts, pages, package.json, a thread's or process's entry. */
 const BESIDE = [
-  "src/service/api/live-page.ts",
-  "src/shared/redis/scripts.ts",
-  "src/shared/version.ts",
+  "src/shared/redis/lua-files.ts",
+  "src/shared/package.ts",
   "src/cli/local/embedded-redis.ts",
   "src/worker/tools/search/process-pool.ts",
   "src/worker/health/watchdog.ts",

@@ -12,7 +12,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   `acquire deliver requeue promote due overdue move pending reason effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
   doorbell logs ps show abort account age base bash bubblewrap runsc egress connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
   abort account ack address agents announce announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
-  attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel channels charge check checks
+  attachments boundary bounds budget builder builtin bull bundled cache call callback callbacks calls cancellation capability caps channel channels charge check checks
   child crashes detached registered reasons isolated processes runs clamp cli client clock cluster codec codecs command commands commit component computer config connection
   content context conversation cookie cost counter credential cron deadlines default detach diagnose digest directory disk
   disposables dns doctor document draft echo edit embedded encoder end envelope errors event events exact examine exchange
@@ -20,7 +20,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   group guard hold orphan orphans hash head header hidden class health heartbeat hints http https hub id ids idempotency inbox index input inspect inspection
   installation interval isolate iterator json keep key keys kind ledger library limit limiter limits line linear lines list listener
   linked live load local lock log logger loop lua mailbox main map mask match matcher mcp measure message messages meter
-  metrics model mount name network next number numbers offline open openapi operation options output page parent
+  metrics model mount name network next number numbers offline open openapi operation options output package page parent
   parents parse path paths pattern pause pipeline player policy pool port price pricing printer private problem process
   producer program progress project prometheus prompt properties protocol provider purchases query queue quota range rank read
   readiness record records redis register registry release renew render repair replies report request reservation reserve response rest

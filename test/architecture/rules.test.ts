@@ -147,12 +147,12 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": `import * as threads from "node:worker_threads";\nconst make = [threads.Worker];` },
     ],
     keeps: [
-      { "src/shared/version.ts": `const url = new URL("../../package.json", import.meta.url);` },
+      { "src/shared/package.ts": `const url = new URL("../../package.json", import.meta.url);` },
       { "src/a.ts": "const require = (name: string) => name; require('x'); type F = Function;" },
       { "src/a.ts": `const b = await import("./b.ts");` },
       { "src/a.ts": "class A { constructor() {} }" },
       {
-        "src/shared/version.ts": `import { Worker } from "node:worker_threads"; new Worker(new URL("./a.js", import.meta.url)); let w: Worker;`,
+        "src/shared/package.ts": `import { Worker } from "node:worker_threads"; new Worker(new URL("./a.js", import.meta.url)); let w: Worker;`,
       },
     ],
   },

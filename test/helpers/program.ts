@@ -10,7 +10,7 @@ import { pasteable } from "../../src/cli/shell-command.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
 import { type Clock, systemClock } from "../../src/shared/clock.ts";
 import type { Environment } from "../../src/shared/config.ts";
-import { packageVersion } from "../../src/shared/version.ts";
+import { packageVersion } from "../../src/shared/package.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";
 

@@ -38,8 +38,12 @@ beforeEach(async () => {
     `#!/usr/bin/env node\nimport { answer } from "../index.ts";\nprocess.stdout.write(answer);\n`,
   );
   await write("src/index.ts", `export const answer: string = "42";\n`);
-  await write("src/shared/redis/lua/spawn.lua", "-- Spawns.\nreturn 1\n");
+  await cp("src/shared/redis/lua-files.ts", join(root, "src/shared/redis/lua-files.ts"));
+  await write("src/shared/redis/lua/include/spawn.lua", "-- Spawns.\nreturn 1\n");
 });
+
+/** A command that prints a Lua file. */
+const LUA_COMMAND = `import { luaFile } from "../shared/redis/lua-files.ts";\nprocess.stdout.write(luaFile("include/spawn"));\n`;
 
 async function write(path: string, text: string): Promise<void> {
   await mkdir(dirname(join(root, path)), { recursive: true });
@@ -60,11 +64,10 @@ async function said(): Promise<readonly string[]> {
 
 const read = (path: string) => readFile(join(root, path), "utf8");
 
-test("a build compiles, declares types, copies the Lua scripts and makes the command executable", async () => {
+test("a build compiles, declares types and makes the command executable", async () => {
   expect(await build()).toBe(0);
   expect(await said()).toEqual(["42"]);
   expect(await read("dist/index.d.ts")).toContain("answer: string");
-  expect(await read("dist/shared/redis/lua/spawn.lua")).toBe("-- Spawns.\nreturn 1\n");
   expect((await stat(join(root, "dist/cli/main.js"))).mode & 0o111).toBe(0o111);
 });
 
@@ -86,28 +89,60 @@ test("a failed build says so and leaves the last good one alone", async () => {
 });
 
 test("with --if-changed a build of the same sources is left alone, and an edited script is built again", async () => {
+  await write("src/cli/main.ts", LUA_COMMAND);
   await build();
   await write("dist/witness", "here since the first build");
   expect(await build("--if-changed")).toBe(0);
   expect(await read("dist/witness")).toBe("here since the first build");
-  await write("src/shared/redis/lua/spawn.lua", "-- Spawns.\nreturn 2\n");
+  await write("src/shared/redis/lua/include/spawn.lua", "-- Spawns.\nreturn 2\n");
   expect(await build("--if-changed")).toBe(0);
-  expect(await read("dist/shared/redis/lua/spawn.lua")).toContain("return 2");
+  expect(await said()).toEqual(["-- Spawns.", "return 2"]);
   await expect(access(join(root, "dist/witness"))).rejects.toThrow("ENOENT");
 });
 
-test("modules that entry points share are one, and find beside them what they look for", async () => {
-  await write("src/shared/place.ts", "export class Place {}\nexport const here = import.meta.url;\n");
+test("the Lua scripts are part of the code, and no file of the build", async () => {
+  await write("src/cli/main.ts", LUA_COMMAND);
+  expect(await build()).toBe(0);
+  await rm(join(root, "src"), { recursive: true });
+  expect(await said()).toEqual(["-- Spawns.", "return 1"]);
+  const files = await readdir(join(root, "dist"), { recursive: true });
+  expect(files.filter((name) => name.endsWith(".lua"))).toEqual([]);
+});
+
+test("modules that entry points share are one", async () => {
+  await write("src/shared/place.ts", "export class Place {}\n");
   await write(
     "src/index.ts",
     `export { Place } from "./shared/place.ts";\nexport const answer: string = "42";\n`,
   );
-  await write("src/worker/index.ts", `export { here, Place } from "../shared/place.ts";\n`);
+  await write("src/worker/index.ts", `export { Place } from "../shared/place.ts";\n`);
   expect(await build()).toBe(0);
   const [index, worker] = await Promise.all([
     import(join(root, "dist/index.js")),
     import(join(root, "dist/worker/index.js")),
   ]);
   expect(worker.Place).toBe(index.Place);
-  expect(worker.here).toBe(pathToFileURL(join(root, "dist/shared/place.js")).href);
+});
+
+test("code finds the programs that it starts, and the folder of the package", async () => {
+  await write("src/worker/health/watchdog-thread.js", "export {};\n");
+  await write(
+    "src/worker/index.ts",
+    `export const thread = new URL("./watchdog-thread.js", import.meta.url);\nexport const folder = new URL("../../", import.meta.url);\n`,
+  );
+  expect(await build()).toBe(0);
+  const { thread, folder } = await import(join(root, "dist/worker/index.js"));
+  await access(thread);
+  expect(folder.href).toBe(pathToFileURL(`${root}/`).href);
+});
+
+test("the entry point for bundlers provides its packages before the parent's side runs", async () => {
+  await write("src/shared/packages.ts", "export const packages: string[] = [];\n");
+  await write("src/bundled.ts", `import { packages } from "./shared/packages.ts";\npackages.push("pino");\n`);
+  await write(
+    "src/index.ts",
+    `import { packages } from "./shared/packages.ts";\nexport const answer: string = packages.join();\n`,
+  );
+  expect(await build()).toBe(0);
+  expect(await import(join(root, "dist/bundled.js"))).toMatchObject({ answer: "pino" });
 });

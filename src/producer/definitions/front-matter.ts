@@ -30,9 +30,17 @@ const FENCE = /^---[ \t]*$/;
 const MOST_CHARS = 64 * 1024;
 const PLAIN_FIELD = /^([A-Za-z][\w-]*):[ \t]+(?=[^\s"'[{|>&*!])(.*)$/;
 
+type YamlParser = Pick<typeof Yaml, "Lexer" | "LineCounter" | "parseDocument">;
+let provided: YamlParser | undefined;
+
+/** Gives definitions their parser in a program made by a bundler, which does not follow the `require` of the first definition. */
+export function provideYaml(parser: YamlParser): void {
+  provided = parser;
+}
+
 /** Returns the parser. It is loaded at the first definition, so a parent without definitions does not pay for it. */
-function yamlParser(): typeof Yaml {
-  return createRequire(import.meta.url)("yaml");
+function yamlParser(): YamlParser {
+  return provided ?? createRequire(import.meta.url)("yaml");
 }
 
 /** Reads `text`. Aliases are refused: a few of them can expand to gigabytes. */

@@ -22,6 +22,7 @@ import {
   PORT,
   refuseProblems,
 } from "../../shared/options.ts";
+import { refuseBundled } from "../../shared/package.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
 import { createApiKeys } from "../../shared/redis/api-keys.ts";
 import { createOpenable } from "../../shared/start-stop.ts";
@@ -106,10 +107,14 @@ export interface Api {
   stop(): Promise<void>;
 }
 
-/** Creates an API, not started. Throws `invalid_config` for an invalid client, or with all other wrong options. */
+/**
+ * Creates an API, not started. Throws `invalid_config` for an invalid client, or with all other wrong options, and `setup_failed`
+ * in a program that a bundler made.
+ */
 export function createApi(options: ApiOptions): Api {
   internalsOf(options?.client);
   refuseProblems("The API", optionProblems(options, FORMS, { maker: "an API" }));
+  refuseBundled();
   const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock } = options;
   const logger = options.logger && guardedLogger(options.logger);
   const board = openBoard(client, clock);

@@ -5,13 +5,11 @@
  * 1. The policy allows only scripts and styles of this address, and does not allow text to become markup.
  */
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { type Response, Router } from "express";
+import { packagePath } from "../../shared/package.ts";
 import { sendProblem } from "./problem.ts";
 import { type SharedAnswer, sendShared, sharedAnswer } from "./shared-answer.ts";
 
-/** `web/` is next to `src/` and next to `dist/`. */
-const FOLDER = join(import.meta.dirname, "..", "..", "..", "web");
 const FILES: Readonly<Record<string, string>> = {
   "/": "page.html",
   "/page.css": "page.css",
@@ -39,7 +37,7 @@ export function livePageRouter(): Router {
   const router = Router();
   const files = new Map<string, SharedAnswer>();
   const answerOf = async (file: string) => {
-    const answer = files.get(file) ?? sharedAnswer(await readFile(join(FOLDER, file)));
+    const answer = files.get(file) ?? sharedAnswer(await readFile(packagePath(`web/${file}`)));
     files.set(file, answer);
     return answer;
   };

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, generated from the rows of the routes and the schemas of their input and output. */
 import { z } from "zod";
-import { packageVersion } from "../../shared/version.ts";
+import { packageVersion } from "../../shared/package.ts";
 import type { Route, RouteResponse } from "./route.ts";
 import { SHAPES } from "./schema.ts";
 

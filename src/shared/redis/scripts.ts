@@ -2,7 +2,6 @@
  * Runs the verbs of the table: assembles each script (the shared rules, locals by name, its own file), sends it with its
  * keys and arguments, and decodes the answer. Scripts are idempotent: a worker's ioredis re-sends one whose answer was lost.
  */
-import { readFileSync } from "node:fs";
 import { STORED_COUNTS } from "../protocol/content.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
@@ -10,6 +9,7 @@ import { STORED_PROGRESS } from "../protocol/reply.ts";
 import { decodeAnswer, encodeFields, type ValueOf } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { Script } from "./connection/server-connection.ts";
+import { luaFile } from "./lua-files.ts";
 import {
   beginsWith,
   type Form,
@@ -61,8 +61,6 @@ export interface Scripts {
 
 /** Placeholder address for a verb of the installation. */
 const NO_AGENT: AgentAddress = { tenant: "", parentId: "", uid: "" };
-const LUA_DIR = new URL("./lua/", import.meta.url);
-const lua = (file: string) => readFileSync(new URL(`${file}.lua`, LUA_DIR), "utf8");
 
 /** The lists in stored values that scripts decode: Lua table of the positions → names in order. */
 const STORED_LISTS = { PROGRESS: STORED_PROGRESS, COUNTS: STORED_COUNTS } as const;
@@ -76,10 +74,10 @@ function positionsFor(rules: string): string[] {
 
 /** Returns the source of a script as Redis gets it. A line `-- Include a, b.` in its header names the shared rules it uses. */
 export function luaSource(name: VerbName): string {
-  const own = lua(name);
+  const own = luaFile(name);
   const included = /^-- Include ([a-z, ]+)\.$/m.exec(own)?.[1]?.split(", ") ?? [];
-  const rules = [...included.map((each) => lua(`include/${each}`)), own].join("\n");
-  return [lua("include/base"), localsOf(VERBS[name]), ...positionsFor(rules), rules].join("\n");
+  const rules = [...included.map((each) => luaFile(`include/${each}`)), own].join("\n");
+  return [luaFile("include/base"), localsOf(VERBS[name]), ...positionsFor(rules), rules].join("\n");
 }
 
 /** Returns Lua lines that define keys, context and arguments as locals of their names. */

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { createRequire } from "node:module";
 import { describe, expect, test } from "vitest";
 import { createLogger, guardedLogger, type Logger } from "../../../src/shared/logger.ts";
 
@@ -19,6 +20,19 @@ test.each([
   ],
 ])("%s that nobody named as a secret stands in no log line", (_, message, written) => {
   expect(messageWritten(message)).toBe(written);
+});
+
+test("a silent logger writes nothing and does not load pino", () => {
+  const require = createRequire(import.meta.url);
+  const pino = require.resolve("pino");
+  delete require.cache[pino];
+  const lines: string[] = [];
+  const logger = createLogger({ level: "silent", destination: { write: (line) => void lines.push(line) } });
+  logger.child({ a: 1 }).error("lost");
+  expect(guardedLogger(logger)).toBe(logger);
+  expect([lines, require.cache[pino]]).toEqual([[], undefined]);
+  createLogger({ level: "error" });
+  expect(require.cache[pino]).toBeDefined();
 });
 
 test("an ordinary line is written as it is", () => {

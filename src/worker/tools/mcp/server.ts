@@ -15,10 +15,10 @@ import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
+import { packageVersion } from "../../../shared/package.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import { keepSecretsOf, keepSecretsOfArguments, keepUrlPassword } from "../../../shared/secrets.ts";
 import { whenAborted } from "../../../shared/stop-signal.ts";
-import { packageVersion } from "../../../shared/version.ts";
 import { CallResult, ListedPage, ListedTool } from "./answer.ts";
 import { openTransport, type ServerTransport } from "./transport.ts";
 

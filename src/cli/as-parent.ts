@@ -12,9 +12,9 @@ import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { defaultModel, lookupModel, openClient, readWorkersAndPause } from "./local/client.ts";
 import { createDisposables, type Disposables } from "./local/disposables.ts";
-import { KEPT_MS, resolveParents } from "./local/parents.ts";
+import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
-import { askInstallation, requireRedisUrl } from "./local/redis.ts";
+import { requireRedisUrl } from "./local/redis.ts";
 import { renderNoWorker } from "./local/wait.ts";
 
 /** The verbs that create agents or give them messages, whatever their flags. */
@@ -83,22 +83,18 @@ export async function actAsParent(
 ): Promise<number> {
   const { config } = context;
   const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
-  const { prefix, tenant } = config;
+  const { tenant } = config;
   const redisUrl = requireRedisUrl(config, `${verb} acts on the agents of a Redis`);
   const disposables = createDisposables();
   try {
     const configured = { tenant, parentId };
     const seenMs = SEES_ALL[verb];
     const query = { configured, named: flags.parent, activeWithinMs: seenMs ?? 0 };
-    const [{ workers, paused, redisNowMs }, family] = await askInstallation(
-      redisUrl,
-      prefix,
-      context.clock,
-      (there) =>
-        Promise.all([
-          readWorkersAndPause(there, context.clock),
-          seenMs === undefined ? [configured] : resolveParents(there, query),
-        ]),
+    const [{ workers, paused, redisNowMs }, family] = await readInstallation(context, verb, (reading) =>
+      Promise.all([
+        readWorkersAndPause(reading, context.clock),
+        seenMs === undefined ? [configured] : resolveParents(reading, query),
+      ]),
     );
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });

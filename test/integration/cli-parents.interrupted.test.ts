@@ -8,8 +8,8 @@ import { startHere } from "../helpers/program.ts";
 import { placeOn } from "../helpers/program-on-stage.ts";
 import { openStage } from "../stage/stage.ts";
 
-/** Runs a command that gets Ctrl-C with its first read about a parent, which Redis never sees. */
-async function interrupted(...args: string[]) {
+/** Runs a command that gets Ctrl-C with its first read that names `key`, which Redis never sees. */
+async function interrupted(key: string, ...args: string[]) {
   const stage = await openStage();
   await stage.parent("parent-0").spawn({ name: "explorer" });
   const port = Number(new URL(stage.url).port);
@@ -19,7 +19,7 @@ async function interrupted(...args: string[]) {
     for (const socket of [client, redis]) sockets.push(socket.on("error", () => {}));
     redis.pipe(client);
     client.on("data", (bytes) => {
-      if (bytes.includes("parent-0")) void command.kill("SIGINT");
+      if (bytes.includes(key)) void command.kill("SIGINT");
       else redis.write(bytes);
     });
   });
@@ -38,11 +38,19 @@ async function interrupted(...args: string[]) {
 test.for(["ps", "ps --json", "logs", "show explorer", "list", "usage --json"])(
   "Ctrl-C while %s reads ends it as interrupted, without a result",
   async (words) => {
-    const { code, stdout } = await interrupted(...words.split(" "));
+    const { code, stdout } = await interrupted("parent-0", ...words.split(" "));
     expect({ code, stdout }).toEqual({ code: EXIT.interrupted, stdout: [] });
   },
 );
 
 test("Ctrl-C is the end of logs --follow, also while it reads", async () => {
-  expect(await interrupted("logs", "--follow")).toMatchObject({ code: EXIT.done, stdout: [] });
+  expect(await interrupted("parent-0", "logs", "--follow")).toMatchObject({ code: EXIT.done, stdout: [] });
 });
+
+test.for(["list", "send explorer go", "destroy explorer"])(
+  "Ctrl-C while %s asks for the workers ends it as interrupted, and it does nothing",
+  async (words) => {
+    const { code, stdout } = await interrupted(":workers", ...words.split(" "));
+    expect({ code, stdout }).toEqual({ code: EXIT.interrupted, stdout: [] });
+  },
+);

@@ -1798,6 +1798,15 @@ export default [
     title: "while ps reads",
   },
   {
+    id: "cli-begins-on-after-ctrl-c",
+    promise: "Ctrl-C ends a verb of a parent at once, also while it asks for workers and parents.",
+    file: "src/cli/local/parents.ts",
+    find: "unlessAborted(signal, ask(read))",
+    replace: "ask(read)",
+    tests: ["test/integration/cli-parents.interrupted.test.ts"],
+    title: "asks for the workers",
+  },
+  {
     id: "cli-lists-on-after-ctrl-c",
     promise: "Ctrl-C ends list at once, also while it asks many parents for their agents.",
     file: "src/cli/verbs/list.ts",

@@ -10,6 +10,7 @@ import type { LookupAddress } from "node:dns";
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
+import { codeOf } from "./errors.ts";
 
 /** Returns the addresses of a host name, at least one. Rejects with the code of the DNS, such as `ENOTFOUND`. */
 export type ResolveName = (name: string) => Promise<readonly LookupAddress[]>;
@@ -71,7 +72,7 @@ async function ask(names: readonly string[], servers: NameSources["servers"]): R
 }
 
 function saysNone(problem: unknown): boolean {
-  return problem instanceof Error && "code" in problem && HAS_NONE.includes(String(problem.code));
+  return HAS_NONE.includes(codeOf(problem) ?? "");
 }
 
 /** Returns the names that `name` may stand for, in the order in which the system asks for them (resolv.conf(5)). */

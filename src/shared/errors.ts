@@ -154,6 +154,11 @@ export class ToolFailure extends Error {
   }
 }
 
+/** Returns the system's error code; undefined if there is none. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}
+
 /** Returns true if Redis refused a command because a key has the wrong type. */
 export function isWrongType(error: unknown): boolean {
   return error instanceof Error && error.message.includes("WRONGTYPE");

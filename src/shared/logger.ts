@@ -6,7 +6,7 @@ import { write, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Logger as PinoLogger } from "pino";
 import { hasMethods, systemClock } from "./clock.ts";
-import { messageOf } from "./errors.ts";
+import { codeOf, messageOf } from "./errors.ts";
 import { type OptionForms, optionProblems, refuseProblems } from "./options.ts";
 import { MASK, withoutLogins, withoutSecrets } from "./secrets.ts";
 
@@ -244,7 +244,7 @@ class GatheredLines {
 
 /** Returns the bytes to write later: all if the reader has no room now, none after any other failure. */
 function takenLater(error: unknown, bytes: Buffer): Buffer {
-  return error instanceof Error && "code" in error && error.code === "EAGAIN" ? bytes : NOTHING;
+  return codeOf(error) === "EAGAIN" ? bytes : NOTHING;
 }
 
 function ignore(): void {}

@@ -1,4 +1,5 @@
 /** Words for a connection that was not made or broke: Node, its fetch and undici tell it by a code, and in words of their own. */
+import { codeOf } from "./errors.ts";
 
 /** The words for a connection that the other side ended. */
 export const CONNECTION_CLOSED = "connection closed";
@@ -20,9 +21,6 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 
 /** Returns what happened to a connection, by the code of `error` or of its cause; undefined: another problem. */
 export function networkProblem(error: unknown): string | undefined {
-  return PROBLEMS[codeOf(error)] ?? PROBLEMS[codeOf(error instanceof Error ? error.cause : undefined)];
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
+  const cause = error instanceof Error ? error.cause : undefined;
+  return PROBLEMS[codeOf(error) ?? ""] ?? PROBLEMS[codeOf(cause) ?? ""];
 }

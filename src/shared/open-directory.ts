@@ -14,7 +14,7 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, opendir } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, SubagentError } from "./errors.ts";
+import { codeOf, messageOf, SubagentError } from "./errors.ts";
 import { DRAFT_PREFIX } from "./protocol/ids.ts";
 
 /** An open directory and its path. The holder closes the handle. */
@@ -124,7 +124,7 @@ async function orAbsent<T>(
   try {
     return await opening;
   } catch (error) {
-    if (error instanceof Error && "code" in error && absent.has(String(error.code))) return undefined;
+    if (absent.has(codeOf(error) ?? "")) return undefined;
     if (areTooManyOpen(error)) throw refusedOpening(error);
     const why = messageOf(error).split(",")[0];
     const sentence = `The workspaces cannot be read (${why}): give this process the rights of the workers.`;
@@ -134,7 +134,8 @@ async function orAbsent<T>(
 
 /** Returns true if the system opened nothing because too many files are open: what it was asked for is unknown. */
 export function areTooManyOpen(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
+  const code = codeOf(error);
+  return code === "EMFILE" || code === "ENFILE";
 }
 
 /** Returns `error`; where too many files are open, the refusal `rate_limited`: another time the files can be read. */

@@ -5993,7 +5993,7 @@ export default [
     id: "network-problem-without-cause",
     promise: "Why fetch failed is told in words: its own error says only that it failed.",
     file: "src/shared/network-problem.ts",
-    find: " ?? PROBLEMS[codeOf(error instanceof Error ? error.cause : undefined)]",
+    find: ' ?? PROBLEMS[codeOf(cause) ?? ""]',
     replace: "",
     tests: ["test/unit/shared/network-problem.test.ts"],
   },

@@ -3078,7 +3078,7 @@ export default [
     id: "location-made-meanwhile",
     promise: "A directory that another process makes meanwhile is used.",
     file: "src/worker/tools/files/open.ts",
-    find: 'if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;',
+    find: 'if (codeOf(error) !== "EEXIST") throw error;',
     replace: "throw error;",
     tests: ["test/unit/worker/tools/files/open.meanwhile.test.ts"],
   },

@@ -5,7 +5,7 @@
 
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
-import { isWrongType, messageOf, SubagentError } from "../../shared/errors.ts";
+import { codeOf, isWrongType, messageOf, SubagentError } from "../../shared/errors.ts";
 import { CONNECTION_CLOSED, networkProblem } from "../../shared/network-problem.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { connectionProblem, NO_CLUSTER, PART_AWAY } from "../../shared/redis/connection/cluster.ts";
@@ -274,8 +274,6 @@ function silenceOf(redisUrl: string): SubagentError {
 const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
 
 function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return (
-    networkProblem(error) ?? (connectionProblem(error).replace(/\.(?: Please report this\.)?$/, "") || code)
-  );
+  const words = connectionProblem(error).replace(/\.(?: Please report this\.)?$/, "");
+  return networkProblem(error) ?? (words || (codeOf(error) ?? ""));
 }

@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
-import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { codeOf, messageOf, SubagentError } from "../../shared/errors.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { readUpTo, type TextSource } from "./input.ts";
 
@@ -73,6 +73,5 @@ async function bytesOf(file: string, { cwd, signal }: FileSource, maxBytes: numb
 }
 
 function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? messageOf(error);
+  return REASONS[codeOf(error) ?? ""] ?? messageOf(error);
 }

@@ -25,7 +25,7 @@ import {
 } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../shared/clock.ts";
-import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { codeOf, messageOf, SubagentError } from "../../shared/errors.ts";
 import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/ids.ts";
 import type { OpenRoot } from "./roots.ts";
 
@@ -151,12 +151,12 @@ async function createDirectories(path: string): Promise<void> {
   const create = () => mkdir(path, { mode: DIRECTORY_MODE });
   try {
     await create().catch(async (error: unknown) => {
-      if (!isErrno(error, "ENOENT")) throw error;
+      if (codeOf(error) !== "ENOENT") throw error;
       await createDirectories(dirname(path));
       await create();
     });
   } catch (error) {
-    if (!isErrno(error, "EEXIST") || !(await stat(path)).isDirectory()) throw error;
+    if (codeOf(error) !== "EEXIST" || !(await stat(path)).isDirectory()) throw error;
   }
 }
 
@@ -215,7 +215,7 @@ async function claimStamp(
       await link(draft, path);
       return "stamped";
     } catch (error) {
-      if (!isErrno(error, "EEXIST")) throw error;
+      if (codeOf(error) !== "EEXIST") throw error;
     } finally {
       await rm(draft, { force: true });
     }
@@ -245,7 +245,7 @@ export async function readStamp(path: string, prefix?: string): Promise<string |
     if (!(await lstat(path)).isFile()) return "";
     text = await readFile(path, "utf8");
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return undefined;
+    if (codeOf(error) === "ENOENT") return undefined;
     throw error;
   }
   try {
@@ -261,7 +261,7 @@ async function inodeOf(path: string): Promise<bigint | undefined> {
   try {
     return (await lstat(path, { bigint: true })).ino;
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return undefined;
+    if (codeOf(error) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -270,10 +270,6 @@ async function renameIfThere(from: string, to: string): Promise<void> {
   try {
     await rename(from, to);
   } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error;
+    if (codeOf(error) !== "ENOENT") throw error;
   }
-}
-
-function isErrno(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
 }

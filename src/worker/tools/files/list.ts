@@ -8,6 +8,7 @@
  */
 import { constants } from "node:fs";
 import { chmod, type FileHandle, open, opendir, readlink, realpath } from "node:fs/promises";
+import { codeOf } from "../../../shared/errors.ts";
 
 const SLASH = Buffer.from("/");
 /** Read, write and enter, for the owner. */
@@ -80,9 +81,4 @@ async function openOwn(here: Buffer) {
     await chmod(here, OPEN_MODE);
     return list();
   }
-}
-
-/** Returns the system's error code; undefined if there is none. */
-export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

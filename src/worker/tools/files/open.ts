@@ -15,7 +15,7 @@
 import type { Stats } from "node:fs";
 import { type FileHandle, lstat, mkdir, readlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { ToolFailure } from "../../../shared/errors.ts";
+import { codeOf, ToolFailure } from "../../../shared/errors.ts";
 import { type OpenDirectory, openDirectoryAt, pathIn } from "../../../shared/open-directory.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { locate, plainFailure, quotePath, relocate, type Target } from "./path.ts";
@@ -195,7 +195,7 @@ async function openComponent(
   try {
     return await openChild(directory, name);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = codeOf(error);
     if (code === "ELOOP" || code === "ENOTDIR") {
       return readlink(pathIn(directory, name)).catch(() => Promise.reject(error));
     }
@@ -203,7 +203,7 @@ async function openComponent(
   }
   await beforeMaking(directory);
   await mkdir(pathIn(directory, name), { mode: NEW_DIRECTORY_MODE }).catch((error: unknown) => {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
   });
   const child = await openChild(directory, name);
   try {
@@ -219,7 +219,7 @@ async function lstatOrNothing(path: string): Promise<Stats | undefined> {
   try {
     return await lstat(path);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (codeOf(error) === "ENOENT") return undefined;
     throw error;
   }
 }

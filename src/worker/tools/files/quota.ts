@@ -7,10 +7,10 @@
  * 3. Nothing is hidden from the count by a name that is no text, by modes, or by a depth that no path reaches.
  */
 import { lstat, statfs } from "node:fs/promises";
-import { ToolFailure } from "../../../shared/errors.ts";
+import { codeOf, ToolFailure } from "../../../shared/errors.ts";
 import { areTooManyOpen } from "../../../shared/open-directory.ts";
 import type { Area, Workspace } from "../workspace.ts";
-import { codeOf, listDirectory, startOf } from "./list.ts";
+import { listDirectory, startOf } from "./list.ts";
 import type { Directory, FileLocation } from "./open.ts";
 
 /** Contents of a workspace; directories count as files. */

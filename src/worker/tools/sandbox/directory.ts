@@ -8,8 +8,7 @@ import { lstat, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
-import { ToolFailure } from "../../../shared/errors.ts";
-import { codeOf } from "../files/list.ts";
+import { codeOf, ToolFailure } from "../../../shared/errors.ts";
 
 const PREFIX = /^subagent-(?:bash|net|runsc)-[A-Za-z0-9]{6}$/;
 /** Age of a directory that counts as left behind: several times the longest command. */

@@ -25,7 +25,7 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
 import { guardedLookup, isAddress } from "../../../shared/address-range.ts";
-import { SubagentError } from "../../../shared/errors.ts";
+import { codeOf, SubagentError } from "../../../shared/errors.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import { makeDirectory } from "./directory.ts";
 import type { EgressPolicy } from "./egress-policy.ts";
@@ -287,7 +287,7 @@ class Traffic {
   #errorAnswerOf(error: unknown, target?: Target): { status: number; message: string } {
     if (error instanceof SubagentError)
       return { status: Number(error.details.status), message: error.message };
-    const code = error instanceof Error && "code" in error ? String(error.code) : "no answer";
+    const code = codeOf(error) ?? "no answer";
     return { status: 502, message: `${target?.host ?? "The host"} cannot be reached (${code}).` };
   }
 

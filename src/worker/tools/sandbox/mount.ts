@@ -5,7 +5,8 @@
 import { lstatSync, readlinkSync } from "node:fs";
 import { lchown, lstat } from "node:fs/promises";
 import type { Clock } from "../../../shared/clock.ts";
-import { codeOf, listDirectory, startOf } from "../files/list.ts";
+import { codeOf } from "../../../shared/errors.ts";
+import { listDirectory, startOf } from "../files/list.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { type CoveredEntry, coverOf } from "./withheld.ts";
 

@@ -13,8 +13,7 @@ import type { Dirent } from "node:fs";
 import { lstat, opendir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
-import { ToolFailure } from "../../../shared/errors.ts";
-import { codeOf } from "../files/list.ts";
+import { codeOf, ToolFailure } from "../../../shared/errors.ts";
 import { isSecret } from "../files/policy.ts";
 import type { Area } from "../workspace.ts";
 

@@ -682,10 +682,20 @@ export default [
     id: "matcher-needs-a-shell",
     promise: "Patterns and schemas are matched on a machine without a shell.",
     file: "src/worker/tools/search/process-pool.ts",
-    find: "return bounded ?? startProgram(process.execPath, args);",
-    replace: "return bounded;",
+    find: "if (!existsSync(SHELL)) return startProgram(process.execPath, args);",
+    replace: "",
     tests: ["test/unit/worker/tools/search/matcher.no-shell.test.ts"],
-    title: "machine without a shell",
+    title: "without a shell runs",
+  },
+  {
+    id: "matcher-unbounded-on-a-busy-machine",
+    promise: "No matching process starts without its bounds on a machine that has a shell.",
+    file: "src/worker/tools/search/process-pool.ts",
+    find: 'return startProgram(SHELL, ["-c", limits, "sh", process.execPath, ...args]);',
+    replace:
+      'return startProgram(SHELL, ["-c", limits, "sh", process.execPath, ...args]) ?? startProgram(process.execPath, args);',
+    tests: ["test/unit/worker/tools/search/matcher.no-shell.test.ts"],
+    title: "cannot start its shell",
   },
   {
     id: "glob-in-the-process-of-its-worker",

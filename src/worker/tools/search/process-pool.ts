@@ -13,7 +13,7 @@
  * within one by its limit of CPU time.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../../../shared/clock.ts";
 import { ToolFailure } from "../../../shared/errors.ts";
@@ -183,6 +183,8 @@ export class ProcessPool {
 /** Signals by which a terminal or a supervisor stops every process of a service: the search has not failed by itself. */
 const STOPPING: ReadonlySet<NodeJS.Signals> = new Set(["SIGINT", "SIGTERM", "SIGHUP"]);
 
+const SHELL = "/bin/sh";
+
 /**
  * Starts a process that may not write a core file, nor compute without end, and that is the first to go if the machine has no
  * memory left; undefined if the machine cannot. Only a shell can set these bounds: on a machine without one (a distroless image)
@@ -192,9 +194,9 @@ function startChild(): ChildProcess | undefined {
   const program = fileURLToPath(new URL("./matcher-process.js", import.meta.url));
   const heap = [`--max-old-space-size=${MAX_HEAP_MB}`, `--max-semi-space-size=${MAX_SEMI_SPACE_MB}`];
   const args = [...heap, program];
+  if (!existsSync(SHELL)) return startProgram(process.execPath, args);
   const limits = `ulimit -c 0; ulimit -t ${MAX_CPU_S}; echo 1000 >/proc/self/oom_score_adj; exec "$@"`;
-  const bounded = startProgram("/bin/sh", ["-c", limits, "sh", process.execPath, ...args]);
-  return bounded ?? startProgram(process.execPath, args);
+  return startProgram(SHELL, ["-c", limits, "sh", process.execPath, ...args]);
 }
 
 function startProgram(file: string, args: readonly string[]): ChildProcess | undefined {

@@ -20,8 +20,7 @@ import {
 } from "../shared/protocol/message.ts";
 import { PermissionRules, ToolNames } from "../shared/protocol/permissions.ts";
 import { clip, depthOf, JSON_MAX_DEPTH } from "../shared/protocol/text.ts";
-import type { PriceOverrides } from "../shared/protocol/usage.ts";
-import { DAY_MS } from "../shared/protocol/usage.ts";
+import { DAY_MS, type PriceOverrides } from "../shared/protocol/usage.ts";
 
 /**
  * Returns `schema` with a step before it that treats a `null` field as absent, because models and foreign callers write

@@ -24,21 +24,19 @@ export interface ParentCall extends RedisCall {
 }
 
 /** Runs `work` as one call of the parent. */
-export async function withCall<T>(
-  { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
-  work: (call: ParentCall) => Promise<T>,
-): Promise<T> {
-  const client = await open();
-  return client.call((call) => work({ client, parent, ...call }));
-}
+export const withCall = runnerOf("call");
 
 /** Runs `work` as one call of the parent of which each command has the time of a call. */
-export async function withSteps<T>(
-  { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
-  work: (call: ParentCall) => Promise<T>,
-): Promise<T> {
-  const client = await open();
-  return client.steps((call) => work({ client, parent, ...call }));
+export const withSteps = runnerOf("steps");
+
+function runnerOf(kind: "call" | "steps") {
+  return async <T>(
+    { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
+    work: (call: ParentCall) => Promise<T>,
+  ): Promise<T> => {
+    const client = await open();
+    return client[kind]((call) => work({ client, parent, ...call }));
+  };
 }
 
 /** Runs a call of the parent that is one read. */

@@ -5,7 +5,7 @@
  * owns the agents. Another parent object with the same id sees and may do the same.
  *
  * 1. Every call is checked before anything is sent, and answers or rejects within a second, one about schedules within a
- *    second after Redis' last answer; only `task`, `taskAll`, the waits and the iterators wait.
+ *    second after Redis' last answer and eleven in all; only `task`, `taskAll`, the waits and the iterators wait.
  * 2. After {@link Parent.stop} none of its calls waits any more. Its agents go on.
  */
 import { z } from "zod";

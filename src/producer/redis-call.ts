@@ -161,7 +161,7 @@ const CONNECTION_LOST =
 function beginCall(connection: Connection, budgetMs: number, hasSteps: boolean): RedisCall {
   const { time } = connection;
   let endsAtMs = time.nowMs + budgetMs;
-  const lastEndMs = endsAtMs + (hasSteps ? MAX_STEPS_MS : 0);
+  const lastEndMs = endsAtMs + MAX_STEPS_MS;
   const leftMs = () => Math.max(0, endsAtMs - time.nowMs);
   /** The first answered change of this call: a later failure leaves this change in place. */
   let done: SafeRepeat | undefined;

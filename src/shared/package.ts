@@ -5,6 +5,8 @@ import { z } from "zod";
 import { SubagentError } from "./errors.ts";
 
 const Manifest = z.object({ name: z.literal("subagent-queue"), version: z.string() });
+const BUNDLED =
+  "This program was bundled together with subagent-queue, but a worker or an API needs the files of the package: tell the bundler that subagent-queue is external, and install it beside the program.";
 
 /** Returns the path of a file or folder of this package: `src/shared/` and `dist/bundle/` are two levels below its folder. */
 export function packagePath(path: string): string {
@@ -27,6 +29,3 @@ export function packageVersion(): string {
 export function refuseBundled(): void {
   packageVersion();
 }
-
-const BUNDLED =
-  "This program was bundled together with subagent-queue, but a worker or an API needs the files of the package: tell the bundler that subagent-queue is external, and install it beside the program.";

@@ -331,7 +331,7 @@ export default [
     id: "sentinel-taken-for-a-server",
     promise: "An address that leads to a Sentinel is refused with what to write.",
     file: "src/shared/redis/connection/connection.ts",
-    find: '  if (/^(?:redis|server)_mode:sentinel/m.test(server)) throw new SubagentError("invalid_config", SENTINEL);\n',
+    find: '  if (/^(?:redis|server)_mode:sentinel/m.test(info)) throw new SubagentError("invalid_config", SENTINEL);\n',
     replace: "",
     tests: ["test/integration/sentinel.test.ts"],
   },

@@ -809,8 +809,8 @@ export default [
     id: "schedule-shares-its-time",
     promise: "A schedule can be changed over a slow line.",
     file: "src/producer/parent-context.ts",
-    find: "return client.steps(",
-    replace: "return client.call(",
+    find: 'runnerOf("steps")',
+    replace: 'runnerOf("call")',
     tests: ["test/integration/producer/slow-line.test.ts"],
   },
   {

@@ -253,11 +253,14 @@ export function onConnection(redis: RedisClient, listener: (connection: RedisCon
 export async function refuseWrongServer(redis: RedisClient): Promise<void> {
   if (redis instanceof Cluster) return;
   // The check that made the connection ready has the answer: no trip is needed for it.
-  const known = readyAnswerOf(redis);
-  const [server, cluster] =
-    known === undefined ? await Promise.all([redis.info("server"), redis.info("cluster")]) : [known, known];
-  if (/^(?:redis|server)_mode:sentinel/m.test(server)) throw new SubagentError("invalid_config", SENTINEL);
-  if (/^cluster_enabled:1/m.test(cluster)) throw clusterNodeRefused();
+  const info = readyAnswerOf(redis) ?? (await readInfo(redis));
+  if (/^(?:redis|server)_mode:sentinel/m.test(info)) throw new SubagentError("invalid_config", SENTINEL);
+  if (/^cluster_enabled:1/m.test(info)) throw clusterNodeRefused();
+}
+
+async function readInfo(redis: Redis): Promise<string> {
+  const sections = await Promise.all([redis.info("server"), redis.info("cluster")]);
+  return sections.join("\n");
 }
 
 const SENTINEL =

@@ -12,9 +12,9 @@ import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { defaultModel, lookupModel, openClient, readWorkersAndPause } from "./local/client.ts";
 import { createDisposables, type Disposables } from "./local/disposables.ts";
-import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
+import { KEPT_MS, type Reading, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
-import { requireRedisUrl } from "./local/redis.ts";
+import { askInstallation, requireRedisUrl } from "./local/redis.ts";
 import { renderNoWorker } from "./local/wait.ts";
 
 /** The verbs that create agents or give them messages, whatever their flags. */
@@ -83,19 +83,21 @@ export async function actAsParent(
 ): Promise<number> {
   const { config } = context;
   const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
-  const { tenant } = config;
+  const { prefix, tenant } = config;
   const redisUrl = requireRedisUrl(config, `${verb} acts on the agents of a Redis`);
   const disposables = createDisposables();
   try {
     const configured = { tenant, parentId };
     const seenMs = SEES_ALL[verb];
     const query = { configured, named: flags.parent, activeWithinMs: seenMs ?? 0 };
-    const [{ workers, paused, redisNowMs }, family] = await readInstallation(context, verb, (reading) =>
+    const read = (reading: Reading) =>
       Promise.all([
         readWorkersAndPause(reading, context.clock),
         seenMs === undefined ? [configured] : resolveParents(reading, query),
-      ]),
-    );
+      ]);
+    const [{ workers, paused, redisNowMs }, family] = await (seenMs === undefined
+      ? askInstallation(redisUrl, prefix, context.clock, read)
+      : readInstallation(context, verb, read));
     notePause(context, paused);
     const model = modelFor(verb, context, { redisUrl, workers, disposables });
     // Only new work needs a Redis that keeps it; reading, stopping and fetching replies work on any Redis.

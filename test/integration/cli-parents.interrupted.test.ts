@@ -47,8 +47,8 @@ test("Ctrl-C is the end of logs --follow, also while it reads", async () => {
   expect(await interrupted("parent-0", "logs", "--follow")).toMatchObject({ code: EXIT.done, stdout: [] });
 });
 
-test.for(["list", "send explorer go", "destroy explorer"])(
-  "Ctrl-C while %s asks for the workers ends it as interrupted, and it does nothing",
+test.for(["list", "usage --json"])(
+  "Ctrl-C while %s asks for workers and parents ends it as interrupted, without a result",
   async (words) => {
     const { code, stdout } = await interrupted(":workers", ...words.split(" "));
     expect({ code, stdout }).toEqual({ code: EXIT.interrupted, stdout: [] });

@@ -1799,12 +1799,12 @@ export default [
   },
   {
     id: "cli-begins-on-after-ctrl-c",
-    promise: "Ctrl-C ends a verb of a parent at once, also while it asks for workers and parents.",
-    file: "src/cli/local/parents.ts",
-    find: "unlessAborted(signal, ask(read))",
-    replace: "ask(read)",
+    promise: "Ctrl-C ends list and usage at once, also while they ask for workers and parents.",
+    file: "src/cli/as-parent.ts",
+    find: "await (seenMs === undefined",
+    replace: "await (verb",
     tests: ["test/integration/cli-parents.interrupted.test.ts"],
-    title: "asks for the workers",
+    title: "asks for workers and parents",
   },
   {
     id: "cli-lists-on-after-ctrl-c",

@@ -92,6 +92,7 @@ test("a rolling restart of all workers under load loses nothing, does nothing tw
       `${durations("every wait", handOvers.waits("all", nowMs))}; ${durations("exits", exits)}\n`,
   );
   expect(released.length, "restarts hit active runs").toBeGreaterThanOrEqual(WORKERS * ROUNDS);
+  expect(handOvers.all, "each wait is told once").toHaveLength(asked + released.length);
   reportTime("longest wait", Math.max(...handOvers.waits("all", nowMs)), LONGEST_WAIT_MS);
   expect(replies).toHaveLength(asked);
   const came = replies.map(({ status, turns, summary }) => `${status} ${turns} ${summary}`);

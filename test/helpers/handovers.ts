@@ -36,7 +36,8 @@ export async function watchHandOvers(url: string): Promise<HandOvers> {
   const onRecord = (uid: string, atMs: number, flat: readonly string[]) => {
     const names = flat.filter((_, index) => index % 2 === 0);
     const status = names.includes("status") ? flat[names.indexOf("status") * 2 + 1] : undefined;
-    if (status === "queued") {
+    // A claim writes the status that it finds before anything else: a Redis that is full refuses it there.
+    if (status === "queued" && !waiting.has(uid)) {
       const queued = { uid, released: names.includes("released_epoch"), queuedAtMs: atMs };
       waiting.set(uid, queued);
       all.push(queued);

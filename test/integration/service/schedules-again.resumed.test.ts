@@ -1,5 +1,6 @@
 /** Guarantee: a schedule that was paused and resumed is the same one when it is made again, as by a program that starts again. */
 import { expect, test } from "vitest";
+import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
@@ -22,7 +23,7 @@ test("an interval goes on", async () => {
 
 test("a single task that has run is not begun once more", async () => {
   const { stage, again, before } = await resumed({ at: new Date().toISOString() });
-  const jobs = () => stage.redis.keys(stage.keys.intakeJob("at-*"));
+  const jobs = () => keysLike(stage.redis, stage.keys.intakeJob("at-*"));
   const [job = ""] = await jobs();
   await stage.redis.hset(job, { finishedOn: "1", returnvalue: "{}" });
   expect(await again()).toEqual(before);

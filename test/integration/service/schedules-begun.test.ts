@@ -2,6 +2,7 @@
 import { expect, test, vi } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { started, testParent } from "../../helpers/parents.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { openStage } from "../../stage/stage.ts";
 
 test("a single schedule whose job ends between two looks at it gets no second job", async () => {
@@ -23,6 +24,6 @@ test("a single schedule whose job ends between two looks at it gets no second jo
   });
   await parent.schedules();
   expect(seen).toEqual([null, "1"]);
-  const [job = ""] = await stage.redis.keys(`${head}*`);
+  const [job = ""] = await keysLike(stage.redis, `${head}*`);
   expect(await stage.redis.hget(job, "finishedOn")).toBe("1");
 });

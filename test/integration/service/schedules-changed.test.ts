@@ -10,6 +10,7 @@ import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { loadScripts } from "../../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal, testParent } from "../../helpers/parents.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -39,7 +40,7 @@ async function readerOf(stage: Stage, meanwhile: () => Promise<unknown>) {
 }
 
 async function untilJobEnded({ redis, keys }: Stage): Promise<void> {
-  const [job = ""] = await redis.keys(`${keys.intakeJob("at-")}${"[0-9a-f]".repeat(32)}`);
+  const [job = ""] = await keysLike(redis, `${keys.intakeJob("at-")}${"[0-9a-f]".repeat(32)}`);
   await until(async () => (await redis.hexists(job, "finishedOn")) === 1);
 }
 
@@ -56,7 +57,7 @@ async function runOnce(stage: Stage) {
   }
   await untilJobEnded(stage);
   const requests = stage.keys.parent(ADDRESS).request("");
-  await until(async () => (await stage.redis.keys(`${requests}*`)).length === 0);
+  await until(async () => (await keysLike(stage.redis, `${requests}*`)).length === 0);
   return wish;
 }
 

@@ -1,5 +1,6 @@
 /** Guarantee: a single schedule counts as run only when no call can be about to add its job, nor have died before it did. */
 import { expect, test } from "vitest";
+import { keysLike } from "../../helpers/redis.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
@@ -18,8 +19,9 @@ async function resumedLate() {
   const passed = { at: minutesAgo(180), created_at: minutesAgo(240), written_at: minutesAgo(240) };
   await put(passed);
   await parent.resumeSchedule("late");
-  const jobs = async () => (await stage.redis.keys(`${stage.keys.intakeJob("at-")}*`)).length;
-  const loseJob = async () => stage.redis.del(await stage.redis.keys(`${stage.keys.intakeJob("at-")}*`));
+  const found = () => keysLike(stage.redis, `${stage.keys.intakeJob("at-")}*`);
+  const jobs = async () => (await found()).length;
+  const loseJob = async () => stage.redis.del(await found());
   const names = async () => (await parent.schedules()).map(({ schedule_id }) => schedule_id);
   return { put, jobs, loseJob, names };
 }

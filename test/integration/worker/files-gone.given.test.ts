@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../../../src/worker/run/run.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
 import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
@@ -28,7 +29,7 @@ test("a hook's words at the beginning keep no model from learning that its paren
   const perform = async () => {
     const end = await run(context, { address: agent, wake: 1, timesTaken: 1 });
     await stage.redis.hdel(stage.keys.agent(agent).record, "not_before");
-    await stage.redis.del(...(await stage.redis.keys(`{${stage.prefix}}:limiter*`)), "-");
+    for (const key of await keysLike(stage.redis, `{${stage.prefix}}:limiter*`)) await stage.redis.del(key);
     await rm(join(stage.workspaceRoot, "default"), { recursive: true });
     return end;
   };

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { run } from "../../../src/worker/run/run.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
 import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
@@ -25,7 +26,7 @@ test("a run that is handed back beside its new, empty workspace before its first
   const perform = async (wake: number) => {
     const end = await run(context, { address: agent, wake, timesTaken: 1 });
     await stage.redis.hdel(stage.keys.agent(agent).record, "not_before");
-    await stage.redis.del(...(await stage.redis.keys(`{${stage.prefix}}:limiter*`)), "-");
+    for (const key of await keysLike(stage.redis, `{${stage.prefix}}:limiter*`)) await stage.redis.del(key);
     return end;
   };
   expect(await perform(1)).toMatchObject({ status: "released", reason: "overloaded" });

@@ -69,7 +69,14 @@ test("of idle workers the one with the tool is found in about one round through 
   expect(median).toBeLessThanOrEqual(2 * workers.length);
 });
 
-const TOOL_TIMING = { ...SHORT_TIMING, toolsMs: 1_500 };
+// A lease that ended on a busy machine would make room at the only worker that has the tools.
+const TOOL_TIMING = {
+  ...SHORT_TIMING,
+  leaseMs: 30_000,
+  renewMs: 5_000,
+  leaseMarginMs: 5_000,
+  toolsMs: 1_500,
+};
 
 test("without one, and with tools that are spread over two workers, the run waits, is seen waiting, and ends tools_missing", async () => {
   const installation = await openStage({ scenario, timing: TOOL_TIMING });

@@ -331,7 +331,7 @@ export function* overdue(world: World, agent: AgentAddress) {
   });
 }
 
-/** `finish`: only runs that are coming or going on, or wait for an answer; those are queued. */
+/** `finish`: only runs that are coming or going on, or wait; those that wait are queued with a new wake, without delay. */
 export function* finish(world: World, agent: AgentAddress) {
   return yield* make({
     name: "finish",
@@ -341,14 +341,16 @@ export function* finish(world: World, agent: AgentAddress) {
       const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
       if (answer.status !== "finishing") return unchanged(before, after);
       must(is.record.finish === "1", "finishing, but nothing says so", is);
-      const queues = was.record.status === "waiting";
-      must(
-        is.record.status === (queues ? "queued" : was.record.status),
-        "finish changed the status",
-        was,
-        is,
-      );
-      must(numberIn(is, "wake") === numberIn(was, "wake") + (queues ? 1 : 0), "a wrong wake", was, is);
+      const { status } = was.record;
+      const isQueued = status === "waiting" || status === "queued";
+      must(is.record.status === (isQueued ? "queued" : status), "finish changed the status", was, is);
+      const isWoken = numberIn(is, "wake") === numberIn(was, "wake") + 1;
+      must(isWoken || is.record.wake === was.record.wake, "a wrong wake", was, is);
+      const notBeforeMs = status === "queued" ? numberIn(was, "not_before") : 0;
+      if (isWoken) {
+        must(status === "waiting" || notBeforeMs > before.nowMs, "woken, but it waits for nothing", was, is);
+        must(is.record.not_before === undefined, "woken, but it still waits", is);
+      } else must(status !== "waiting" && notBeforeMs <= after.nowMs, "it waits, but was not woken", was, is);
       must(
         `${answer.wake ?? ""}` === (is.record.status === "queued" ? is.record.wake : ""),
         "another wake",

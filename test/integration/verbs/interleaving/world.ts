@@ -37,6 +37,13 @@ const FULL_LOOK_EVERY = 16;
 const CLOCK_MS = 2;
 const Ids = z.array(z.string());
 
+/** Fields that only the holder of a run sets. */
+const OF_HOLDERS = ["lease_until", "released_epoch", "asked_epoch"] as const;
+
+function isNew(field: string, was: AgentShot, is: AgentShot): boolean {
+  return is.record[field] !== undefined && is.record[field] !== was.record[field];
+}
+
 /** See the file's header. */
 export class World {
   readonly rig: Rig;
@@ -62,8 +69,8 @@ export class World {
   readonly #said = new Set<string>();
   readonly #terminal = new Map<string, EntryShot>();
   /**
-   * Agents whose run was given up, and whose holder has renewed it all the same: until another claims them their next check may
-   * be that of a waiting job, also where the holder has handed back or asked since.
+   * Agents whose run was given up, and whose holder has renewed it, handed it back or asked all the same: until another claims
+   * them their next check may be that of a waiting job.
    */
   readonly #revived = new Set<string>();
   #calls = 0;
@@ -166,7 +173,7 @@ export class World {
     const { timing } = this.rig.store;
     const isOneHolder = was !== undefined && was.record.epoch === is.record.epoch;
     if (!isOneHolder) this.#revived.delete(uid);
-    else if (was.record.lease_until === undefined && is.record.lease_until !== undefined)
+    else if (was.record.lease_until === undefined && OF_HOLDERS.some((field) => isNew(field, was, is)))
       this.#revived.add(uid);
     const revivedMs = this.#revived.has(uid) ? nowMs + timing.longestCheckMs : 0;
     const score = is.score ?? Number.POSITIVE_INFINITY;

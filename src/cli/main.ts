@@ -32,6 +32,7 @@ await runService(
       command,
     }),
   {
+    monotonicMs: () => systemClock.monotonicMs(),
     // If stderr is not a terminal it is a log: a worker writes only JSON lines to it.
     onStopping: () => {
       if (output.isLive) output.note(STOPPING);

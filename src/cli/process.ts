@@ -5,6 +5,8 @@
  *
  * 1. The first SIGINT, SIGTERM or SIGHUP aborts that signal: the work stops gracefully and its exit code counts.
  * 2. The second one ends the process at once with {@link EXIT.interrupted}.
+ * 3. A signal that comes again within {@link SAME_SIGNAL_MS} is the same one: `timeout` sends each to its command and to its
+ *    process group.
  *
  * Work that stops in two steps gets a second abort signal: the second signal aborts it, or a first one that is not SIGINT;
  * the third ends the process. When the work ends, the handlers are removed. Then the process flushes its output and exits,
@@ -13,9 +15,11 @@
 import { EXIT } from "./command.ts";
 
 const STOPPING: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+const SAME_SIGNAL_MS = 100;
 
-/** Callbacks of {@link runService}. */
+/** Callbacks and clock of {@link runService}. */
 export interface ServiceHooks {
+  monotonicMs(): number;
   /** Called on the first signal, when the work begins to stop. */
   onStopping(signal: NodeJS.Signals): void;
   /** Called for an uncaught error; the process then exits with {@link EXIT.failed}. */
@@ -30,7 +34,11 @@ export async function runService(
   const stopping = new AbortController();
   const second = new AbortController();
   let hasTwoSteps = false;
+  let last: { signal: NodeJS.Signals; atMs: number } | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
+    const atMs = hooks.monotonicMs();
+    if (last?.signal === signal && atMs - last.atMs < SAME_SIGNAL_MS) return;
+    last = { signal, atMs };
     if (second.signal.aborted) process.exit(EXIT.interrupted);
     const isFirst = !stopping.signal.aborted;
     if (isFirst && !hasTwoSteps) hooks.onStopping(signal);

@@ -23,7 +23,7 @@ test("a second signal ends a stopping worker at once, and its runs go on elsewhe
   // It stops: it takes nothing more, and waits for the steps at hand.
   await until(async () => !(await command.readiness()).ready, { what: "a worker that takes nothing more" });
   expect(command.isRunning).toBe(true);
-  const ending = await command.kill("SIGTERM");
+  const ending = await command.kill("SIGINT");
   // The steps at hand hang: the first signal alone would have waited for them, and then ended with 0.
   expect(ending).toEqual({ code: 130, signal: null });
   await until(() => stage.offline.inFlight === 0);

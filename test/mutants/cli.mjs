@@ -439,6 +439,14 @@ export default [
     replace: "if (second.signal.aborted) return;",
     tests: PROCESS,
   },
+  {
+    id: "cli-process-same-signal-twice",
+    promise: "A signal that `timeout` sends twice is one signal.",
+    file: "src/cli/process.ts",
+    find: "atMs - last.atMs < SAME_SIGNAL_MS",
+    replace: "atMs < last.atMs",
+    tests: PROCESS,
+  },
   raw(
     "log-message",
     "terminal/output.ts",

@@ -788,6 +788,14 @@ export default [
     title: "aborted in the line",
   },
   {
+    id: "model-connections-undici-replaced",
+    promise: "A model is refused in a runtime that replaces undici.",
+    file: "src/worker/model/anthropic/connections.ts",
+    find: 'typeof Client.prototype.destroy === "function"',
+    replace: "true",
+    tests: ["test/unit/worker/model/anthropic/connections.test.ts"],
+  },
+  {
     id: "model-connection-as-offered",
     promise: "A provider's server does not say how long an unused connection is kept.",
     file: "src/worker/model/anthropic/connections.ts",

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { EXIT } from "../../../src/cli/command.ts";
 import { runService } from "../../../src/cli/process.ts";
 import { whenAborted } from "../../../src/shared/stop-signal.ts";
+import { createManualClock } from "./manual-clock.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 type Signal = (typeof SIGNALS)[number];
@@ -9,6 +10,7 @@ type Signal = (typeof SIGNALS)[number];
 const before = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
 const added = (signal: Signal) =>
   process.listeners(signal).filter((listener) => !before.get(signal)?.includes(listener));
+const { monotonicMs, advance } = createManualClock();
 /** Delivers a signal to the handlers of the service alone: the runner of this test has its own. */
 const deliver = (signal: Signal) => added(signal).forEach((listener) => void listener(signal));
 
@@ -34,7 +36,7 @@ function service(stopsInTwoSteps: boolean) {
       aborted.push("second");
       return 8;
     },
-    { onStopping: (signal) => void stopping.push(signal), onUncaught: () => {} },
+    { monotonicMs, onStopping: (signal) => void stopping.push(signal), onUncaught: () => {} },
   );
   return { stopping, aborted, ended };
 }
@@ -57,6 +59,7 @@ test.each(SIGNALS)(
 test("a second signal ends the process at once as interrupted", async () => {
   let finish = () => {};
   const ended = runService(() => new Promise<number>((resolve) => (finish = () => resolve(0))), {
+    monotonicMs,
     onStopping: () => {},
     onUncaught: () => {},
   });
@@ -73,8 +76,10 @@ test("work that stops in two steps: Ctrl-C begins the first, another Ctrl-C the 
   deliver("SIGINT");
   await settled();
   expect({ stopping, aborted }).toEqual({ stopping: [], aborted: ["first"] });
+  advance(100);
   deliver("SIGINT");
   expect(process.exit).not.toHaveBeenCalled();
+  advance(100);
   deliver("SIGINT");
   expect(process.exit).toHaveBeenCalledExactlyOnceWith(EXIT.interrupted);
   await ended;
@@ -92,3 +97,17 @@ test.each(["SIGTERM", "SIGHUP"] as const)(
     expect(process.exitCode).toBe(8);
   },
 );
+
+test("a signal that `timeout` sends to the command and to its process group is one signal", async () => {
+  const { aborted, ended } = service(true);
+  deliver("SIGINT");
+  advance(99);
+  deliver("SIGINT");
+  await settled();
+  expect(aborted).toEqual(["first"]);
+  advance(1);
+  deliver("SIGINT");
+  await ended;
+  expect(aborted).toEqual(["first", "second"]);
+  expect(process.exit).toHaveBeenCalledExactlyOnceWith();
+});

@@ -12,6 +12,14 @@ export interface ConnectionOptions {
   connections?: number | undefined;
 }
 
+/** Returns why no connection can be made here; empty where one can. */
+export function connectionProblems(): string[] {
+  if (typeof Client.prototype.destroy === "function") return [];
+  return [
+    "it needs Node, this runtime (Bun does so) puts an undici of its own, which cannot make these calls, in the place of the package: run workers with node, a parent may run here",
+  ];
+}
+
 /**
  * Clients of one connection each; the one used last is used next. undici's own pool scans all its clients for each request,
  * and reconnects for a request that was aborted.

@@ -22,6 +22,7 @@ import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer-draft.ts";
+import { connectionProblems } from "./connections.ts";
 import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
 import { type BodyReader, readerOf } from "./stream.ts";
 import { type Exchange, type ExchangePlan, Transport } from "./transport.ts";
@@ -92,10 +93,11 @@ const REQUIRED: ReadonlySet<string> = new Set(["apiKey"]);
 
 /**
  * Creates the model. Opens no connection until the first call. Throws `invalid_config` that names every invalid option,
- * because a misspelt `baseUrl` would send key and prompts to another provider.
+ * because a misspelt `baseUrl` would send key and prompts to another provider, and in a runtime that replaces undici.
  */
 export function createAnthropicModel(options: AnthropicModelOptions): Model {
-  refuseProblems("The model", optionProblems(options, FORMS, { maker: "this model", required: REQUIRED }));
+  const wrong = optionProblems(options, FORMS, { maker: "this model", required: REQUIRED });
+  refuseProblems("The model", [...wrong, ...connectionProblems()]);
   const { baseUrl = API_URL } = options;
   return new AnthropicModel({ ...options, baseUrl });
 }

@@ -16,7 +16,7 @@ export interface ConnectionOptions {
 export function connectionProblems(): string[] {
   if (typeof Client.prototype.destroy === "function") return [];
   return [
-    "it needs Node, this runtime (Bun does so) puts an undici of its own, which cannot make these calls, in the place of the package: run workers with node, a parent may run here",
+    "it needs Node, because this runtime replaces the package undici with one that cannot make these calls (as Bun does): run workers with node; a parent may run here",
   ];
 }
 
